@@ -1,9 +1,14 @@
-"""The kernels' replication between a cluster's machines. Nothing of Kubernetes or of the storage's
-objects may enter here.
+"""A model of DRBD: the kernels' replication between the machines of a cluster.
 
-From below: `words`, `figures`, `quorum` and `weather` are pure; `links`, `replicas`, `writes` and
-`resync` are the state of one thing each; `mesh` and `accord` are a resource's, a `volume` is both;
-`drbd` takes the commands, `news` tells."""
+Nothing of Kubernetes and nothing of the storage's objects may be imported here. From the bottom up:
+
+  states       configurations, reported states and the quorum rules; pure
+  timers       timers on the event loop, and the model's parameters
+  replicas     one node's part of a resource, and the writes that it misses
+  connections  one connection between two nodes; mesh: all connections of a resource
+  kernel       resyncs, and what all resources share; resource: one resource on all its nodes
+  drbd         the commands that agents give, and the notification of changes
+"""
 
 from pytest_kscen.models.storage.drbd.drbd import Drbd
 from pytest_kscen.models.storage.drbd.states import (

@@ -1,7 +1,9 @@
-"""One connection between two kernels: a state machine, and the one timer that its state may need.
+"""Connections between two kernels: the quality of their network path, and a state machine each.
 
-Packets that vanish are noticed late; until then both ends believe in the connection, and if they
-come through again in time, nothing has happened."""
+The mesh drives them with events; a connection itself sets the one timer that its phase may need.
+Lost packets are noticed late: until then both ends still report the connection as established, and
+a path that recovers in time has changed nothing. Resource states are not decided here.
+"""
 
 from __future__ import annotations
 
@@ -22,27 +24,24 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.drbd.timers import DrbdParameters, Timer, Timers
 
 
-# What two kernels feel of the network between them, both directions together. Each listens on a
-# port of its own and either may dial: one open direction is enough for a connection.
-
-
-NEGLIGIBLE_LOSS = 1e-6  # loss below which no connection drops within any test's life
-MATHIS_CONSTANT = (
-    1.22  # the constant of the Mathis formula, for the throughput of TCP that loses packets
-)
+NEGLIGIBLE_LOSS = 1e-6  # below this share of lost packets no connection drops within a test
+MATHIS_CONSTANT = 1.22  # of the Mathis formula for the throughput of TCP with packet loss
 
 
 class LinkQuality(NamedTuple):
-    """Between two machines, for one resource."""
+    """Quality of the network between two machines for one resource, both directions together.
+
+    Each kernel listens on its own port and either may dial, so one open direction is enough.
+    """
 
     open: bool
     loss: float
-    """The share of questions that get no answer."""
+    """Share of pings without an answer, 0 to 1."""
     delay: float
-    """Seconds that a question and its answer take longer."""
+    """Additional round-trip time in seconds."""
     load: float
     rate: float = math.inf
-    """Bytes per second that pass, the slower way."""
+    """Bytes per second of the slower direction."""
 
 
 UNIMPAIRED = LinkQuality(open=True, loss=0.0, delay=0.0, load=0.0)
@@ -50,6 +49,9 @@ UNREACHABLE = LinkQuality(open=False, loss=1.0, delay=0.0, load=0.0)
 
 
 def measure_link(network: Network, there: Flow, back: Flow) -> LinkQuality:
+    """Combine the passages of both directions. A way that loses all packets counts as closed, and
+    the worse direction decides load and rate.
+    """
     one, other = network.passage(there), network.passage(back)
     if one is NO_IMPAIRMENT and other is NO_IMPAIRMENT:
         return UNIMPAIRED
@@ -67,179 +69,198 @@ def measure_link(network: Network, there: Flow, back: Flow) -> LinkQuality:
 
 
 def pings_until_lost(loss: float, draw: float) -> int:
-    """How many pings it takes until two in a row are lost, for a draw from 0 to 1."""
+    """Return the number of pings until two in a row are lost, for a uniform draw from 0 to 1.
+    `loss` is the share of lost pings and must be above zero.
+    """
     dropped = loss * loss
     return 1 + math.floor(math.log1p(-draw) / math.log1p(-dropped))
 
 
-def resync_throughput(weather: LinkQuality, figures: DrbdParameters) -> float:
-    """Bytes per second that a resync gets through, alone."""
-    share = min(weather.rate, max(figures.least_share, 1 - weather.load) * figures.resync_rate)
-    if not weather.loss:
+def resync_throughput(quality: LinkQuality, parameters: DrbdParameters) -> float:
+    """Return the bytes per second of a resync that has the link for itself: the configured rate,
+    reduced by other load, and bounded by the Mathis formula where packets are lost.
+    """
+    share = min(
+        quality.rate, max(parameters.minimum_share, 1 - quality.load) * parameters.resync_rate
+    )
+    if not quality.loss:
         return share
     ceiling = (
-        figures.segment
-        / (figures.round_trip + weather.delay)
+        parameters.segment
+        / (parameters.round_trip + quality.delay)
         * MATHIS_CONSTANT
-        / math.sqrt(weather.loss)
+        / math.sqrt(quality.loss)
     )
     return min(share, ceiling)
 
 
 class ConnectionPhase(IntEnum):
     WAITING = auto()
-    """For the other end, or for a way to it."""
-    DIALLING = auto()
-    """Both are there and hear each other."""
+    """Waiting for the other end, or for an open path to it."""
+    HANDSHAKE = auto()
+    """Both ends are up and reach each other; the handshake is under way."""
     CONNECTED = auto()
     SILENT = auto()
-    """Nothing comes through, and nobody has noticed."""
-    STRANGERS = auto()
-    """Their data has nothing in common: neither tries again."""
+    """Packets vanish, and neither end has noticed yet."""
+    STAND_ALONE = auto()
+    """Unrelated data: neither end tries again."""
 
 
 class ConnectionEvent(IntEnum):
-    CAME = auto()
-    """An end is up, and hears the other."""
-    LEFT = auto()
-    """An end said goodbye, or has begun anew."""
-    DIED = auto()
+    PEER_UP = auto()
+    """An end is up and reaches the other."""
+    PEER_DOWN = auto()
+    """An end disconnected, or started anew."""
+    POWER_LOST = auto()
     """An end lost its power."""
-    OPENED = auto()
-    """Packets come through."""
-    SHUT = auto()
+    PATH_OPENED = auto()
+    """Packets pass again."""
+    PATH_BLOCKED = auto()
     """Packets vanish."""
-    MET = auto()
+    HANDSHAKE_DONE = auto()
     """The handshake succeeded."""
-    UNRELATED = auto()
-    """The handshake found other data."""
-    NOTICED = auto()
-    """The silence took too long."""
-    DROPPED = auto()
+    UNRELATED_DATA = auto()
+    """The handshake found unrelated data."""
+    PING_TIMEOUT = auto()
+    """The ping timeout expired."""
+    PINGS_LOST = auto()
     """Two pings in a row were lost."""
 
 
 TRANSITIONS = {
-    (ConnectionPhase.WAITING, ConnectionEvent.CAME): ConnectionPhase.DIALLING,
-    (ConnectionPhase.WAITING, ConnectionEvent.OPENED): ConnectionPhase.DIALLING,
-    (ConnectionPhase.DIALLING, ConnectionEvent.MET): ConnectionPhase.CONNECTED,
-    (ConnectionPhase.DIALLING, ConnectionEvent.UNRELATED): ConnectionPhase.STRANGERS,
-    (ConnectionPhase.DIALLING, ConnectionEvent.SHUT): ConnectionPhase.WAITING,
-    (ConnectionPhase.DIALLING, ConnectionEvent.LEFT): ConnectionPhase.WAITING,
-    (ConnectionPhase.DIALLING, ConnectionEvent.DIED): ConnectionPhase.WAITING,
-    (ConnectionPhase.CONNECTED, ConnectionEvent.SHUT): ConnectionPhase.SILENT,
-    (ConnectionPhase.CONNECTED, ConnectionEvent.DIED): ConnectionPhase.SILENT,
-    (ConnectionPhase.CONNECTED, ConnectionEvent.LEFT): ConnectionPhase.WAITING,
-    (ConnectionPhase.CONNECTED, ConnectionEvent.DROPPED): ConnectionPhase.DIALLING,
-    (ConnectionPhase.SILENT, ConnectionEvent.OPENED): ConnectionPhase.CONNECTED,
-    (ConnectionPhase.SILENT, ConnectionEvent.NOTICED): ConnectionPhase.WAITING,
-    (ConnectionPhase.SILENT, ConnectionEvent.LEFT): ConnectionPhase.WAITING,
-    (ConnectionPhase.STRANGERS, ConnectionEvent.LEFT): ConnectionPhase.WAITING,
-    (ConnectionPhase.STRANGERS, ConnectionEvent.DIED): ConnectionPhase.WAITING,
+    (ConnectionPhase.WAITING, ConnectionEvent.PEER_UP): ConnectionPhase.HANDSHAKE,
+    (ConnectionPhase.WAITING, ConnectionEvent.PATH_OPENED): ConnectionPhase.HANDSHAKE,
+    (ConnectionPhase.HANDSHAKE, ConnectionEvent.HANDSHAKE_DONE): ConnectionPhase.CONNECTED,
+    (ConnectionPhase.HANDSHAKE, ConnectionEvent.UNRELATED_DATA): ConnectionPhase.STAND_ALONE,
+    (ConnectionPhase.HANDSHAKE, ConnectionEvent.PATH_BLOCKED): ConnectionPhase.WAITING,
+    (ConnectionPhase.HANDSHAKE, ConnectionEvent.PEER_DOWN): ConnectionPhase.WAITING,
+    (ConnectionPhase.HANDSHAKE, ConnectionEvent.POWER_LOST): ConnectionPhase.WAITING,
+    (ConnectionPhase.CONNECTED, ConnectionEvent.PATH_BLOCKED): ConnectionPhase.SILENT,
+    (ConnectionPhase.CONNECTED, ConnectionEvent.POWER_LOST): ConnectionPhase.SILENT,
+    (ConnectionPhase.CONNECTED, ConnectionEvent.PEER_DOWN): ConnectionPhase.WAITING,
+    (ConnectionPhase.CONNECTED, ConnectionEvent.PINGS_LOST): ConnectionPhase.HANDSHAKE,
+    (ConnectionPhase.SILENT, ConnectionEvent.PATH_OPENED): ConnectionPhase.CONNECTED,
+    (ConnectionPhase.SILENT, ConnectionEvent.PING_TIMEOUT): ConnectionPhase.WAITING,
+    (ConnectionPhase.SILENT, ConnectionEvent.PEER_DOWN): ConnectionPhase.WAITING,
+    (ConnectionPhase.STAND_ALONE, ConnectionEvent.PEER_DOWN): ConnectionPhase.WAITING,
+    (ConnectionPhase.STAND_ALONE, ConnectionEvent.POWER_LOST): ConnectionPhase.WAITING,
 }
 
 REPORTED_STATES = {
     ConnectionPhase.WAITING: ConnectionState.CONNECTING,
-    ConnectionPhase.DIALLING: ConnectionState.CONNECTING,
+    ConnectionPhase.HANDSHAKE: ConnectionState.CONNECTING,
     ConnectionPhase.CONNECTED: ConnectionState.CONNECTED,
     ConnectionPhase.SILENT: ConnectionState.CONNECTED,
-    ConnectionPhase.STRANGERS: ConnectionState.STAND_ALONE,
+    ConnectionPhase.STAND_ALONE: ConnectionState.STAND_ALONE,
 }
 
-DIALLING, CONNECTED, SILENT = (
-    ConnectionPhase.DIALLING,
+HANDSHAKE, CONNECTED, SILENT = (
+    ConnectionPhase.HANDSHAKE,
     ConnectionPhase.CONNECTED,
     ConnectionPhase.SILENT,
-)  # an enumeration takes its time to find them
+)  # looking up enumeration members is slow
 
 
 class PeerLink:
-    """Between two nodes, for one resource."""
+    """Connection of one resource between two nodes.
+
+    Owned by the resource's mesh, which passes it every event; `due` is called when its timer
+    expires.
+    """
 
     def __init__(
         self,
         ends: tuple[str, str],
         stream: Stream,
         timers: Timers,
-        figures: DrbdParameters,
-        due: Callable[[PeerLink, ConnectionEvent], None],
+        parameters: DrbdParameters,
+        on_timeout: Callable[[PeerLink, ConnectionEvent], None],
     ) -> None:
         self.ends = ends
         self.phase = ConnectionPhase.WAITING
-        self.shown = REPORTED_STATES[self.phase]
+        self.state = REPORTED_STATES[self.phase]
         self.connected = False
-        """Really: what one end sends, the other gets."""
+        """True while packets really pass: what one end sends, the other receives."""
         self.silent = False
-        self.weather = UNREACHABLE
+        self.quality = UNREACHABLE
         self.usable = False
-        """Both ends are up, want each other, and packets come through."""
+        """True while both ends are up, configured for each other, and the path is open."""
         self.flows: tuple[Flow, Flow] | None = None
-        """There and back, while both ends are up and want each other."""
+        """Flows in both directions, while both ends are up and configured for each other."""
         self._stream = stream
         self._timers = timers
-        self._figures = figures
-        self._due = due
+        self._figures = parameters
+        self._on_timeout = on_timeout
         self._timer: Timer | None = None
 
-    def happen(self, event: ConnectionEvent, replicas: dict[str, DrbdReplica]) -> None:
-        """What the table says."""
+    def handle(self, event: ConnectionEvent, replicas: dict[str, DrbdReplica]) -> None:
+        """Apply an event by the table of transitions. Update what both replicas see of each other,
+        and set the timer that the new phase needs; events without a transition are ignored.
+        """
         phase = TRANSITIONS.get((self.phase, event))
         if phase is None:
             return
-        self.phase, self.shown = phase, REPORTED_STATES[phase]
+        self.phase, self.state = phase, REPORTED_STATES[phase]
         self.connected, self.silent = phase is CONNECTED, phase is SILENT
         one, other = self.ends
-        self._show(one, other, replicas)
-        self._show(other, one, replicas)
-        figures = self._figures
-        if self.phase is DIALLING:
-            self._wait(
+        self._update_view(one, other, replicas)
+        self._update_view(other, one, replicas)
+        parameters = self._figures
+        if self.phase is HANDSHAKE:
+            self._start_timer(
                 self._stream.between(
-                    *(figures.redialling if event is ConnectionEvent.OPENED else figures.dialling)
+                    *(
+                        parameters.reconnect_after_block
+                        if event is ConnectionEvent.PATH_OPENED
+                        else parameters.connect_time
+                    )
                 ),
-                ConnectionEvent.MET,
+                ConnectionEvent.HANDSHAKE_DONE,
             )
         elif self.phase is SILENT:
-            self._wait(self._stream.between(*figures.noticing), ConnectionEvent.NOTICED)
+            self._start_timer(
+                self._stream.between(*parameters.silence_timeout), ConnectionEvent.PING_TIMEOUT
+            )
         elif self.phase is CONNECTED:
-            self._wait_for_loss()
+            self._schedule_ping_loss()
         else:
-            self.end()
+            self.cancel_timer()
 
-    def _show(self, here: str, there: str, replicas: dict[str, DrbdReplica]) -> None:
-        """What one end sees of the other by now."""
+    def _update_view(self, here: str, there: str, replicas: dict[str, DrbdReplica]) -> None:
         replica = replicas.get(here)
         if replica is None:
             return
         if self.connected:
-            replica.sees[there] = replicas[there]
+            replica.visible_peers[there] = replicas[there]
         elif self.silent:
-            peer = replica.sees[there]
-            replica.sees[there] = PeerView(peer.role, peer.disk, peer.quorum)
+            peer = replica.visible_peers[there]
+            replica.visible_peers[there] = PeerView(peer.role, peer.disk, peer.quorum)
         else:
-            replica.sees.pop(there, None)
+            replica.visible_peers.pop(there, None)
 
-    def feel(self, weather: LinkQuality) -> None:
-        """The network has changed between the ends."""
-        loss, self.weather = self.weather.loss, weather
-        if self.connected and weather.open and weather.loss != loss:
-            self._wait_for_loss()
+    def set_quality(self, quality: LinkQuality) -> None:
+        """Note a new quality of the path. A changed loss draws anew when two pings in a row get
+        lost.
+        """
+        loss, self.quality = self.quality.loss, quality
+        if self.connected and quality.open and quality.loss != loss:
+            self._schedule_ping_loss()
 
-    def end(self) -> None:
+    def cancel_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
         self._timer = None
 
-    def _wait_for_loss(self) -> None:
-        self.end()
-        if self.weather.loss > NEGLIGIBLE_LOSS:
-            pings = pings_until_lost(self.weather.loss, self._stream.between(0, 1))
-            self._wait(pings * self._figures.ping, ConnectionEvent.DROPPED)
+    def _schedule_ping_loss(self) -> None:
+        self.cancel_timer()
+        if self.quality.loss > NEGLIGIBLE_LOSS:
+            pings = pings_until_lost(self.quality.loss, self._stream.between(0, 1))
+            self._start_timer(pings * self._figures.ping, ConnectionEvent.PINGS_LOST)
 
-    def _wait(self, seconds: float, event: ConnectionEvent) -> None:
-        self.end()
-        self._timer = self._timers.after(seconds, lambda: self._ring(event))
+    def _start_timer(self, seconds: float, event: ConnectionEvent) -> None:
+        self.cancel_timer()
+        self._timer = self._timers.after(seconds, lambda: self._expire(event))
 
-    def _ring(self, event: ConnectionEvent) -> None:
+    def _expire(self, event: ConnectionEvent) -> None:
         self._timer = None
-        self._due(self, event)
+        self._on_timeout(self, event)

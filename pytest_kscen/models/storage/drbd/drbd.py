@@ -1,7 +1,8 @@
-"""The kernels of all machines of a cluster, as their agents' commands find them.
+"""DRBD of all machines of a cluster: the commands that agents give to their nodes' kernels.
 
-They outlive agents. A machine that loses its power forgets roles and connections; its disks
-remember."""
+Kernels outlive agents. A machine that loses its power forgets roles and connections; its disks keep
+their data. Listeners are notified of changed statuses; amounts are computed on request only.
+"""
 
 from __future__ import annotations
 
@@ -35,80 +36,78 @@ if TYPE_CHECKING:
     Listener = Callable[[str, str], None]
 
 
-# One node's view of a resource, as its kernel tells it: what has changed is told by faces,
-# amounts are for whoever asks.
-
-
-DISKLESS, UP_TO_DATE = (
-    DiskState.DISKLESS,
-    DiskState.UP_TO_DATE,
-)  # an enumeration takes its time to find them
+# constants, because looking up enumeration members is slow
+DISKLESS, UP_TO_DATE = DiskState.DISKLESS, DiskState.UP_TO_DATE
 ESTABLISHED, CONNECTED = ReplicationState.ESTABLISHED, ConnectionState.CONNECTED
 
 _connection_in_sync = lru_cache(maxsize=256)(PeerConnection)
-"""One object for all connections that look the same, while nothing has to be got."""
+"""Cached constructor: connections without missing data that look the same are one object."""
 
 
 def visible_status(volume: DrbdResource, node: str) -> ResourceStatus | None:
-    """A status as if nobody had anything to get: what counts as a change."""
-    if node not in volume.faces:
+    """Return a node's status without amounts, or None where the resource is down. Two statuses that
+    differ are a change for listeners; progress of a resync is none.
+    """
+    if node not in volume.visible_statuses:
         replica = volume.replicas.get(node)
         if replica is None or replica.config is None:
-            volume.faces[node] = None
+            volume.visible_statuses[node] = None
         else:
-            sees, links, resyncs, connections = (
-                replica.sees,
+            visible_peers, links, resyncs, connections = (
+                replica.visible_peers,
                 volume.mesh.links_from(node),
-                volume.accord.resyncs,
+                volume.resolver.resyncs,
                 {},
             )
             for peer in replica.config.peers:
-                seen = sees.get(peer)
+                seen = visible_peers.get(peer)
                 if seen is None:
-                    connections[peer] = _connection_in_sync(
-                        links[peer].shown
-                    )  # a peer that is wanted has a link
+                    # a configured peer always has a link
+                    connections[peer] = _connection_in_sync(links[peer].state)
                 else:
                     replication = _replication(volume, node, peer) if resyncs else ESTABLISHED
                     connections[peer] = _connection_in_sync(
                         CONNECTED, seen.role, seen.disk, replication
                     )
             size = replica.size if volume.size is None else volume.size
-            volume.faces[node] = ResourceStatus(
+            volume.visible_statuses[node] = ResourceStatus(
                 replica.role, replica.disk, size, replica.quorum, replica.suspended, connections
             )
-    return volume.faces[node]
+    return volume.visible_statuses[node]
 
 
 def status_of(volume: DrbdResource, node: str, now: Callable[[], float]) -> ResourceStatus | None:
+    """Return a node's status with amounts at this instant, or None where the resource is down. The
+    result is cached while no amount moves.
+    """
     if node in volume.statuses:
         return volume.statuses[node]
     found = visible_status(volume, node)
     if found is None:
         return None
-    is_still = volume.is_still
-    if not is_still or volume.is_dirty:
+    is_static = volume.is_static
+    if not is_static or volume.has_missing_data:
         instant = now()
         connections = {
             peer: _with_amounts(volume, node, peer, one, instant)
             for peer, one in found.connections.items()
         }
         found = ResourceStatus(*found[:-1], connections)
-    if is_still:
+    if is_static:
         volume.statuses[node] = found
     return found
 
 
 def out_of_sync_bytes(volume: DrbdResource, replica: DrbdReplica, now: float) -> float:
-    """Bytes that a replica has to get."""
-    resync = volume.accord.resyncs.get(replica.node)
+    """Return the bytes that a replica still has to receive, by its resync if one is under way."""
+    resync = volume.resolver.resyncs.get(replica.node)
     if resync:
-        return resync.left(now)
+        return resync.remaining(now)
     return min(float(replica.size), volume.writes.missing(replica) + replica.activity)
 
 
 def _replication(volume: DrbdResource, node: str, peer: str) -> ReplicationState:
-    mine, theirs = volume.accord.resyncs.get(node), volume.accord.resyncs.get(peer)
+    mine, theirs = volume.resolver.resyncs.get(node), volume.resolver.resyncs.get(peer)
     if mine and mine.source == peer:
         return ReplicationState.SYNC_TARGET
     if theirs and theirs.source == node:
@@ -132,59 +131,56 @@ def _with_amounts(
     return PeerConnection(*seen[:4], percent, math.ceil(out))
 
 
-# What listeners hear: once for each instant in which a node's view of a resource has become
-# another one.
-
-
 class ChangeNotifier:
-    """Collects what has changed, and tells it when the instant's other work is begun."""
+    """Collector of changed resources, which notifies listeners once per instant.
 
-    def __init__(self, soon: Callable[[Callable[[], None]], None]) -> None:
-        self._soon = soon
+    A listener is called with node and resource for each node whose visible status differs from the
+    one of the last notification.
+    """
+
+    def __init__(self, call_soon: Callable[[Callable[[], None]], None]) -> None:
+        self._call_soon = call_soon
         self._listeners: list[Listener] = []
-        self._touched: dict[str, DrbdResource] = {}
-        self._told: dict[str, dict[str, ResourceStatus]] = {}
+        self._changed: dict[str, DrbdResource] = {}
+        self._notified: dict[str, dict[str, ResourceStatus]] = {}
 
-    def join(self, listener: Listener) -> None:
+    def add_listener(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
-    def of(self, volume: DrbdResource) -> None:
-        if not self._touched:
-            self._soon(self._tell)
-        self._touched[volume.name] = volume
+    def mark_changed(self, volume: DrbdResource) -> None:
+        if not self._changed:
+            self._call_soon(self._notify)
+        self._changed[volume.name] = volume
 
-    def _tell(self) -> None:
-        touched, self._touched = self._touched, {}
-        for name, volume in touched.items():
-            told = self._told.pop(name, {})
-            faces = {
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, {}
+        for name, volume in changed.items():
+            notified = self._notified.pop(name, {})
+            visible_statuses = {
                 node: seen for node in volume.replicas if (seen := visible_status(volume, node))
             }
-            if faces:
-                self._told[name] = faces
-            for node in {**told, **faces}:
-                if told.get(node) != faces.get(node):
+            if visible_statuses:
+                self._notified[name] = visible_statuses
+            for node in {**notified, **visible_statuses}:
+                if notified.get(node) != visible_statuses.get(node):
                     for listener in self._listeners:
                         listener(node, name)
 
 
-# Who may become Primary. All that hear of each other are asked, and all have to answer.
-
-
 def promotion_refusal(volume: DrbdResource, replica: DrbdReplica) -> str:
-    """Why it may not, or nothing."""
+    """Return the reason for which a replica may not become Primary, or an empty string. All
+    replicas of its partition have to answer, as in DRBD's state change over all nodes.
+    """
     if not replica.quorum:
         return "no quorum"
-    partition = volume.mesh.reached(replica)
+    partition = volume.mesh.partition_of(replica)
     if not any(one.disk is DiskState.UP_TO_DATE for one in (replica, *volume.mesh.peers(replica))):
         return "no UpToDate data here or with a connected peer"
     for other in partition:
-        if (
-            other is not replica
-            and other.role is Role.PRIMARY
-            and not _both_allow_two_primaries(replica, other)
-        ):
-            return f"{other.node} is Primary, and two primaries are not allowed"
+        if other is not replica and other.role is Role.PRIMARY:
+            configs = (replica.config, other.config)
+            if not all(config and config.two_primaries for config in configs):
+                return f"{other.node} is Primary, and two primaries are not allowed"
     for other in partition:
         for peer, link in volume.mesh.links_from(other.node).items():
             if link.silent:
@@ -192,14 +188,12 @@ def promotion_refusal(volume: DrbdResource, replica: DrbdReplica) -> str:
     return ""
 
 
-def _both_allow_two_primaries(one: DrbdReplica, other: DrbdReplica) -> bool:
-    return bool(
-        one.config and one.config.two_primaries and other.config and other.config.two_primaries
-    )
-
-
 class Drbd:
-    """One per cluster. Its commands are given from within the running loop, as agents do."""
+    """DRBD of one cluster. Commands must come from within the running event loop, as agents give
+    them.
+
+    A command on a machine without power raises DrbdRefused.
+    """
 
     def __init__(
         self,
@@ -207,58 +201,59 @@ class Drbd:
         network: Network,
         clock: Clock,
         chance: Chance,
-        figures: DrbdParameters = PARAMETERS,
+        parameters: DrbdParameters = PARAMETERS,
     ) -> None:
         self._machines = machines
         self._timers = Timers()
-        self._news = ChangeNotifier(self._timers.soon)
-        self._kernel = KernelServices(clock, network, chance, figures, self._timers, self._news.of)
+        self._notifier = ChangeNotifier(self._timers.call_soon)
+        self._kernel = KernelServices(
+            clock, network, chance, parameters, self._timers, self._notifier.mark_changed
+        )
         self._volumes: dict[str, DrbdResource] = {}
-        self._dark: list[str] = []
-        """Machines whose power went, and whose kernels have not noticed yet."""
+        self._powered_off: list[str] = []
+        """Machines whose power went, and whose resources have not been updated yet."""
         self._network_changed = False
-        machines.on_change(self._see_machine)
-        network.on_change(self._see_network)
+        machines.on_change(self._machine_changed)
+        network.on_change(self._network_may_have_changed)
 
     def on_change(self, listener: Listener) -> None:
-        """Tell (node, resource) when that node's status is another one; amounts alone are no
-        change.
+        """Call the listener with node and resource when that node's status changes. Changed amounts
+        alone are no change.
         """
-        self._news.join(listener)
+        self._notifier.add_listener(listener)
 
     @property
     def pending(self) -> int:
-        """Timers that are set: none in a cluster at rest."""
+        """Number of pending timers: zero in a cluster at rest."""
         return len(self._timers)
 
-    # --- commands ---
-
     def up(self, node: str, resource: str, config: ResourceConfig) -> None:
-        """Create, or adjust what is there.
+        """Create the resource on a node, or adjust it to another configuration.
 
-        A new disk is Inconsistent; one that was there remembers its data.
+        A new disk is Inconsistent; a disk that was there before remembers its data.
         """
-        self._timers.learn_loop()
-        self._reach(node, resource)
+        self._timers.bind_loop()
+        self._require_power(node, resource)
         if resource not in self._volumes:
             self._volumes[resource] = DrbdResource(resource, self._kernel)
         self._volumes[resource].up(node, config)
 
     def down(self, node: str, resource: str, *, wipe: bool = False) -> None:
-        """End it here, whatever its role; `wipe` forgets the data too.
-
-        Nothing, where it is not known.
+        """Stop the resource on a node, whatever its role; `wipe` removes the data too. Does nothing
+        where the resource is unknown.
         """
-        self._reach(node, resource)
+        self._require_power(node, resource)
         volume = self._volumes.get(resource)
         if volume and node in volume.replicas:
             volume.down(node, wipe=wipe)
             if volume.is_gone:
-                self._volumes.pop(resource).end()
+                self._volumes.pop(resource).dismantle()
 
     def initialize(self, node: str, resource: str) -> None:
-        """Declare a new disk UpToDate, by force. One that has data is left as it is."""
-        volume, replica = self._running(node, resource)
+        """Declare a new disk UpToDate by force; a disk with data stays as it is. Refused without a
+        disk, and where a connected peer already has data.
+        """
+        volume, replica = self._running_replica(node, resource)
         if not replica.diskful:
             raise DrbdRefused(f"{resource}: {node} has no disk to initialise")
         if replica.data:
@@ -268,8 +263,8 @@ class Drbd:
         volume.initialize(node)
 
     def primary(self, node: str, resource: str) -> None:
-        """Raises DrbdRefused, and why; asking again later may help."""
-        volume, replica = self._running(node, resource)
+        """Promote a replica. Raises DrbdRefused with the reason; a later attempt may succeed."""
+        volume, replica = self._running_replica(node, resource)
         if replica.role is Role.PRIMARY:
             return
         if why := promotion_refusal(volume, replica):
@@ -277,55 +272,54 @@ class Drbd:
         volume.promote(node)
 
     def secondary(self, node: str, resource: str) -> None:
-        """Always allowed where the resource is up."""
-        volume, replica = self._running(node, resource)
+        """Demote a replica; always allowed where the resource is up."""
+        volume, replica = self._running_replica(node, resource)
         if replica.role is Role.PRIMARY:
             volume.demote(node)
 
     def status(self, node: str, resource: str) -> ResourceStatus | None:
-        """None where the resource is not up, or the machine has no power."""
-        self._catch_up()
+        """Return a node's status, or None where the resource is down or the machine has no
+        power.
+        """
+        self._apply_changes()
         volume = self._volumes.get(resource)
         return status_of(volume, node, self._kernel.clock.now) if volume else None
 
-    def _reach(self, node: str, resource: str) -> None:
-        self._catch_up()
+    def _require_power(self, node: str, resource: str) -> None:
+        self._apply_changes()
         if not self._machines.has_power(node):
             raise DrbdRefused(f"{resource}: {node} has no power")
 
-    def _running(self, node: str, resource: str) -> tuple[DrbdResource, DrbdReplica]:
-        self._reach(node, resource)
+    def _running_replica(self, node: str, resource: str) -> tuple[DrbdResource, DrbdReplica]:
+        self._require_power(node, resource)
         volume = self._volumes.get(resource)
         replica = volume.replicas.get(node) if volume else None
         if volume is None or replica is None or replica.config is None:
             raise DrbdRefused(f"{resource} is not up on {node}")
         return volume, replica
 
-    # --- what happens to machines and between them ---
-
-    def _see_machine(self, machine: Machine) -> None:
+    def _machine_changed(self, machine: Machine) -> None:
         if not machine.powered:
-            self._dark.append(machine.name)
-            self._timers.soon(self._catch_up)
+            self._powered_off.append(machine.name)
+            self._timers.call_soon(self._apply_changes)
 
-    def _see_network(self) -> None:
+    def _network_may_have_changed(self) -> None:
         if not self._network_changed:
             self._network_changed = True
-            self._timers.soon(self._catch_up)
+            self._timers.call_soon(self._apply_changes)
 
-    def _catch_up(self) -> None:
-        """See all that has changed, once for each instant, or as soon as somebody asks."""
-        if self._dark:
-            dark, self._dark = self._dark, []
-            for name in dark:
-                self._lose_power(name)
+    def _apply_changes(self) -> None:
+        """Apply all changes of power and network since the last call. Called once per instant after
+        a change, and before every command.
+        """
+        if self._powered_off:
+            powered_off, self._powered_off = self._powered_off, []
+            for name in powered_off:
+                for volume in list(self._volumes.values()):
+                    replica = volume.replicas.get(name)
+                    if replica and replica.config:
+                        volume.lose_power(name)
         if self._network_changed:
             self._network_changed = False
             for volume in self._volumes.values():
-                volume.look()
-
-    def _lose_power(self, name: str) -> None:
-        for volume in list(self._volumes.values()):
-            replica = volume.replicas.get(name)
-            if replica and replica.config:
-                volume.lose_power(name)
+                volume.update_network()

@@ -1,4 +1,7 @@
-"""What all resources of a cluster share: the time, the network, chance and figures."""
+"""Resyncs of all machines, and the services that all resources of a cluster share.
+
+Called by the resources. Resyncs decide how fast data arrives, never when a replica may start one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pytest_kscen.chance import Chance
 from pytest_kscen.models.storage.drbd.connections import resync_throughput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.clock import Clock
@@ -19,113 +22,123 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.drbd.timers import DrbdParameters, Timer, Timers
 
 
-# Bringing a replica up to date: how fast, how far. Machines share their links among all resyncs
-# that they take part in.
-
-
 class Resync:
-    """One that is under way. While its link is silent it stands still."""
+    """Transfer of missing data to one replica.
 
-    __slots__ = ("_left", "_rate", "_since", "_timer", "finish", "link", "source", "target")
+    Stands still while its link is silent; calls `finish` once, when the last byte has arrived.
+    """
+
+    __slots__ = ("_rate", "_remaining", "_since", "_timer", "finish", "link", "source", "target")
 
     def __init__(
-        self, source: str, target: str, link: PeerLink, left: float, finish: Callable[[], None]
+        self, source: str, target: str, link: PeerLink, remaining: float, finish: Callable[[], None]
     ) -> None:
         self.source = source
         self.target = target
         self.link = link
         self.finish = finish
-        self._left = left
+        self._remaining = remaining
         self._rate = -1.0
         self._since = 0.0
         self._timer: Timer | None = None
 
-    def left(self, now: float) -> float:
-        """Bytes that are not there yet."""
-        return max(0.0, self._left - max(0.0, self._rate) * (now - self._since))
+    def remaining(self, now: float) -> float:
+        """Return the bytes that have not arrived yet."""
+        return max(0.0, self._remaining - max(0.0, self._rate) * (now - self._since))
 
-    def pace(self, rate: float, now: float, timers: Timers) -> None:
-        """Go on at this rate."""
+    def set_rate(self, rate: float, now: float, timers: Timers) -> None:
+        """Continue at this rate in bytes per second; zero pauses. An unchanged rate keeps the
+        running timer.
+        """
         if rate == self._rate:
             return
-        self._left, self._since, self._rate = self.left(now), now, rate
-        self.halt()
+        self._remaining, self._since, self._rate = self.remaining(now), now, rate
+        self.cancel_timer()
         if rate:
-            self._timer = timers.after(self._left / rate, self._done)
+            self._timer = timers.after(self._remaining / rate, self._complete)
 
-    def halt(self) -> None:
+    def cancel_timer(self) -> None:
         if self._timer:
             self._timer.cancel()
         self._timer = None
 
-    def _done(self) -> None:
+    def _complete(self) -> None:
         self._timer = None
-        self._left = 0.0
+        self._remaining = 0.0
         self.finish()
 
 
 class ResyncScheduler:
-    """All that are under way in a cluster, by the machines that take part."""
+    """Resyncs under way in the cluster, by machine.
 
-    def __init__(self, now: Callable[[], float], timers: Timers, figures: DrbdParameters) -> None:
+    A machine's bandwidth is shared equally: each start and end changes the rate of all resyncs on
+    the two machines concerned.
+    """
+
+    def __init__(
+        self, now: Callable[[], float], timers: Timers, parameters: DrbdParameters
+    ) -> None:
         self._now = now
         self._timers = timers
-        self._figures = figures
-        self._on: dict[str, dict[Resync, None]] = {}
+        self._figures = parameters
+        self._by_machine: dict[str, dict[Resync, None]] = {}
 
     def begin(self, resync: Resync) -> None:
         for machine in (resync.source, resync.target):
-            self._on.setdefault(machine, {})[resync] = None
-        self._pace_around(resync)
+            self._by_machine.setdefault(machine, {})[resync] = None
+        self._update_rates(resync)
 
     def end(self, resync: Resync) -> float:
-        """The bytes that were left."""
-        left = resync.left(self._now())
-        resync.halt()
+        """Stop a resync, finished or not, and return the bytes that had not arrived yet."""
+        remaining = resync.remaining(self._now())
+        resync.cancel_timer()
         for machine in (resync.source, resync.target):
-            del self._on[machine][resync]
-        self._pace_around(resync)
-        return left
+            del self._by_machine[machine][resync]
+        self._update_rates(resync)
+        return remaining
 
-    def pace(self, resync: Resync) -> None:
-        """Something has changed on its link, or in its crowd."""
-        crowd = max(len(self._on[resync.source]), len(self._on[resync.target]))
+    def update_rate(self, resync: Resync) -> None:
+        """Set the rate of one resync, after its link or the number of resyncs on its machines has
+        changed.
+        """
+        sharing = max(len(self._by_machine[resync.source]), len(self._by_machine[resync.target]))
         rate = (
-            resync_throughput(resync.link.weather, self._figures) / crowd
+            resync_throughput(resync.link.quality, self._figures) / sharing
             if resync.link.connected
             else 0.0
         )
-        resync.pace(rate, self._now(), self._timers)
+        resync.set_rate(rate, self._now(), self._timers)
 
-    def _pace_around(self, resync: Resync) -> None:
-        for other in self._around(resync):
-            self.pace(other)
-
-    def _around(self, resync: Resync) -> Iterator[Resync]:
-        yield from self._on[resync.source]
-        yield from (
-            other for other in self._on[resync.target] if other not in self._on[resync.source]
-        )
+    def _update_rates(self, resync: Resync) -> None:
+        for other in self._by_machine[resync.source]:
+            self.update_rate(other)
+        for other in self._by_machine[resync.target]:
+            if other not in self._by_machine[resync.source]:
+                self.update_rate(other)
 
 
 @dataclass(slots=True, eq=False)
 class KernelServices:
-    """The part of the kernels that knows no resource."""
+    """Services common to all resources: time, network, random draws, parameters, timers and
+    resyncs.
+    """
 
     clock: Clock
     network: Network
     chance: Chance
-    figures: DrbdParameters
+    parameters: DrbdParameters
     timers: Timers
     changed: Callable[[DrbdResource], None]
-    """Told whenever the replicas of a resource have agreed anew."""
+    """Called each time the replicas of a resource have settled on a new state."""
     resyncs: ResyncScheduler = field(init=False)
     _links_chance: Chance = field(init=False)
 
     def __post_init__(self) -> None:
-        self.resyncs = ResyncScheduler(self.clock.now, self.timers, self.figures)
+        self.resyncs = ResyncScheduler(self.clock.now, self.timers, self.parameters)
         self._links_chance = Chance(f"{self.chance.seed}/drbd")
 
     def stream(self, resource: str, one: str, other: str) -> Stream:
-        """A link's own. It is forgotten with the link: a long run has many."""
+        """Return the random stream of one connection, which ends with the connection: a long run
+        has many, and none may stay in memory.
+        """
         return self._links_chance.passing_stream(f"{resource}/{one}/{other}")

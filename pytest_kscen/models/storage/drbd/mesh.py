@@ -1,5 +1,8 @@
-"""The links of one resource: one for every pair of which an end is up and wants it, each fed
-with what concerns it.
+"""The connections of one resource: one for each pair of nodes of which one is configured for the
+other.
+
+Called by the resource when a replica, a machine or the network changes. Passes every event to the
+connections that it concerns; decides nothing about disks, roles or quorum.
 """
 
 from __future__ import annotations
@@ -23,56 +26,61 @@ if TYPE_CHECKING:
 
 NO_LINKS: dict[str, PeerLink] = {}
 PEER_UP, PEER_DOWN, PATH_OPENED, PATH_BLOCKED = (
-    ConnectionEvent.CAME,
-    ConnectionEvent.LEFT,
-    ConnectionEvent.OPENED,
-    ConnectionEvent.SHUT,
-)  # an enumeration takes its time to find them
+    ConnectionEvent.PEER_UP,
+    ConnectionEvent.PEER_DOWN,
+    ConnectionEvent.PATH_OPENED,
+    ConnectionEvent.PATH_BLOCKED,
+)  # looking up enumeration members is slow
 
 
 class ConnectionMesh:
-    """Who hears whom."""
+    """Connections of one resource, by their pairs of nodes in the order of the names.
+
+    Calls `update_state` after each expired timer of a connection; other callers do that themselves.
+    """
 
     def __init__(
         self,
         resource: str,
         replicas: dict[str, DrbdReplica],
         kernel: KernelServices,
-        agree: Callable[[], None],
+        update_state: Callable[[], None],
     ) -> None:
         self.links: dict[tuple[str, str], PeerLink] = {}
         self._links_from: dict[str, dict[str, PeerLink]] = {}
-        """The same, by one end and the other."""
+        """The same links, by one end and then by the other."""
         self._resource = resource
         self._replicas = replicas
         self._kernel = kernel
-        self._agree = agree
-
-    # --- who hears whom ---
+        self._update_state = update_state
 
     def link(self, one: str, other: str) -> PeerLink | None:
         return self._links_from.get(one, NO_LINKS).get(other)
 
     def links_from(self, node: str) -> dict[str, PeerLink]:
-        """By their other ends."""
+        """Return a node's links by their other ends."""
         return self._links_from.get(node, NO_LINKS)
 
     def peers(self, replica: DrbdReplica) -> Iterator[DrbdReplica]:
-        """Those that it is really connected to: what one of them writes, the other gets."""
-        sees = replica.sees
-        return (peer for peer in self._replicas.values() if sees.get(peer.node) is peer)
+        """Return the replicas that are really connected to this one: they receive what it
+        writes.
+        """
+        visible_peers = replica.visible_peers
+        return (peer for peer in self._replicas.values() if visible_peers.get(peer.node) is peer)
 
-    def others(self, replica: DrbdReplica) -> list[DrbdReplica]:
-        """All but itself and those."""
-        sees = replica.sees
+    def unconnected(self, replica: DrbdReplica) -> list[DrbdReplica]:
+        """Return all replicas but this one and the ones that are really connected to it."""
+        visible_peers = replica.visible_peers
         return [
             peer
             for peer in self._replicas.values()
-            if sees.get(peer.node) is not peer and peer is not replica
+            if visible_peers.get(peer.node) is not peer and peer is not replica
         ]
 
-    def reached(self, replica: DrbdReplica) -> list[DrbdReplica]:
-        """All that hear of each other, this one first."""
+    def partition_of(self, replica: DrbdReplica) -> list[DrbdReplica]:
+        """Return all replicas that are connected to this one, directly or by others; this one is
+        the first.
+        """
         found = {replica.node: replica}
         waiting = [replica]
         while waiting:
@@ -82,80 +90,93 @@ class ConnectionMesh:
                     waiting.append(peer)
         return list(found.values())
 
-    # --- what happens to them ---
-
-    def look(self) -> bool:
-        """See what the network has become; whether somebody has fallen silent by it, or is heard
-        again.
+    def update_quality(self) -> bool:
+        """Measure all paths again after a change of the network. Return whether a connection has
+        become silent, or has recovered from silence.
         """
         changed = False
         for link in self.links.values():
             if link.flows is None:
                 continue
-            weather = measure_link(self._kernel.network, *link.flows)
-            if weather != link.weather:
+            quality = measure_link(self._kernel.network, *link.flows)
+            if quality != link.quality:
                 was_silent = link.silent
-                link.feel(weather)
+                link.set_quality(quality)
                 self._refresh(link, PATH_OPENED, PATH_BLOCKED)
                 changed = changed or link.silent is not was_silent
         return changed
 
     def adjust(self, replica: DrbdReplica, before: ResourceConfig | None) -> None:
-        """A replica came up, or has other peers or another port than before."""
+        """Follow a replica that came up, or that has other peers or another port than before.
+        `before` is None for a replica that was down.
+        """
         peers, port = (replica.config.peers, replica.config.port) if replica.config else ({}, 0)
         if before and port == before.port and peers.keys() == before.peers.keys():
             return
-        self.fit(replica.node)
+        self.update_links(replica.node)
         for peer, link in self.links_from(replica.node).items():
             if before is None or (peer in peers) != (peer in before.peers):
                 link.usable = False
-                link.happen(PEER_DOWN, self._replicas)
+                link.handle(PEER_DOWN, self._replicas)
             elif port == before.port:
                 continue
             self._refresh(link, PEER_UP, PEER_DOWN)
 
-    def leave(self, node: str) -> None:
-        """A replica said goodbye; whom it does not reach notices in time."""
+    def disconnect(self, node: str) -> None:
+        """Disconnect a replica that goes down in order. Peers that its farewell does not reach
+        notice it by their ping timeout.
+        """
         for link in self.links_from(node).values():
             self._refresh(link, PEER_UP, PEER_DOWN)
-        self.fit(node)
+        self.update_links(node)
 
-    def die(self, node: str) -> None:
-        """A replica's power went. It still looks as it did."""
+    def lose_power(self, node: str) -> None:
+        """Leave the links of a machine without power as they look to the peers: the loss is noticed
+        later, by the ping timeout.
+        """
         for link in self.links_from(node).values():
-            link.happen(ConnectionEvent.DIED, self._replicas)
+            link.handle(ConnectionEvent.POWER_LOST, self._replicas)
             link.usable, link.flows = False, None
 
-    def fit(self, node: str) -> None:
-        """A link to everybody whom this one wants, or who wants it, and to nobody else."""
+    def update_links(self, node: str) -> None:
+        """Create and drop links as configured: one for each pair of which either end is configured
+        for the other.
+        """
         config, links = self._config(node), self.links_from(node)
         peers = config.peers if config else ()
-        for peer in [peer for peer in links if peer not in peers and not self._wants(peer, node)]:
+        unused = []
+        for peer in links:
+            theirs = self._config(peer)
+            if peer not in peers and (theirs is None or node not in theirs.peers):
+                unused.append(peer)
+        for peer in unused:
             self._drop(node, peer)
         for peer in peers:
             if peer not in links:
-                one, other = _ends(node, peer)
+                one, other = _sorted_ends(node, peer)
                 stream = self._kernel.stream(self._resource, one, other)
                 link = PeerLink(
-                    (one, other), stream, self._kernel.timers, self._kernel.figures, self._ring
+                    (one, other),
+                    stream,
+                    self._kernel.timers,
+                    self._kernel.parameters,
+                    self._on_timeout,
                 )
                 self.links[one, other] = link
                 for here, there in ((one, other), (other, one)):
                     self._links_from.setdefault(here, {})[there] = link
 
-    def _wants(self, node: str, peer: str) -> bool:
-        config = self._config(node)
-        return config is not None and peer in config.peers
-
     def _drop(self, one: str, other: str) -> None:
-        self.links.pop(_ends(one, other)).end()
+        self.links.pop(_sorted_ends(one, other)).cancel_timer()
         for here, there in ((one, other), (other, one)):
             del self._links_from[here][there]
             if here in self._replicas:
-                self._replicas[here].sees.pop(there, None)
+                self._replicas[here].visible_peers.pop(there, None)
 
     def _refresh(self, link: PeerLink, came: ConnectionEvent, went: ConnectionEvent) -> None:
-        """Whether the ends can hear each other, and what follows if that has changed."""
+        """Recompute the flows of a link from both configurations. Pass on the event `came` or
+        `went` if the link has become usable or unusable.
+        """
         one, other = link.ends
         here, there = self._config(one), self._config(other)
         if here is None or there is None or other not in here.peers or one not in there.peers:
@@ -166,26 +187,24 @@ class ConnectionMesh:
             flows = Flow(one, other, port=there.port), Flow(other, one, port=here.port)
         if flows != link.flows:
             link.flows = flows
-            link.feel(measure_link(self._kernel.network, *flows) if flows else UNREACHABLE)
-        usable = flows is not None and link.weather.open
+            link.set_quality(measure_link(self._kernel.network, *flows) if flows else UNREACHABLE)
+        usable = flows is not None and link.quality.open
         if usable != link.usable:
             link.usable = usable
-            link.happen(came if usable else went, self._replicas)
+            link.handle(came if usable else went, self._replicas)
 
     def _config(self, node: str) -> ResourceConfig | None:
         replica = self._replicas.get(node)
         return replica.config if replica else None
 
-    def _ring(self, link: PeerLink, event: ConnectionEvent) -> None:
-        if event is ConnectionEvent.MET and self._are_strangers(link):
-            event = ConnectionEvent.UNRELATED
-        link.happen(event, self._replicas)
-        self._agree()
-
-    def _are_strangers(self, link: PeerLink) -> bool:
-        one, other = (self._replicas[end].data for end in link.ends)
-        return 0 not in (one, other) and one != other
+    def _on_timeout(self, link: PeerLink, event: ConnectionEvent) -> None:
+        if event is ConnectionEvent.HANDSHAKE_DONE:
+            one, other = (self._replicas[end].data for end in link.ends)
+            if 0 not in (one, other) and one != other:
+                event = ConnectionEvent.UNRELATED_DATA
+        link.handle(event, self._replicas)
+        self._update_state()
 
 
-def _ends(one: str, other: str) -> tuple[str, str]:
+def _sorted_ends(one: str, other: str) -> tuple[str, str]:
     return (one, other) if one < other else (other, one)

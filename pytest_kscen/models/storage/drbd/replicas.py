@@ -1,8 +1,8 @@
-"""One node's share of a resource: what its kernel holds while it is up, and what its disk remembers
-when it is not.
+"""Replica of a resource on one node: the kernel's state while it is up, and what its disk keeps.
 
-Data is counted, not kept: a replica knows how many acknowledged bytes it misses, and whether it
-misses any."""
+Changed by the resource alone. Data is counted, not stored: a replica has the number of acknowledged
+bytes that it misses, and a flag whether it misses any.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.drbd.states import ResourceConfig
 
 
-DISKLESS = DiskState.DISKLESS  # an enumeration takes its time to find it
+DISKLESS = DiskState.DISKLESS  # looking up enumeration members is slow
 
 
 class DiskEvent(IntEnum):
     INITIALIZED = auto()
-    """Somebody declared it to be the truth."""
+    """Declared UpToDate by force."""
     CONFIRMED = auto()
-    """It has met enough others to know that nobody has written since."""
+    """Enough peers were met to be sure that no newer data exists."""
     OVERTAKEN = auto()
-    """Others have written since."""
+    """Other replicas have newer data."""
     SYNC_BEGAN = auto()
     SYNC_ENDED = auto()
     STOPPED = auto()
-    """The resource went down here, or the power did."""
+    """The resource went down on this node, or the machine lost its power."""
 
 
 DISK_TRANSITIONS = {
@@ -46,7 +46,7 @@ DISK_TRANSITIONS = {
 
 
 class PeerView(NamedTuple):
-    """What a peer sees of a replica that it is connected to."""
+    """View of a silent peer: its state when it was last connected."""
 
     role: Role
     disk: DiskState
@@ -55,40 +55,42 @@ class PeerView(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class DrbdReplica:
-    """Of one resource on one node."""
+    """Replica of one resource on one node."""
 
     node: str
     config: ResourceConfig | None = None
-    """While it is up."""
+    """Absent while the resource is down on this node."""
     role: Role = Role.SECONDARY
     promoted: int = 0
-    """Which promotion of the resource made it Primary."""
+    """Number of the resource's promotion that made it Primary."""
     quorum: bool = False
     suspended: bool = False
     disk: DiskState = DiskState.DISKLESS
     size: int = 0
     data: int = 0
-    """Which initialisation its data comes from; 0: it has none yet."""
+    """Number of the initialisation that its data comes from; 0 while it has none."""
     behind: bool = False
-    """Others have written since, whether it knows or not."""
+    """True once others have written since, known to this replica or not."""
     missing: float = 0.0
-    """Bytes that it has to get."""
+    """Bytes that a resync has to bring."""
     activity: float = 0.0
-    """Bytes that it may have written and nobody else, when it crashed."""
-    sees: dict[str, DrbdReplica | PeerView] = field(default_factory=dict)
-    """The peers that it believes in, by node: as they are while they are connected, as they were
-    last while they are silent.
+    """Bytes that it alone may have written when it crashed."""
+    visible_peers: dict[str, DrbdReplica | PeerView] = field(default_factory=dict)
+    """Peers that it believes to be connected, by node: as they are while they are connected, as
+    they were last while they are silent.
     """
 
     @property
     def diskful(self) -> bool:
         return self.disk is not DISKLESS
 
-    def turn(self, turn: DiskEvent) -> None:
-        self.disk = DISK_TRANSITIONS.get((self.disk, turn), self.disk)
+    def apply_event(self, apply_event: DiskEvent) -> None:
+        self.disk = DISK_TRANSITIONS.get((self.disk, apply_event), self.disk)
 
     def configure(self, config: ResourceConfig) -> None:
-        """Up, or adjusted; a disk that was not there is new and empty."""
+        """Bring it up, or adjust it. A disk that was not there before is new and empty; a disk that
+        is configured away loses its data.
+        """
         self.config = config
         if self.diskful and not config.diskful:
             self.wipe()
@@ -101,10 +103,10 @@ class DrbdReplica:
         self.behind = self.behind and self.diskful
 
     def stop(self) -> None:
-        """Forget what only a running kernel knows."""
+        """Forget all that only a running kernel keeps; the disk's own data stays."""
         self.demote()
         self.config, self.quorum = None, False
-        self.turn(DiskEvent.STOPPED)
+        self.apply_event(DiskEvent.STOPPED)
 
     def wipe(self) -> None:
         self.disk, self.data, self.behind, self.missing, self.activity = (
@@ -116,14 +118,11 @@ class DrbdReplica:
         )
 
 
-# What a volume in use is written with, and who misses it. Nothing is counted while it flows:
-# amounts come from times.
-
-
 class WriteTracker:
-    """Of one resource.
+    """Writes of one resource in use, and the replicas that miss them.
 
-    They are acknowledged as soon as all who are connected to the writer have them.
+    A write is acknowledged once all replicas that are connected to the writer have it. Nothing is
+    counted while data flows: amounts follow from the times at which the absent replicas change.
     """
 
     def __init__(self, now: Callable[[], float], rate: float) -> None:
@@ -133,21 +132,24 @@ class WriteTracker:
         self._absent: tuple[DrbdReplica, ...] = ()
 
     @property
-    def are_missed(self) -> bool:
+    def has_absent(self) -> bool:
         return bool(self._absent)
 
-    def flow_past(self, absent: tuple[DrbdReplica, ...]) -> None:
-        """From now on these miss what is written; nobody does when nobody writes."""
+    def set_absent(self, absent: tuple[DrbdReplica, ...]) -> None:
+        """Let these replicas miss all writes from now on; an empty tuple if there is no writer."""
         if absent != self._absent:
             self.settle()
             self._absent = absent
 
     def missing(self, replica: DrbdReplica) -> float:
-        """Bytes that this replica lacks by now."""
+        """Return the bytes that this replica lacks by now, never more than its size."""
         flown = (self._now() - self._since) * self._rate if replica in self._absent else 0.0
         return min(float(replica.size), replica.missing + flown)
 
     def settle(self) -> None:
+        """Add what was missed until now to the absent replicas. Call it before a change of a
+        replica.
+        """
         for replica in self._absent:
             replica.missing = self.missing(replica)
         self._since = self._now()

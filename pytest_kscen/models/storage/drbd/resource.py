@@ -1,6 +1,7 @@
-"""One resource on all its nodes.
+"""Rules and actions of one resource on all its nodes.
 
-Whatever happens to it, its replicas agree anew on what each knows and may do.
+Driven by `Drbd`: every command, power failure and network change ends in one update of the common
+state, which the kernel's services report. Nothing here schedules notifications.
 """
 
 from __future__ import annotations
@@ -26,21 +27,18 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.drbd.states import ResourceConfig, ResourceStatus
 
 
-# What the replicas of a resource agree on whenever something has happened to one of them or
-# between them. Disks learn what they can know, votes are counted, whoever may write does, until
-# nobody learns anything new; then whoever has missed something is brought up to date.
-
-
-PRIMARY, UP_TO_DATE = (
-    Role.PRIMARY,
-    DiskState.UP_TO_DATE,
-)  # an enumeration takes its time to find them
+# constants, because looking up enumeration members is slow
+PRIMARY, UP_TO_DATE = Role.PRIMARY, DiskState.UP_TO_DATE
 CONSISTENT, _DISKLESS = DiskState.CONSISTENT, DiskState.DISKLESS
 NEEDS_RESYNC = (DiskState.OUTDATED, DiskState.INCONSISTENT)
 
 
 class StateResolver:
-    """Of one resource."""
+    """Rules that bring the replicas of one resource to a consistent state.
+
+    Disks learn what they can know, votes are counted, and a Primary with quorum writes, until no
+    step changes anything; then replicas that miss data are resynced.
+    """
 
     def __init__(
         self,
@@ -48,20 +46,21 @@ class StateResolver:
         mesh: ConnectionMesh,
         writes: WriteTracker,
         kernel: KernelServices,
-        agree: Callable[[], None],
+        update_state: Callable[[], None],
     ) -> None:
         self.resyncs: dict[str, Resync] = {}
-        """By the nodes that are brought up to date."""
+        """Resyncs under way, by the node that receives data."""
         self._replicas = replicas
         self._mesh = mesh
         self._writes = writes
         self._kernel = kernel
-        self._agree = agree
+        self._update_state = update_state
 
-    def reach(self) -> None:
-        is_news = True
-        while is_news:
-            # Those that crashed last: the others' word counts more.
+    def resolve(self) -> None:
+        """Repeat the steps until the state is stable, then start, continue or stop resyncs."""
+        needs_another_step = True
+        while needs_another_step:
+            # Replicas that crashed as Primary come last: intact ones decide first.
             unsure = [
                 one
                 for one in self._replicas.values()
@@ -71,61 +70,59 @@ class StateResolver:
                 unsure.sort(key=lambda one: bool(one.activity))
             changed = False
             for replica in unsure:
-                if replica.disk is CONSISTENT and self._knows(replica):
-                    if replica.behind or (replica.activity and self._meets_fresh_data(replica)):
-                        replica.turn(DiskEvent.OVERTAKEN)
+                if replica.disk is CONSISTENT and self._can_confirm(replica):
+                    if replica.behind or (replica.activity and self._has_up_to_date_peer(replica)):
+                        replica.apply_event(DiskEvent.OVERTAKEN)
                     else:
-                        replica.turn(DiskEvent.CONFIRMED)
+                        replica.apply_event(DiskEvent.CONFIRMED)
                         replica.activity = 0.0
                     changed = True
                 if (
                     replica.role is PRIMARY
                     and replica.suspended
                     and replica.behind
-                    and self._meets_fresh_data(replica)
+                    and self._has_up_to_date_peer(replica)
                 ):
-                    # on-suspended-primary-outdated force-secondary: it froze while others took over
+                    # on-suspended-primary-outdated force-secondary: others took over meanwhile
                     replica.demote()
                     changed = True
-            is_judged, is_counted = changed, self._count_votes()
+            disks_changed, votes_changed = changed, self._count_votes()
             primaries = [
                 replica
                 for replica in self._replicas.values()
                 if replica.role is PRIMARY and not replica.suspended
             ]
             writer = min(primaries, key=lambda replica: replica.promoted, default=None)
-            is_missed = self._write(writer)
-            is_news = is_judged or is_counted or is_missed
-        self._bring_up_to_date(writer)
+            writes_missed = self._update_writes(writer)
+            needs_another_step = disks_changed or votes_changed or writes_missed
+        self._update_resyncs(writer)
 
-    # --- what disks can know ---
-
-    def _knows(self, replica: DrbdReplica) -> bool:
+    def _can_confirm(self, replica: DrbdReplica) -> bool:
         assert replica.config
         sight = _visible_to(replica)
         return has_enough_votes(
             replica.config, sight, had_quorum=replica.quorum
-        ) or self._meets_fresh_data(replica)
+        ) or self._has_up_to_date_peer(replica)
 
-    def _meets_fresh_data(self, replica: DrbdReplica) -> bool:
+    def _has_up_to_date_peer(self, replica: DrbdReplica) -> bool:
         return any(peer.disk is UP_TO_DATE for peer in self._mesh.peers(replica))
 
-    # --- who may go on ---
-
     def _count_votes(self) -> bool:
-        """That one has quorum, or has not, is news to those alone who go by it."""
-        is_counted_anew, changed = False, False
+        """Update quorum and suspension of all replicas. Return whether another step may be needed:
+        a changed quorum matters only where the quorum rule looks at it.
+        """
+        quorum_changed, changed = False, False
         for replica in self._replicas.values():
             if replica.config:
                 sight = _visible_to(replica)
                 quorum = has_quorum(replica.config, sight, had_quorum=replica.quorum)
                 suspended = replica.role is PRIMARY and not (quorum and sight.up_to_date)
                 if quorum is not replica.quorum:
-                    replica.quorum, is_counted_anew = quorum, True
+                    replica.quorum, quorum_changed = quorum, True
                 if suspended is not replica.suspended:
                     replica.suspended, changed = suspended, True
         return changed or (
-            is_counted_anew
+            quorum_changed
             and any(
                 depends_on_previous_quorum(one.config)
                 for one in self._replicas.values()
@@ -133,51 +130,43 @@ class StateResolver:
             )
         )
 
-    # --- who writes, and who misses it ---
-
-    def _write(self, writer: DrbdReplica | None) -> bool:
-        if writer is None or self._waits_for_answer(writer):
-            self._writes.flow_past(())
+    def _update_writes(self, writer: DrbdReplica | None) -> bool:
+        """Let absent replicas fall behind the writer. Nothing is written while a connected peer
+        with a disk is silent, because its acknowledgement holds up all later writes.
+        """
+        if writer is None or any(
+            link.silent and _blocks_writes(peer, writer)
+            for peer, link in self._mesh.links_from(writer.node).items()
+        ):
+            self._writes.set_absent(())
             return False
-        absent = self._mesh.others(writer)
+        absent = self._mesh.unconnected(writer)
         changed = False
         for replica in absent:
-            changed = self._overtake(replica) or changed
-        self._writes.flow_past(tuple(replica for replica in absent if replica.diskful))
+            if not replica.behind and (replica.diskful or replica.suspended):
+                replica.behind = changed = True
+            if replica.disk is UP_TO_DATE:
+                replica.apply_event(DiskEvent.OVERTAKEN)
+                changed = True
+        self._writes.set_absent(tuple(replica for replica in absent if replica.diskful))
         return changed
 
-    def _waits_for_answer(self, writer: DrbdReplica) -> bool:
-        """A write that a connected peer has not acknowledged holds up all others."""
-        silent = [peer for peer, link in self._mesh.links_from(writer.node).items() if link.silent]
-        return any(_blocks_writes(peer, writer) for peer in silent)
-
-    def _overtake(self, replica: DrbdReplica) -> bool:
-        is_new = not replica.behind and (replica.diskful or replica.suspended)
-        if is_new:
-            replica.behind = True
-        if replica.disk is UP_TO_DATE:
-            replica.turn(DiskEvent.OVERTAKEN)
-            return True
-        return is_new
-
-    # --- who is brought up to date ---
-
-    def _bring_up_to_date(self, writer: DrbdReplica | None) -> None:
+    def _update_resyncs(self, writer: DrbdReplica | None) -> None:
         for node, resync in list(self.resyncs.items()):
-            if not self._may_go_on(resync, writer):
-                self._break_off(node)
+            if not self._may_continue(resync, writer):
+                self._stop_resync(node)
         for target in self._replicas.values():
             if (
                 target.config
                 and target.disk in NEEDS_RESYNC
                 and target.node not in self.resyncs
-                and self._keeps_up(target, writer)
+                and self._receives_writes(target, writer)
             ):
-                self._begin(target)
+                self._start_resync(target)
         for resync in self.resyncs.values():
-            self._kernel.resyncs.pace(resync)
+            self._kernel.resyncs.update_rate(resync)
 
-    def _may_go_on(self, resync: Resync, writer: DrbdReplica | None) -> bool:
+    def _may_continue(self, resync: Resync, writer: DrbdReplica | None) -> bool:
         target, source = self._replicas.get(resync.target), self._replicas.get(resync.source)
         if target is None or target.config is None or target.disk is not DiskState.INCONSISTENT:
             return False
@@ -186,30 +175,28 @@ class StateResolver:
             link.silent or (link.connected and source and source.disk is UP_TO_DATE)
         ):
             return False
-        return self._keeps_up(target, writer)
+        return self._receives_writes(target, writer)
 
-    def _keeps_up(self, target: DrbdReplica, writer: DrbdReplica | None) -> bool:
-        """Whether it gets what is being written: what has not its writer's ear would be overtaken
-        again at once.
+    def _receives_writes(self, target: DrbdReplica, writer: DrbdReplica | None) -> bool:
+        """Return whether a target receives new writes during its resync; otherwise they would
+        overtake it again at once.
 
-        So it would be by a Primary that is suspended, and goes on because of it.
+        A suspended Primary counts like the writer: it may continue because of this very resync.
         """
         frozen = [one for one in self._replicas.values() if one.role is PRIMARY and one.suspended]
         if frozen:
-            reached = self._mesh.reached(target)
-            frozen = [one for one in frozen if one in reached]
-        return all(
-            one is target or self._gets_from(one, target)
-            for one in (*filter(None, (writer,)), *frozen)
-        )
+            partition = self._mesh.partition_of(target)
+            frozen = [one for one in frozen if one in partition]
+        for one in (*filter(None, (writer,)), *frozen):
+            link = None if one is target else self._mesh.link(one.node, target.node)
+            if one is not target and (
+                link is None
+                or not (link.connected or (link.silent and _blocks_writes(target.node, one)))
+            ):
+                return False
+        return True
 
-    def _gets_from(self, writer: DrbdReplica, target: DrbdReplica) -> bool:
-        link = self._mesh.link(writer.node, target.node)
-        return link is not None and (
-            link.connected or (link.silent and _blocks_writes(target.node, writer))
-        )
-
-    def _begin(self, target: DrbdReplica) -> None:
+    def _start_resync(self, target: DrbdReplica) -> None:
         sources = [peer for peer in self._mesh.peers(target) if peer.disk is UP_TO_DATE]
         if not sources:
             return
@@ -221,103 +208,108 @@ class StateResolver:
         assert link
         target.missing = min(float(target.size), self._writes.missing(target) + target.activity)
         target.activity, target.data = 0.0, source.data
-        target.turn(DiskEvent.SYNC_BEGAN)
+        target.apply_event(DiskEvent.SYNC_BEGAN)
         resync = Resync(
-            source.node, target.node, link, target.missing, lambda: self._finish(target)
+            source.node, target.node, link, target.missing, lambda: self._finish_resync(target)
         )
         self.resyncs[target.node] = resync
         self._kernel.resyncs.begin(resync)
 
-    def _break_off(self, node: str) -> None:
+    def _stop_resync(self, node: str) -> None:
         left = self._kernel.resyncs.end(self.resyncs.pop(node))
         if node in self._replicas:
             self._replicas[node].missing = left
 
-    def _finish(self, target: DrbdReplica) -> None:
-        self._break_off(target.node)
+    def _finish_resync(self, target: DrbdReplica) -> None:
+        self._stop_resync(target.node)
         target.missing, target.behind = 0.0, False
-        target.turn(DiskEvent.SYNC_ENDED)
-        self._agree()
+        target.apply_event(DiskEvent.SYNC_ENDED)
+        self._update_state()
 
 
 def _visible_to(replica: DrbdReplica) -> VisibleReplicas:
-    sees = replica.sees.values()
+    visible_peers = replica.visible_peers.values()
     up_to_date, diskless, quorate = (
         0 + (replica.disk is UP_TO_DATE),
         0 + (replica.disk is _DISKLESS),
         0,
     )
-    for peer in sees:
+    for peer in visible_peers:
         if peer.disk is UP_TO_DATE:
             up_to_date += 1
             quorate += peer.quorum
         elif peer.disk is _DISKLESS:
             diskless += 1
-    return VisibleReplicas(up_to_date, 1 + len(sees) - up_to_date - diskless, diskless, quorate)
+    return VisibleReplicas(
+        up_to_date, 1 + len(visible_peers) - up_to_date - diskless, diskless, quorate
+    )
 
 
-def _blocks_writes(silent: str, writer: DrbdReplica) -> bool:
-    """Whether what is written waits for the answer of one who is silent: a disk would have to
-    have it.
-    """
-    return writer.sees[silent].disk is not _DISKLESS
+def _blocks_writes(silent: str, writer: DrbdReplica) -> bool:  # a diskless peer stores nothing
+    return writer.visible_peers[silent].disk is not _DISKLESS
 
 
 class DrbdResource:
-    """What commands, the network and the power do to it."""
+    """A resource on all its nodes: commands, power failures and network changes act on it.
+
+    Each of them settles pending writes first and updates the common state last.
+    """
 
     def __init__(self, name: str, kernel: KernelServices) -> None:
         self.name = name
         self.replicas: dict[str, DrbdReplica] = {}
-        self.writes = WriteTracker(kernel.clock.now, kernel.figures.write_rate)
-        self.mesh = ConnectionMesh(name, self.replicas, kernel, self.agree)
-        self.accord = StateResolver(self.replicas, self.mesh, self.writes, kernel, self.agree)
+        self.writes = WriteTracker(kernel.clock.now, kernel.parameters.write_rate)
+        self.mesh = ConnectionMesh(name, self.replicas, kernel, self.update_state)
+        self.resolver = StateResolver(
+            self.replicas, self.mesh, self.writes, kernel, self.update_state
+        )
         self.size: int | None = None
-        """Of the device, if any replica has a disk: all disks have grown before it does."""
-        self.faces: dict[str, ResourceStatus | None] = {}
-        """As they were shown since the replicas last agreed."""
+        """Bytes of the device, if any replica has a disk: all disks have grown before it does."""
+        self.visible_statuses: dict[str, ResourceStatus | None] = {}
+        """Statuses without amounts, as computed since the last update."""
         self.statuses: dict[str, ResourceStatus] = {}
-        """The same with amounts, while none of them moves."""
+        """Statuses with amounts, kept while no amount changes."""
         self._kernel = kernel
         self._initialisations = 0
         self._promotions = 0
 
     @property
     def is_gone(self) -> bool:
-        """Up nowhere, and no disk remembers it."""
+        """True once it is down on all nodes and no disk remembers it."""
         return not any(replica.config or replica.diskful for replica in self.replicas.values())
 
     @property
-    def is_dirty(self) -> bool:
-        """Whether somebody has something to get, while nobody gets anything."""
+    def has_missing_data(self) -> bool:
+        """True if a replica misses data that no resync is bringing."""
         return bool([one for one in self.replicas.values() if one.missing or one.activity])
 
     @property
-    def is_still(self) -> bool:
-        """Whether its amounts stay what they are until its replicas agree anew."""
-        return not self.accord.resyncs and not self.writes.are_missed
+    def is_static(self) -> bool:
+        """True if no amount changes until the next update of the state."""
+        return not self.resolver.resyncs and not self.writes.has_absent
 
-    def end(self) -> None:
-        """It is gone, and its parts no longer hold each other: so many come and go that nobody
-        is to search for what is left.
+    def dismantle(self) -> None:
+        """Break the reference cycles of a resource that is gone: so many come and go in a long run
+        that the garbage collector shall not have to search for them.
         """
-        del self.mesh, self.accord
+        del self.mesh, self.resolver
 
-    def agree(self) -> None:
-        self.accord.reach()
+    def update_state(self) -> None:
+        """Resolve the state, drop cached statuses and report the change."""
+        self.resolver.resolve()
         self.size = min(
             [one.size for one in self.replicas.values() if one.disk is not DISKLESS], default=None
         )
-        self.faces.clear()
+        self.visible_statuses.clear()
         self.statuses.clear()
         self._kernel.changed(self)
 
-    def look(self) -> None:
-        """The network may have changed; who is brought up to date over it may have to go at
-        another pace.
+    def update_network(self) -> None:
+        """Follow a change of the network. Resyncs may need another rate even if no connection
+        changed.
         """
-        if self.mesh.look() or self.accord.resyncs:
-            self.agree()
+        if self.mesh.update_quality() or self.resolver.resyncs:
+            self.update_state()
 
     def up(self, node: str, config: ResourceConfig) -> None:
         replica = self.replicas.setdefault(node, DrbdReplica(node))
@@ -328,7 +320,7 @@ class DrbdResource:
         replica.configure(config)
         if before is None or not config.is_agreed_with(before):
             self.mesh.adjust(replica, before)
-            self.agree()
+            self.update_state()
 
     def down(self, node: str, *, wipe: bool) -> None:
         replica = self.replicas[node]
@@ -338,33 +330,33 @@ class DrbdResource:
             replica.wipe()
         if not replica.diskful:
             del self.replicas[node]
-        self.mesh.leave(node)
-        self.agree()
+        self.mesh.disconnect(node)
+        self.update_state()
 
     def lose_power(self, node: str) -> None:
         replica = self.replicas[node]
         self.writes.settle()
-        self.mesh.die(node)
+        self.mesh.lose_power(node)
         if replica.role is Role.PRIMARY and replica.diskful and not replica.suspended:
-            replica.activity = min(float(replica.size), self._kernel.figures.activity)
+            replica.activity = min(float(replica.size), self._kernel.parameters.activity)
         replica.stop()
-        self.mesh.fit(node)
-        self.agree()
+        self.mesh.update_links(node)
+        self.update_state()
 
     def initialize(self, node: str) -> None:
         replica = self.replicas[node]
         self.writes.settle()
         self._initialisations += 1
         replica.data, replica.missing = self._initialisations, 0.0
-        replica.turn(DiskEvent.INITIALIZED)
-        self.agree()
+        replica.apply_event(DiskEvent.INITIALIZED)
+        self.update_state()
 
     def promote(self, node: str) -> None:
         self._promotions += 1
         replica = self.replicas[node]
         replica.role, replica.promoted = Role.PRIMARY, self._promotions
-        self.agree()
+        self.update_state()
 
     def demote(self, node: str) -> None:
         self.replicas[node].demote()
-        self.agree()
+        self.update_state()

@@ -1,5 +1,6 @@
-"""What is said to the kernels and what they answer: configurations, states by DRBD's own names,
-and refusals.
+"""Configurations, states by DRBD's own names, refusals, and the two quorum rules.
+
+Used by agents as well as by the model. Pure data and functions: nothing here has state or time.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import NamedTuple
 
 
 class DrbdRefused(Exception):
-    """The kernel said no, and why."""
+    """Refusal of a command by the kernel; its text gives the reason. A later attempt may
+    succeed.
+    """
 
 
 class Role(StrEnum):
@@ -23,17 +26,17 @@ class Role(StrEnum):
 class DiskState(StrEnum):
     DISKLESS = "Diskless"
     INCONSISTENT = "Inconsistent"
-    """Has no whole data, or is being written over by a resync."""
+    """No complete data, or being overwritten by a resync."""
     OUTDATED = "Outdated"
-    """Whole, but others have written since."""
+    """Complete, but other replicas have newer data."""
     CONSISTENT = "Consistent"
-    """Whole, and not yet sure whether others have written since."""
+    """Complete; not yet known whether other replicas have newer data."""
     UP_TO_DATE = "UpToDate"
     UNKNOWN = "DUnknown"
 
 
 class ConnectionState(StrEnum):
-    """Of a connection."""
+    """State of a connection, by DRBD's names."""
 
     STAND_ALONE = "StandAlone"
     CONNECTING = "Connecting"
@@ -49,14 +52,12 @@ class ReplicationState(StrEnum):
 
 class QuorumRule(StrEnum):
     VOTES = "votes"
-    """Every replica has a vote, with a disk or without."""
+    """One vote for every replica, with a disk or without."""
     TIE_BREAK = "tie-break"
-    """Those with disks vote; the others decide when the voters are halved."""
+    """Replicas with disks vote; diskless ones decide when exactly half of the voters is reached."""
 
 
 class PeerConfig(NamedTuple):
-    """Another replica of the same resource."""
-
     node_id: int
     port: int
     diskful: bool
@@ -64,9 +65,9 @@ class PeerConfig(NamedTuple):
 
 @dataclass(slots=True)
 class ResourceConfig:
-    """What a node's agent asks of its kernel for one resource.
+    """Configuration of one resource on one node, as an agent gives it to its kernel.
 
-    Nobody changes one; it is not frozen, for many are made.
+    Must not be changed; it is not frozen only because many are made.
     """
 
     node_id: int
@@ -75,21 +76,21 @@ class ResourceConfig:
     size: int
     """Bytes."""
     quorum: int = 0
-    """0: none is asked for."""
+    """Votes needed; 0 switches quorum off."""
     quorum_minimum_redundancy: int = 1
     two_primaries: bool = False
     peers: dict[str, PeerConfig] = field(default_factory=dict)
-    """By the names of their nodes."""
+    """Peers by the names of their nodes."""
     quorum_rule: QuorumRule = QuorumRule.VOTES
     disks: int = field(init=False, compare=False)
-    """How many replicas have one, this one among them."""
+    """Number of replicas with a disk, this one included."""
 
     def __post_init__(self) -> None:
         self.disks = [self.diskful, *[peer.diskful for peer in self.peers.values()]].count(True)
 
-    def is_agreed_with(self, other: ResourceConfig) -> bool:
-        """Whether replicas agree on the same by either: who else may be Primary is asked when
-        somebody is to become it.
+    def has_same_effect_as(self, other: ResourceConfig) -> bool:
+        """Return whether both configurations lead to the same common state. `two_primaries` does
+        not count: it matters only to a later promotion.
         """
         return _agreement_key(self) == _agreement_key(other)
 
@@ -100,7 +101,7 @@ _agreement_key = attrgetter(
 
 
 class PeerConnection(NamedTuple):
-    """One node's view of its connection to a peer."""
+    """Connection to one peer, as seen by one node."""
 
     state: ConnectionState
     peer_role: Role = Role.UNKNOWN
@@ -108,67 +109,66 @@ class PeerConnection(NamedTuple):
     replication: ReplicationState = ReplicationState.OFF
     percent_in_sync: float = 100.0
     out_of_sync: int = 0
-    """Bytes."""
+    """Bytes that either end misses."""
 
 
 class ResourceStatus(NamedTuple):
-    """One node's view of a resource."""
+    """Status of a resource, as seen by one node."""
 
     role: Role
     disk_state: DiskState
     size: int
     quorum: bool
     suspended: bool
-    """I/O freezes: no quorum, or no data that is up to date."""
+    """I/O is frozen: there is no quorum, or no data that is UpToDate."""
     connections: dict[str, PeerConnection]
-    """By the names of the peers' nodes."""
+    """Connections by the names of the peers' nodes."""
 
 
-# May this replica go on? Pure: what it sees, and what it was told, decide. Either rule has a
-# function.
-
-
-VOTES = QuorumRule.VOTES  # an enumeration takes its time to find it
+VOTES = QuorumRule.VOTES  # looking up enumeration members is slow
 
 
 class VisibleReplicas(NamedTuple):
-    """Whom a replica sees. It sees itself."""
+    """Count of the replicas that one replica sees, itself included, by what they contribute to
+    quorum.
+    """
 
     up_to_date: int
-    """Disks that are UpToDate."""
+    """Replicas whose disks are UpToDate."""
     present: int
-    """Disks that are not."""
+    """Replicas with disks that are not UpToDate."""
     diskless: int
     """Replicas without disks."""
     quorate: int
-    """Peers that are UpToDate and have quorum themselves."""
+    """UpToDate peers that have quorum themselves."""
 
 
-def has_enough_votes(config: ResourceConfig, sight: VisibleReplicas, *, had_quorum: bool) -> bool:
-    """Whether it meets enough others that nobody can have written without one of them."""
+def has_enough_votes(config: ResourceConfig, visible: VisibleReplicas, *, had_quorum: bool) -> bool:
+    """Return whether so many replicas are visible that no newer data can exist without one of them.
+
+    The tie-break rule keeps a quorum that was there when half of the voters and most diskless
+    replicas are visible; it never grants a new one that way.
+    """
     if config.quorum == 0:
         return True
     if config.quorum_rule is VOTES:
-        return sight.up_to_date + sight.present + sight.diskless >= config.quorum
+        return visible.up_to_date + visible.present + visible.diskless >= config.quorum
     if not config.diskful:
-        return sight.quorate >= config.quorum_minimum_redundancy
-    return sight.up_to_date + sight.present >= config.quorum or (
-        had_quorum and _tie_is_broken(config, sight)
-    )
+        return visible.quorate >= config.quorum_minimum_redundancy
+    votes = visible.up_to_date + visible.present
+    if votes >= config.quorum or not had_quorum:
+        return votes >= config.quorum
+    halved = config.disks % 2 == 0 and votes == config.quorum - 1
+    return halved and 2 * visible.diskless > 1 + len(config.peers) - config.disks
 
 
 def depends_on_previous_quorum(config: ResourceConfig) -> bool:
-    """Whether it matters for a replica's votes who had quorum before, itself or another."""
+    """Return whether a replica's quorum depends on the quorum that it or a peer had before."""
     return config.quorum_rule is not VOTES
 
 
-def has_quorum(config: ResourceConfig, sight: VisibleReplicas, *, had_quorum: bool) -> bool:
+def has_quorum(config: ResourceConfig, visible: VisibleReplicas, *, had_quorum: bool) -> bool:
     if config.quorum == 0:
         return True
-    enough_data = sight.up_to_date >= config.quorum_minimum_redundancy
-    return enough_data and has_enough_votes(config, sight, had_quorum=had_quorum)
-
-
-def _tie_is_broken(config: ResourceConfig, sight: VisibleReplicas) -> bool:
-    halved = config.disks % 2 == 0 and sight.up_to_date + sight.present == config.quorum - 1
-    return halved and 2 * sight.diskless > 1 + len(config.peers) - config.disks
+    enough_data = visible.up_to_date >= config.quorum_minimum_redundancy
+    return enough_data and has_enough_votes(config, visible, had_quorum=had_quorum)

@@ -1,6 +1,7 @@
-"""The model's timers on the loop that the agents live in.
+"""Timers of the model on the agents' event loop, and the parameters of the model with their
+reasons.
 
-None is left when nothing is going to happen.
+No timer is left when nothing is going to happen: a cluster at rest then has nothing to wait for.
 """
 
 from __future__ import annotations
@@ -14,25 +15,28 @@ if TYPE_CHECKING:
 
 
 class Timer:
-    """Something that is going to happen, unless it is cancelled."""
+    """Pending call of a function at a later time, unless it is cancelled."""
 
-    __slots__ = ("_timers", "act")
+    __slots__ = ("_timers", "callback")
 
-    def __init__(self, timers: Timers, act: Callable[[], None]) -> None:
+    def __init__(self, timers: Timers, callback: Callable[[], None]) -> None:
         self._timers = timers
-        self.act = act
+        self.callback = callback
 
     def cancel(self) -> None:
-        if handle := self._timers.forget(self):
+        if handle := self._timers.discard(self):
             handle.cancel()
 
-    def ring(self) -> None:
-        self._timers.forget(self)
-        self.act()
+    def fire(self) -> None:
+        self._timers.discard(self)
+        self.callback()
 
 
 class Timers:
-    """Those that are set. The loop is known once the first command has come from within it."""
+    """Registry of the model's pending timers.
+
+    The event loop becomes known with the first command, which comes from within it.
+    """
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -41,32 +45,29 @@ class Timers:
     def __len__(self) -> int:
         return len(self._set)
 
-    def learn_loop(self) -> None:
+    def bind_loop(self) -> None:
         self._loop = self._loop or asyncio.get_running_loop()
 
-    def after(self, seconds: float, act: Callable[[], None]) -> Timer:
+    def after(self, seconds: float, callback: Callable[[], None]) -> Timer:
         assert self._loop, "a timer before the first command"
-        timer = Timer(self, act)
-        self._set[timer] = self._loop.call_later(seconds, timer.ring)
+        timer = Timer(self, callback)
+        self._set[timer] = self._loop.call_later(seconds, timer.fire)
         return timer
 
-    def forget(self, timer: Timer) -> asyncio.TimerHandle | None:
+    def discard(self, timer: Timer) -> asyncio.TimerHandle | None:
         return self._set.pop(timer, None)
 
-    def soon(self, act: Callable[[], None]) -> None:
-        """Within this instant, from whatever thread; never where nothing can have begun yet, or
-        all is over.
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call a function within this instant, from whatever thread. Nothing is called before the
+        first command, when nothing can have happened yet, nor after the loop was closed.
         """
         if self._loop is None or self._loop.is_closed():
             return
-        # asyncio's documented hook for loops of others
+        # asyncio's documented hook for other event loops
         if asyncio._get_running_loop() is self._loop:  # noqa: SLF001
-            self._loop.call_soon(act)
+            self._loop.call_soon(callback)
         else:
-            self._loop.call_soon_threadsafe(act)
-
-
-# The figures that the model lives by, each with its reason.
+            self._loop.call_soon_threadsafe(callback)
 
 
 MEBI = 2**20
@@ -74,34 +75,32 @@ MEBI = 2**20
 
 @dataclass(frozen=True, slots=True)
 class DrbdParameters:
-    """Seconds, bytes, and bytes per second."""
+    """Parameters of the model in seconds, bytes, and bytes per second."""
 
     ping: float = 10.0
-    """DRBD's ping-int: how often an idle connection is tried."""
-    noticing: tuple[float, float] = (6.0, 16.0)
-    """Until packets that vanish are noticed: the time-out of 6 s, and up to a ping-int before it
+    """DRBD's ping-int: the interval of pings on an idle connection."""
+    silence_timeout: tuple[float, float] = (6.0, 16.0)
+    """Time until lost packets are noticed: the timeout of 6 s, and up to one ping-int before it
     begins.
     """
-    redialling: tuple[float, float] = (40.0, 60.0)
-    """From the end of a silent block to the connection: both sides' retries have grown rare, as
-    TCP's do.
+    reconnect_after_block: tuple[float, float] = (40.0, 60.0)
+    """Time from the end of a silent block to the connection: the retries of both sides have grown
+    rare, as TCP's do.
     """
-    dialling: tuple[float, float] = (1.0, 3.0)
-    """Until two that hear each other are connected, when one has just come up or a ping was
-    lost.
-    """
+    connect_time: tuple[float, float] = (1.0, 3.0)
+    """Time to connect two nodes that reach each other, after one came up or a ping was lost."""
     write_rate: float = MEBI
-    """What a volume in use is written with: a quiet database."""
+    """Write rate of a volume in use: a quiet database."""
     resync_rate: float = 100.0 * MEBI
-    """DRBD's c-max-rate as it is by default."""
+    """DRBD's default of c-max-rate."""
     activity: float = 64.0 * MEBI
-    """What a Primary's activity log covers when it crashes: sixteen extents of 4 MiB."""
+    """Data that the activity log of a crashed Primary covers: sixteen extents of 4 MiB."""
     round_trip: float = 0.0002
-    """Between two machines of a rack."""
+    """Round-trip time between two machines of a rack."""
     segment: int = 1460
     """Bytes of data in a TCP packet on Ethernet."""
-    least_share: float = 0.05
-    """What a resync gets of a link that others use in full."""
+    minimum_share: float = 0.05
+    """Share of a link that a resync gets when other traffic uses it in full."""
 
 
 PARAMETERS = DrbdParameters()

@@ -18,13 +18,15 @@ from pytest_kscen.models.storage.drbd.timers import DrbdParameters
 
 START = 1767225600
 MEBI = 2**20
-EXACT = DrbdParameters(noticing=(8.0, 8.0), redialling=(50.0, 50.0), dialling=(2.0, 2.0))
+EXACT = DrbdParameters(
+    silence_timeout=(8.0, 8.0), reconnect_after_block=(50.0, 50.0), connect_time=(2.0, 2.0)
+)
 
 
 class KernelYard:
     """Machines, a network that a test cuts, and the kernels."""
 
-    def __init__(self, runner, names="abc", figures=EXACT, seed="drbd"):
+    def __init__(self, runner, names="abc", parameters=EXACT, seed="drbd"):
         chance = Chance(seed)
         self.names = list(names)
         self.runner, self.machines = runner, Machines(chance.stream("machines"))
@@ -33,7 +35,7 @@ class KernelYard:
         self.network = Network(self.machines)
         self.passages = {}
         self.network.join(lambda flow: self.passages.get((flow.source, flow.target), NO_IMPAIRMENT))
-        self.drbd = Drbd(self.machines, self.network, runner.clock, chance, figures)
+        self.drbd = Drbd(self.machines, self.network, runner.clock, chance, parameters)
         self.told = []
         self.drbd.on_change(lambda node, resource: self.told.append((self.now, node, resource)))
 

@@ -151,7 +151,11 @@ def test_over_a_long_time_links_drop_as_often_as_stated(build):
 
 
 def test_figures_of_the_wild():
-    assert (PARAMETERS.noticing, PARAMETERS.redialling, PARAMETERS.dialling) == (
+    assert (
+        PARAMETERS.silence_timeout,
+        PARAMETERS.reconnect_after_block,
+        PARAMETERS.connect_time,
+    ) == (
         (6, 16),
         (40, 60),
         (1, 3),
@@ -160,7 +164,7 @@ def test_figures_of_the_wild():
 
 def test_each_link_has_its_own_chance(build):
     def first(others):
-        yard = build("abcd", figures=PARAMETERS)
+        yard = build("abcd", parameters=PARAMETERS)
         yard.spread(others, "other")
         yard.spread("ab")
         return yard.when(lambda: yard.state("a", "b") == "Connected")
@@ -187,7 +191,7 @@ def test_strangers_stand_alone_until_one_is_wiped(yard):
 
 def test_the_same_seed_tells_the_same_story(build):
     def story(seed):
-        yard = build("abc", figures=PARAMETERS, seed=seed)
+        yard = build("abc", parameters=PARAMETERS, seed=seed)
         began = yard.now
         yard.form("abc", quorum=2)
         yard.do("primary", "a", "v")

@@ -125,8 +125,8 @@ def test_load_slows_a_resync_from_now_on(yard):
 
 
 def test_what_load_loss_and_delay_leave():
-    def rate(**weather):
-        return round(resync_throughput(UNIMPAIRED._replace(**weather), PARAMETERS) / MEBI, 1)
+    def rate(**quality):
+        return round(resync_throughput(UNIMPAIRED._replace(**quality), PARAMETERS) / MEBI, 1)
 
     assert rate() == 100
     assert rate(load=0.5) == 50
@@ -254,7 +254,7 @@ def test_nothing_is_left_of_a_volume_that_is_gone(yard):
     yard.rest()
     assert yard.drbd.pending == 0
     assert yard.drbd._volumes == {}
-    assert yard.drbd._news._told == {}
+    assert yard.drbd._notifier._notified == {}
     assert sorted(yard.told) == [(60, node, "v") for node in "abc"]
 
 

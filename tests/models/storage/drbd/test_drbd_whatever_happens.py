@@ -203,9 +203,9 @@ class Storage(RuleBasedStateMachine):
         volume = self.has and self.yard.drbd._volumes.get("v")
         if volume:
             self.yard.rest()
-            before = [self.face(node) for node in self.nodes], [*volume.accord.resyncs]
+            before = [self.face(node) for node in self.nodes], [*volume.resolver.resyncs]
             volume.agree()
-            assert ([self.face(node) for node in self.nodes], [*volume.accord.resyncs]) == before
+            assert ([self.face(node) for node in self.nodes], [*volume.resolver.resyncs]) == before
 
     @invariant()
     def listeners_hear_of_changes_alone(self):
