@@ -1,4 +1,8 @@
-"""Builders of CustomResourceDefinitions: a schema reads like the object that it describes."""
+"""Builders of CustomResourceDefinitions, in which a schema reads like the object that it describes.
+
+Used by the virtual machines and by Cilium. The storage has its own builders, with defaults and
+rules in the style of its real definitions.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +44,9 @@ def record(
     rules: Sequence[tuple[str, str]] = (),
     **more: Any,
 ) -> Obj:
-    """An object with these fields; its rules are CEL and what is said when they do not hold."""
+    """Return the schema of an object with these fields. `rules` are pairs of a CEL expression and
+    the message for objects that violate it.
+    """
     schema: Obj = {"type": "object", "properties": properties, **more}
     if required:
         schema["required"] = list(required)
@@ -74,7 +80,9 @@ def definition(
     categories: Sequence[str] = (),
     columns: Sequence[tuple[str, str, str]] = (AGE,),
 ) -> Obj:
-    """One version, with a status of its own. A column is its heading, its type and its path."""
+    """Return a definition with one version and a status subresource. A column is a heading, a type
+    and a JSON path.
+    """
     names = {
         "plural": resource.plural,
         "singular": resource.kind.lower(),

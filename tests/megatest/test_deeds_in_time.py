@@ -49,7 +49,7 @@ def test_volumes_that_are_detached_when_they_go(monkeypatch):
     monkeypatch.setattr(
         attachment_rules,
         "is_detached",
-        lambda view, attachment: view.leaving and is_detached(view, attachment),
+        lambda view, attachment: view.deleting and is_detached(view, attachment),
     )
     assert not_valid(calm(Churn(**LONG_LIVED))) == {"detachments": "invalid"}
 

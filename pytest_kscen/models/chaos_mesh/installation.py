@@ -1,5 +1,6 @@
-"""Installing what Chaos Mesh and workflows need on a cluster: the definitions, as far as it
-lacks them.
+"""Installation of the definitions that Chaos Mesh and workflows need, and the actors of the daemon.
+
+Called by runs. Definitions that are there already are left as they are.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ INSTALL_TIMEOUT = 120.0
 
 
 async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> None:
-    """Returns when objects of these kinds can be made; what is there already stays as it is."""
+    """Install the missing definitions, and return when objects of these kinds can be created."""
     wanted = tuple(definitions) or (
         *chaos_definitions(),
         *engine_definitions(),
@@ -53,7 +54,7 @@ async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> No
         try:
             await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         except AlreadyExists:
-            """Somebody's own, or of an earlier run."""
+            continue  # a real one, or of an earlier run
     for definition in wanted:
         name = definition["metadata"]["name"]
         await wait_for(
@@ -61,17 +62,9 @@ async def install(api: Api, clock: Clock, definitions: Iterable[Obj] = ()) -> No
             clock,
             CUSTOM_RESOURCE_DEFINITIONS,
             name,
-            condition=_established,
+            condition=lambda found: is_true(found, "Established"),
             timeout=INSTALL_TIMEOUT,
         )
-
-
-def _established(definition: Obj | None) -> bool:
-    return is_true(definition, "Established")
-
-
-# Attaching Chaos Mesh to a cluster: its daemon lives from now on, and acts on what stands
-# behind the nodes.
 
 
 NAME = "chaos-mesh"
@@ -80,8 +73,8 @@ NAME = "chaos-mesh"
 def actors(
     api_for: Callable[[str], Api], clock: Clock, chance: Chance, site: Site
 ) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
-    """Whoever starts them must start them in this order, once for a cluster that has the
-    definitions.
+    """Return the daemon's actors, by name, to be started in this order. Call it once for a cluster
+    that has the definitions.
     """
     informers = Informers(api_for("chaos-mesh-informers"), clock, chance)
     context = ControllerContext.of(NAME, api_for(NAME), clock, informers)
@@ -91,7 +84,10 @@ def actors(
 
 
 class Effects:
-    """Who does what a chaos object wants done."""
+    """Mapping from chaos objects to the effects that carry them out.
+
+    Kinds without a real effect are noted in annotations of their pods.
+    """
 
     def __init__(self, context: ControllerContext, site: Site) -> None:
         self._network = NetworkEffect(site.network, ExternalNames(context.api.plain))

@@ -1,8 +1,9 @@
-"""NetworkChaos: rules at the selected pods' ends of the network, which it asks afterwards what
-becomes of the packets.
+"""NetworkChaos: traffic rules at the selected pods, on the cluster's simulated network.
 
-A pod is known by its address; one on the host's network is its machine. A rule goes with the
-network namespace that it is in."""
+Called by the daemon. A pod is identified by its address; a pod on the host's network is its
+machine. After injection the network is asked for the fate of the packets, so that an effect which
+other rules cancel is not reported as injected.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +30,11 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# One NetworkChaos as what decides on packets: between the ends that it has selected, and those
-# at which it aims. Pure.
-
-
 IpRange: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class ExternalTarget(NamedTuple):
-    """Addresses that were given as such, and the only port that is meant, if there is one."""
+    """Addresses outside the cluster, and the only port that is meant; 0 for every port."""
 
     network: IpRange
     port: int = 0
@@ -51,8 +48,8 @@ class ExternalTarget(NamedTuple):
 
 
 class TrafficEnd(NamedTuple):
-    """Where packets come from or go to: an address, or a machine's own, which has no address
-    here.
+    """Source or destination of packets: a pod's address, or a machine itself, whose address is
+    empty.
     """
 
     machine: str
@@ -64,7 +61,7 @@ class TrafficEnd(NamedTuple):
 
     @classmethod
     def of(cls, pod: Obj) -> TrafficEnd | None:
-        """None as long as there is nothing to put a rule on."""
+        """Return a pod's end, or None while it does not run."""
         status, spec = pod.get("status") or {}, pod["spec"]
         if status.get("phase") != "Running" or not status.get("podIP"):
             return None
@@ -73,7 +70,7 @@ class TrafficEnd(NamedTuple):
 
 @dataclass(slots=True)
 class TrafficRule:
-    """What it does to packets."""
+    """Effect of one NetworkChaos on packets between its selected pods and its targets."""
 
     direction: str
     passage: Impairment
@@ -103,15 +100,13 @@ class TrafficRule:
         if here.name not in self._selected:
             return False
         if not self.has_target and not self.outside:
-            return True  # all packets are meant
+            return True  # every peer counts
         return there.name in self._aimed_at or any(
             each.has(there.address, port) for each in self.outside
         )
 
     def flows(self, target: Target) -> list[Flow]:
-        """Those by which an effect at this end shows itself; none if there is nobody at the
-        other end.
-        """
+        """Return the flows on which an effect at this end can be observed; none without a peer."""
         here = self.ends[target]
         return [
             flow
@@ -120,7 +115,7 @@ class TrafficRule:
         ]
 
     def all_flows(self) -> list[Flow]:
-        """At whichever end."""
+        """Return the flows of all ends."""
         return [flow for target in self.ends for flow in self.flows(target)]
 
     def _others(self, target: Target) -> Iterator[tuple[TrafficEnd, int]]:
@@ -152,10 +147,6 @@ def flow_between(source: TrafficEnd, target: TrafficEnd, port: int = 0) -> Flow:
         source_address=source.address,
         target_address=target.address,
     )
-
-
-# What a NetworkChaos' action does to packets, read from its spec. Pure; what cannot be read is
-# a ValueError.
 
 
 PREFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -201,7 +192,7 @@ READERS: dict[str, Callable[[Obj], Impairment]] = {
 
 
 def share(percent: str) -> float:
-    """`25` is a quarter of all packets."""
+    """Return a percentage as a share: `25` is a quarter of all packets."""
     try:
         value = float(percent)
     except ValueError:
@@ -212,7 +203,7 @@ def share(percent: str) -> float:
 
 
 def bits_per_second(rate: str) -> float:
-    """`10mbit`, and in bytes `1mbps`."""
+    """Return a rate such as `10mbit`, or in bytes `1mbps`."""
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(bit|bps)\s*", rate.lower())
     if not found:
         raise ValueError(f"{rate!r} is no rate: write 10mbit, or in bytes 1mbps")
@@ -224,7 +215,7 @@ DEVICES = ("", "eth0")
 
 
 class NetworkEffect:
-    """All NetworkChaos of a cluster, as one filter on its network."""
+    """All NetworkChaos objects of a cluster, as one filter on its network."""
 
     def __init__(self, network: Network, names: ExternalNames) -> None:
         self._network = network
@@ -234,7 +225,7 @@ class NetworkEffect:
         network.join(self.passage)
 
     def passage(self, flow: Flow) -> Impairment:
-        """The filter."""
+        """Return the combined effect on a flow, as the network's filter."""
         if not self._rules:
             return NO_IMPAIRMENT
         if flow not in self._decided:
@@ -284,16 +275,18 @@ class NetworkEffect:
 
     def unseen(self, chaos: Obj, target: Target) -> str:
         rule = self._rules[chaos["metadata"]["uid"]]
-        flows = (
-            rule.flows(target) or rule.all_flows()
-        )  # one that meets nobody but itself is as the others are
+        flows = rule.flows(target) or rule.all_flows()  # without a peer, the others' flows count
         if not flows:
             return "there is nobody at the other end"
         felt = all(self._network.passage(flow).covers(rule.passage) for flow in flows)
         return "" if felt else "its packets pass as before"
 
-    # its rules go with it
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
+    async def recover(
+        self,
+        chaos: Obj,
+        target: Target,
+        pod: Obj | None,  # noqa: ARG002  # rules belong to the target's address
+    ) -> NotYet | Gone | None:
         rule = self._rules.get(chaos["metadata"]["uid"])
         if rule and target in rule.ends:
             rule.change(target, None)
@@ -311,26 +304,25 @@ class NetworkEffect:
         self._network.changed()
 
 
-# External targets: addresses, networks and names, each with a port or without. A name is a
-# Service's in the cluster's DNS, or that of somebody outside the cluster, who has an address
-# for examples.
-
-
 SUFFIXES = (".svc.cluster.local", ".svc")
 RESERVED_SUFFIXES = (".cluster.local", ".svc", ".invalid")
-"""Names that end so are nobody's outside."""
+"""Suffixes of names that no host outside the cluster has."""
 DOCUMENTATION_RANGE = ipaddress.ip_network("2001:db8::/32")
-"""The range for documentation: each name has an address of its own in it, and always the same."""
+"""Range for documentation. Each external name has a fixed address in it."""
 
 
 class ExternalNames:
-    """What the daemon asks when it is given one."""
+    """Resolver of external targets: addresses, networks and names, with or without a port.
+
+    A name is a Service's in the cluster's DNS, or an outside host's, which gets an address of the
+    range for documentation.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     async def resolve(self, text: str) -> ExternalTarget:
-        """A ValueError says that nobody has this name."""
+        """Return a target's addresses. Raises ValueError for an unknown name."""
         place, _, port = text.rpartition(":") if text.count(":") == 1 else (text, "", "")
         if port and not port.isdecimal():
             raise ValueError(f"{text!r} has no port that is a number")
@@ -364,7 +356,7 @@ class ExternalNames:
         return str(DOCUMENTATION_RANGE[int.from_bytes(place)])
 
     async def _is_in_a_namespace(self, host: str) -> bool:
-        """A Service of the cluster's, if there were one of this name."""
+        """Return whether a name would be a Service's of this cluster, if the Service existed."""
         _, _, namespace = host.partition(".")
         with contextlib.suppress(NotFound):
             return bool("." not in namespace and await self._api.get(NAMESPACES, namespace))

@@ -1,4 +1,8 @@
-"""pod-kill: the pod is deleted, and it is done when the API has forgotten it."""
+"""Effects on pods: pod-kill, container-kill, pod-failure, and annotations for all other kinds of
+chaos.
+
+Called by the daemon. An effect must not report success before the API shows it.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +26,18 @@ if TYPE_CHECKING:
 
 
 class PodKill:
-    """What it has asked for is remembered, so that nobody else's deletion passes for its own."""
+    """Deletion of a pod, complete when the API has no such pod.
+
+    Own deletions are remembered, so that a deletion by others does not count.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._asked: dict[str, dict[Target, None]] = {}
+        self._deleted: dict[str, dict[Target, None]] = {}
 
     async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
-        asked = self._asked.setdefault(chaos["metadata"]["uid"], {})
-        if target in asked:
+        deleted = self._deleted.setdefault(chaos["metadata"]["uid"], {})
+        if target in deleted:
             return NotYet() if pod else None
         if pod is None:
             return GONE
@@ -45,7 +52,7 @@ class PodKill:
             )
         except (NotFound, Conflict):
             return GONE
-        asked[target] = None
+        deleted[target] = None
         return NotYet()
 
     def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # it was seen to be gone
@@ -53,19 +60,19 @@ class PodKill:
 
     # nothing brings it back
     async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
-        self._asked.get(chaos["metadata"]["uid"], {}).pop(target, None)
+        self._deleted.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
     def forget(self, chaos: Obj) -> None:
-        self._asked.pop(chaos["metadata"]["uid"], None)
-
-
-# container-kill: the container's run is ended from outside, and it is done when the pod's
-# status shows another run, or an end.
+        self._deleted.pop(chaos["metadata"]["uid"], None)
 
 
 class ContainerKill:
-    """Which runs it has ended is remembered: each target loses one."""
+    """End of a container's run from outside, complete when the pod's status shows another run or an
+    end.
+
+    Ended runs are remembered: each target loses one.
+    """
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -109,10 +116,6 @@ def status_of(pod: Obj, container: str) -> Obj:
     return next((each for each in statuses if each["name"] == container), {})
 
 
-# pod-failure: every container's image is swapped for one in which nothing of it can run, and
-# later swapped back. The images that were there before are kept in the pod's annotations.
-
-
 IMAGE = "gcr.io/google-containers/pause:latest"
 EXIT_START_ERROR = 128
 ANNOTATION = f"{GROUP}/pod-failure"
@@ -120,8 +123,8 @@ LISTS = ("initContainers", "containers")
 
 
 async def run_pause_image(container: ContainerContext) -> int:
-    """What a container does in that image: its command is not there; without one it waits, and
-    serves nobody.
+    """Run a container in the image of pod-failure. A command is not found there; without a command
+    the container waits, and is never ready.
     """
     if container.command:
         container.exit_reason = "StartError"
@@ -135,7 +138,11 @@ async def run_pause_image(container: ContainerContext) -> int:
 
 
 class PodFailure:
-    """Nothing is remembered here: the pods carry it, and by whom they are failed."""
+    """Replacement of all images of a pod by one in which nothing can run, until recovery.
+
+    The original images and the responsible chaos objects are noted in the pod's annotations, so
+    nothing is lost when the daemon restarts.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -152,10 +159,9 @@ class PodFailure:
             }
             swapped = {name: dict.fromkeys(there, IMAGE) for name, there in images.items()}
             return await self._swap(pod, [*by, uid], images, swapped) or NotYet()
-        has_come = all(
-            _has_failed(status_of(pod, each["name"])) for each in pod["spec"]["containers"]
-        )
-        return None if has_come and not is_true(pod, "Ready") else NotYet()
+        statuses = [status_of(pod, each["name"]) for each in pod["spec"]["containers"]]
+        has_failed = all(one.get("image") == IMAGE and not one.get("ready") for one in statuses)
+        return None if has_failed and not is_true(pod, "Ready") else NotYet()
 
     # all of the pod
     async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
@@ -167,7 +173,7 @@ class PodFailure:
         return None
 
     async def _swap(self, pod: Obj, by: list[str], kept: Obj, images: Obj) -> Gone | None:
-        told = orjson.dumps({"by": by, "images": kept}).decode() if by else None
+        annotation = orjson.dumps({"by": by, "images": kept}).decode() if by else None
         lists = {
             name: [{"name": each, "image": image} for each, image in there.items()]
             for name, there in images.items()
@@ -175,7 +181,7 @@ class PodFailure:
         }
         metadata = pod["metadata"]
         patch = {
-            "metadata": {"uid": metadata["uid"], "annotations": {ANNOTATION: told}},
+            "metadata": {"uid": metadata["uid"], "annotations": {ANNOTATION: annotation}},
             "spec": lists,
         }
         try:
@@ -190,33 +196,25 @@ class PodFailure:
         return ""
 
     def forget(self, chaos: Obj) -> None:
-        """The pods keep what they have: whoever takes the finalizer away takes that upon
-        himself.
-        """
+        """Keep the pods as they are: removing the finalizer by hand takes the responsibility."""
 
 
 def _failed_by(pod: Obj) -> tuple[list[str], Obj]:
-    """The uids of those that want it failed, and the images that it had before."""
-    told = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
-    read = orjson.loads(told) if told else {"by": [], "images": {}}
+    """Return the uids of the responsible chaos objects, and the original images."""
+    annotation = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
+    read = orjson.loads(annotation) if annotation else {"by": [], "images": {}}
     return read["by"], read["images"]
-
-
-def _has_failed(status: Obj) -> bool:
-    return status.get("image") == IMAGE and not status.get("ready")
-
-
-# Chaos that nothing here can bend: it is written on its pods, in an annotation for each, and so
-# is its end. Whoever looks at a pod sees what is done to it; nothing else changes.
 
 
 PREFIX = "marks.chaos-mesh.org/"
 SELECTION_FIELDS = ("selector", "mode", "value", "containerNames", "duration", "remoteCluster")
-"""What a spec says of the targets, and not of what is done to them."""
+"""Fields of a spec that select targets and do not describe the effect."""
 
 
 class AnnotationMarks:
-    """It keeps nothing: the pods carry it."""
+    """Chaos without a simulated effect: it is noted in an annotation of each pod, and nothing else
+    changes.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -231,14 +229,14 @@ class AnnotationMarks:
             {*there.get("containers", ()), *([target.container] if target.container else ())}
         )
         metadata = chaos["metadata"]
-        deed = {
+        effect_spec = {
             name: value for name, value in chaos["spec"].items() if name not in SELECTION_FIELDS
         }
         wanted = {
             "kind": chaos["kind"],
             "name": metadata["name"],
             "namespace": metadata["namespace"],
-            **deed,
+            **effect_spec,
             **({"containers": containers} if containers else {}),
         }
         return (
@@ -266,9 +264,7 @@ class AnnotationMarks:
         return ""
 
     def forget(self, chaos: Obj) -> None:
-        """The pods keep what they have: whoever takes the finalizer away takes that upon
-        himself.
-        """
+        """Keep the annotations: removing the finalizer by hand takes the responsibility."""
 
 
 def mark_key(chaos: Obj) -> str:

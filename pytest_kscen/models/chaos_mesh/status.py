@@ -1,7 +1,7 @@
-"""The status of chaos: what is wanted of it now, what has become of each target, and the conditions
-that follow. Pure.
+"""Status of chaos objects: the desired phase, the records of targets, and the conditions. Pure.
 
-A target that vanishes needs nothing more: it is not injected again, and counts as recovered.
+Called by the daemon. A target that vanishes needs nothing more: it is not injected again, and
+counts as recovered.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ SUCCEEDED, FAILED = "Succeeded", "Failed"
 CLEAN_FINALIZER = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 VANISHED = "the target has vanished"
 ONE_SHOT = ("pod-kill", "container-kill")
-MAX_EVENTS = 20  # that a record keeps, the latest
+MAX_EVENTS = 20  # latest events that a record keeps
 
 
 def is_one_shot(chaos: Obj) -> bool:
-    """Done once, and never undone."""
+    """Return whether the chaos is done once and never undone."""
     return chaos["kind"] == "PodChaos" and chaos["spec"]["action"] in ONE_SHOT
 
 
@@ -54,12 +54,12 @@ def is_held(chaos: Obj) -> bool:
 
 
 def is_let_go(chaos: Obj) -> bool:
-    """Whether somebody has lost patience with it."""
+    """Return whether a user forces the deletion without recovery."""
     return (chaos["metadata"].get("annotations") or {}).get(CLEAN_FINALIZER) == "forced"
 
 
 def remaining_duration(chaos: Obj, now: float) -> float | None:
-    """The seconds until its own duration is over; None if it has none."""
+    """Return the seconds until the object's own duration is over; None if it has none."""
     duration = chaos["spec"].get("duration")
     if not duration or is_one_shot(chaos):
         return None
@@ -69,13 +69,13 @@ def remaining_duration(chaos: Obj, now: float) -> float | None:
 
 
 def desired_phase(chaos: Obj, now: float) -> tuple[str, str]:
-    """What is wanted of it, and the reason of the event that says so.
+    """Return the desired phase, and the reason of the event that reports it.
 
-    A ValueError says that its duration is none.
+    Raises ValueError for a malformed duration.
     """
     if is_deleted(chaos):
         return STOP, "Deleted"
-    if is_one_shot(chaos):  # it begins at once, and nobody says so
+    if is_one_shot(chaos):  # without an event for its start
         return RUN, ""
     if remaining_duration(chaos, now) == 0.0:
         return STOP, "TimeUp"
@@ -106,35 +106,37 @@ def injected(record: Obj, now: str) -> Obj:
 
 
 def recovered(record: Obj, now: str, message: str = "") -> Obj:
-    """One that was never injected is recovered by being let alone."""
+    """Return the record after recovery. A target that was never injected needs none, and is not
+    counted.
+    """
     done = int(record["phase"] == INJECTED)
-    told = with_event(record, RECOVER, SUCCEEDED, message, now) if done else record
-    return {**told, "phase": NOT_INJECTED, "recoveredCount": record["recoveredCount"] + done}
+    timestamped = with_event(record, RECOVER, SUCCEEDED, message, now) if done else record
+    return {**timestamped, "phase": NOT_INJECTED, "recoveredCount": record["recoveredCount"] + done}
 
 
 def vanished(record: Obj, now: str) -> Obj:
-    """What was not injected yet cannot be any more."""
+    """Return the record of a vanished target, which can no longer be injected."""
     if record["phase"] == INJECTED:
         return recovered(record, now, VANISHED)
     return {**with_event(record, APPLY, FAILED, VANISHED, now), "phase": NOT_INJECTED}
 
 
-def not_injected(record: Obj, why: str, now: str) -> Obj:
-    """Why is said once."""
+def not_injected(record: Obj, reason: str, now: str) -> Obj:
+    """Return the record while injection has to wait. An unchanged reason is recorded once."""
     return (
-        {**with_event(record, APPLY, FAILED, why, now), "phase": WAIT}
-        if why
+        {**with_event(record, APPLY, FAILED, reason, now), "phase": WAIT}
+        if reason
         else {**record, "phase": WAIT}
     )
 
 
 def with_event(record: Obj, operation: str, result: str, message: str, now: str) -> Obj:
     events = list(record.get("events") or ())
-    said = {"operation": operation, "type": result, **({"message": message} if message else {})}
-    told = {**said, "timestamp": now}
-    if result == FAILED and events and {**events[-1], "timestamp": now} == told:
+    event = {"operation": operation, "type": result, **({"message": message} if message else {})}
+    timestamped = {**event, "timestamp": now}
+    if result == FAILED and events and {**events[-1], "timestamp": now} == timestamped:
         return record
-    return {**record, "events": [*events[1 - MAX_EVENTS :], told]}
+    return {**record, "events": [*events[1 - MAX_EVENTS :], timestamped]}
 
 
 def has_vanished(record: Obj) -> bool:
@@ -143,10 +145,10 @@ def has_vanished(record: Obj) -> bool:
 
 
 def conditions_of(records: Sequence[Obj], *, paused: bool) -> list[Obj]:
-    left = [record for record in records if not has_vanished(record)]
+    remaining = [record for record in records if not has_vanished(record)]
     facts = {
         SELECTED: bool(records),
-        ALL_INJECTED: bool(left) and all(record["phase"] == INJECTED for record in left),
+        ALL_INJECTED: bool(remaining) and all(record["phase"] == INJECTED for record in remaining),
         ALL_RECOVERED: bool(records) and all(record["phase"] == NOT_INJECTED for record in records),
         PAUSED: paused,
     }
@@ -154,7 +156,7 @@ def conditions_of(records: Sequence[Obj], *, paused: bool) -> list[Obj]:
 
 
 def status_of(chaos: Obj, desired: str, records: Sequence[Obj]) -> Obj:
-    """The whole status, as Chaos Mesh writes it."""
+    """Return the whole status, as Chaos Mesh writes it."""
     old = chaos.get("status") or {}
     experiment = {**(old.get("experiment") or {}), "desiredPhase": desired}
     if records:

@@ -1,5 +1,7 @@
-"""What chaos acts on: for each kind, where its selectors stand and whether they mean pods or
-containers; and a target's name.
+"""Targets of chaos: selection of pods and containers, and the protocol of effects.
+
+Selection is pure, with draws from the given stream, and follows Chaos Mesh field by field: named
+pods exclude all other selectors; without namespaces the object's own counts.
 """
 
 from __future__ import annotations
@@ -18,40 +20,37 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Who is hit: the pods that a selector describes, and how many of them by a mode. Pure; chance
-# is given. Field by field as Chaos Mesh does it: pods that are named are all that is looked at;
-# without namespaces the chaos' own counts.
-
-
 T = TypeVar("T")
 
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class NothingSelected(ValueError):
-    """Why there is no target."""
+    """Reason for which a chaos object has no target."""
 
 
 def selected(
     selector: Obj, namespace: str, pods: Mapping[Ref, Obj], nodes: Iterable[Obj]
 ) -> list[Obj]:
-    """Pods in the order of their names. `namespace` is the chaos' own."""
+    """Return the selected pods in the order of their names. `namespace` is the chaos object's
+    own.
+    """
     if named := selector.get("pods"):
         refs = (Ref(place, name) for place in sorted(named) for name in sorted(set(named[place])))
         return [pods[ref] for ref in refs if ref in pods]
     places = set(selector.get("namespaces") or (namespace,))
-    where, asks = _selected_nodes(selector, nodes), _pod_filters(selector)
-    near = (
+    where, filters = _selected_nodes(selector, nodes), _pod_filters(selector)
+    candidates = (
         ref
         for ref, pod in pods.items()
         if ref.namespace in places and (where is None or pod["spec"].get("nodeName") in where)
     )
-    found = {ref: pods[ref] for ref in near if all(ask(pods[ref]) for ask in asks)}
+    found = {ref: pods[ref] for ref in candidates if all(accepts(pods[ref]) for accepts in filters)}
     return [found[ref] for ref in sorted(found)]
 
 
 def _selected_nodes(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
-    """The nodes that are named, and those with these labels; None if any will do."""
+    """Return the names of nodes that are given or have the labels; None if every node will do."""
     named, labels = selector.get("nodes"), selector.get("nodeSelectors")
     if not named and not labels:
         return None
@@ -63,7 +62,7 @@ def _selected_nodes(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
 
 
 def _pod_filters(selector: Obj) -> list[Callable[[Obj], bool]]:
-    """What is asked of each pod; of what the selector does not speak, nothing."""
+    """Return the conditions of a selector, each a predicate on pods; fields not given add none."""
     labels, annotations = selector.get("labelSelectors"), selector.get("annotationSelectors")
     read = requirements_of({"matchExpressions": selector.get("expressionSelectors") or ()})
     if wrong := next((each.operator for each in read if each.operator not in OPERATORS), ""):
@@ -73,24 +72,24 @@ def _pod_filters(selector: Obj) -> list[Callable[[Obj], bool]]:
         selector.get("fieldSelectors"),
         selector.get("podPhaseSelectors"),
     )
-    asks: list[Callable[[Obj], bool]] = []
+    filters: list[Callable[[Obj], bool]] = []
     if labels:
-        asks.append(lambda pod: _holds(labels, pod["metadata"].get("labels")))
+        filters.append(lambda pod: _holds(labels, pod["metadata"].get("labels")))
     if expressions:
-        asks.append(
+        filters.append(
             lambda pod: all(each.holds(pod["metadata"].get("labels") or {}) for each in expressions)
         )
     if annotations:
-        asks.append(lambda pod: _holds(annotations, pod["metadata"].get("annotations")))
+        filters.append(lambda pod: _holds(annotations, pod["metadata"].get("annotations")))
     if fields:
-        asks.append(
+        filters.append(
             lambda pod: all(
                 str(field_at(pod, path) or "") == value for path, value in fields.items()
             )
         )
     if phases:
-        asks.append(lambda pod: _is_in(phases, (pod.get("status") or {}).get("phase", "")))
-    return asks
+        filters.append(lambda pod: _is_in(phases, (pod.get("status") or {}).get("phase", "")))
+    return filters
 
 
 def _holds(wanted: Mapping[str, str], there: Mapping[str, str] | None) -> bool:
@@ -98,13 +97,13 @@ def _holds(wanted: Mapping[str, str], there: Mapping[str, str] | None) -> bool:
 
 
 def _is_in(phases: Iterable[str], phase: str) -> bool:
-    """`!Running` means any but that."""
+    """Return whether a phase is selected; `!Running` excludes a phase."""
     wanted = [each for each in phases if not each.startswith("!")]
     return f"!{phase}" not in phases and (not wanted or phase in wanted)
 
 
 def chosen(mode: str, value: str, among: Sequence[T], chance: Stream) -> list[T]:
-    """As many as the mode says, and no particular ones."""
+    """Draw as many of the candidates as the mode asks for."""
     if not among:
         raise NothingSelected("no pod is selected")
     count = _count(mode, value, len(among), chance)
@@ -147,11 +146,11 @@ OUTSIDE_CLUSTER = {
 }
 """Kinds whose targets are not in a cluster, and where they are."""
 POD_LEVEL_KINDS = ("NetworkChaos", "HTTPChaos", "KernelChaos")
-"""All others act on containers."""
+"""Kinds that act on whole pods; all others act on containers."""
 
 
 class Target(NamedTuple):
-    """One of them, as a record names it."""
+    """Target of a chaos object, as its record names it."""
 
     key: str
     namespace: str
@@ -168,7 +167,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, record: Obj) -> Target:
-        """Somebody else may have written anything into it: what is no name is nobody's."""
+        """Read a record's target. A malformed name gives a target that does not exist."""
         namespace, pod, container, *_ = f"{record['id']}//".split("/")
         return cls(record["selectorKey"], namespace, pod, container)
 
@@ -176,7 +175,7 @@ class Target(NamedTuple):
 def targets_of(
     chaos: Obj, pods: Mapping[Ref, Obj], nodes: Iterable[Obj], chance: Stream
 ) -> list[Target]:
-    """Chosen now, and never again."""
+    """Select the targets of a chaos object, which is done once in its life."""
     found = []
     if place := OUTSIDE_CLUSTER.get(chaos["kind"]):
         raise NothingSelected(f"its target is {place}, and nothing here can act on that")
@@ -184,10 +183,12 @@ def targets_of(
         namespace, nodes = chaos["metadata"]["namespace"], list(nodes)
         among = selected(selection.get("selector") or {}, namespace, pods, nodes)
         try:
-            hit = chosen(selection.get("mode", ""), selection.get("value", ""), among, chance)
-        except NothingSelected as why:
-            raise NothingSelected(f"{'target: ' if key == TARGET else ''}{why}") from None
-        refs = [(pod["metadata"]["namespace"], pod["metadata"]["name"], pod) for pod in hit]
+            chosen_pods = chosen(
+                selection.get("mode", ""), selection.get("value", ""), among, chance
+            )
+        except NothingSelected as reason:
+            raise NothingSelected(f"{'target: ' if key == TARGET else ''}{reason}") from None
+        refs = [(pod["metadata"]["namespace"], pod["metadata"]["name"], pod) for pod in chosen_pods]
         found += [
             Target(key, place, name, each)
             for place, name, pod in refs
@@ -203,7 +204,9 @@ def _selections(chaos: Obj) -> Iterator[tuple[str, Obj]]:
 
 
 def _containers(chaos: Obj, pod: Obj) -> list[str]:
-    """Those that are named, else the first; an empty name means the pod as a whole."""
+    """Return the containers to act on: the given ones or the first. An empty name is the whole
+    pod.
+    """
     kind, spec = chaos["kind"], chaos["spec"]
     if kind in POD_LEVEL_KINDS or (kind == "PodChaos" and spec["action"] != "container-kill"):
         return [""]
@@ -212,42 +215,43 @@ def _containers(chaos: Obj, pod: Obj) -> list[str]:
     return [name for name in there if name in wanted] if wanted else there[:1]
 
 
-# What the daemon asks of an effect.
-
-
 @dataclass(frozen=True, slots=True)
 class NotYet:
-    """Not yet, and why; the daemon asks again when the target has changed."""
+    """Result of an effect that is not complete, with the reason. The daemon repeats the call when
+    the target has changed.
+    """
 
-    why: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """There is no such target any more."""
+    """Result for a target that does not exist any more."""
 
 
 GONE = Gone()
 
 
 class Effect(Protocol):
-    """On the pods, as they are now; one that is None has vanished, or another has taken its
-    name.
+    """Effect of chaos on one target.
+
+    A pod that is None has vanished, or another pod has its name.
     """
 
     async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
-        """None: all that can be done is done. Asked again until the effect is seen."""
+        """Do what is left to do; None if that is all. Called repeatedly until the effect is
+        observed.
+        """
 
     def unseen(self, chaos: Obj, target: Target) -> str:
-        """Why the effect cannot be seen yet; empty if it is there.
-
-        Asked after all targets have been injected.
+        """Return the reason for which the effect cannot be observed yet; empty if it can. Called
+        after all targets were injected.
         """
 
     async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
-        """Undo what was done to this target; nothing of it is left in here."""
+        """Undo the effect on this target, and forget it."""
 
     def forget(self, chaos: Obj) -> None:
-        """It has gone, perhaps without being recovered, because somebody took its finalizer
-        away.
+        """Forget a deleted object, perhaps without recovery: its finalizer may have been removed by
+        hand.
         """

@@ -1,7 +1,8 @@
 """Cilium's agents on the parent's nodes: they follow policies and the machines' pods, and decide on
-every flow between machines.
+flows.
 
-What changes takes effect when the endpoints have been regenerated; decisions are kept until then.
+A change takes effect when the endpoints have been regenerated, after a second; decisions are cached
+until then. A policy that cannot be read is logged and ignored.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REGENERATION_DELAY = 1.0  # seconds from a change in the API to that of what nodes do with packets
+REGENERATION_DELAY = 1.0  # seconds from a change in the API to its effect on packets
 FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class CiliumAgents:
-    """All of them, as one filter on the nested cluster's network.
+    """All agents of the parent, as one filter on the nested cluster's network.
 
-    A machine is known by the label of its pod.
+    A machine is identified by the label of its pod.
     """
 
     def __init__(self, informers: Informers, network: Network, namespace: str) -> None:
@@ -43,43 +44,40 @@ class CiliumAgents:
         self._policies: dict[Ref, list[Policy]] = {}
         self._pods: dict[str, dict[str, Pod]] = {}
         self._labels: dict[str, str] = {}
-        self._decided: dict[Flow, bool] = {}
+        self._decisions: dict[Flow, bool] = {}
         self._informers = informers
-        self._pictures = [
+        self._caches = [
             informers.of(resource) for resource in (NAMESPACES, PODS, CILIUM_NETWORK_POLICIES)
         ]
 
     async def run(self) -> Never:
-        for picture in self._pictures:
-            await picture.synced()
+        for cache in self._caches:
+            await cache.synced()
         handlers = (self._namespace_changed, self._pod_changed, self._policy_changed)
-        for picture, handler in zip(self._pictures, handlers, strict=True):
-            picture.on_change(handler)
+        for cache, handler in zip(self._caches, handlers, strict=True):
+            cache.on_change(handler)
         self._network.join(self.passage)
         forever: asyncio.Future[Never] = asyncio.get_running_loop().create_future()
         await forever
 
     def passage(self, flow: Flow) -> Impairment:
-        """The filter."""
+        """Return whether a flow passes, as the network's filter."""
         if not self._policies:
             return NO_IMPAIRMENT
-        passes = self._decided.get(flow)
+        passes = self._decisions.get(flow)
         if passes is None:
-            passes = self._decided[flow] = self._decide(flow)
+            source, target = self._pod_of(flow.source), self._pod_of(flow.target)
+            if source is None or target is None:
+                passes = True  # a machine without a pod has no power either
+            else:
+                policies = [policy for one in self._policies.values() for policy in one]
+                passes = may_pass(policies, source, target, flow.protocol, flow.port)
+            self._decisions[flow] = passes
         return NO_IMPAIRMENT if passes else BLOCKED
 
-    def _decide(self, flow: Flow) -> bool:
-        source, target = self._pod_of(flow.source), self._pod_of(flow.target)
-        if source is None or target is None:
-            return True  # a machine without a pod has no power either
-        policies = [policy for one in self._policies.values() for policy in one]
-        return may_pass(policies, source, target, flow.protocol, flow.port)
-
     def _pod_of(self, machine: str) -> Pod | None:
-        """The latest, if a new one has come before the old one is gone."""
+        """Return the machine's latest pod: during a migration there are two."""
         return next(reversed(self._pods.get(machine, {}).values()), None)
-
-    # --- changes ---
 
     def _policy_changed(self, new: Obj | None, old: Obj | None) -> None:
         if (
@@ -89,16 +87,16 @@ class CiliumAgents:
         ):
             return
         ref = Ref.of(new or old)  # type: ignore[arg-type]  # one of them is there
-        self._later(lambda: self._realize(ref, new))
+        self._schedule(lambda: self._set_policies(ref, new))
 
-    def _realize(self, ref: Ref, policy: Obj | None) -> None:
+    def _set_policies(self, ref: Ref, policy: Obj | None) -> None:
         self._policies.pop(ref, None)
         if policy is None:
             return
         try:
             self._policies[ref] = policies_of(policy)
-        except (KeyError, TypeError, ValueError) as error:  # the agents refuse it and go on
-            logger.warning("the policy %s/%s is not understood, and does nothing: %r", *ref, error)
+        except (KeyError, TypeError, ValueError) as error:  # real agents continue, too
+            logger.warning("policy %s/%s is invalid and has no effect: %r", *ref, error)
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         now, before = self._endpoint(new), self._endpoint(old)
@@ -106,16 +104,18 @@ class CiliumAgents:
             return
         metadata = (new or old)["metadata"]  # type: ignore[index]  # one of them is there
         machine = (now or before).labels[VM_LABEL]  # type: ignore[union-attr]
-        self._later(lambda: self._place(machine, metadata["uid"], now))
+        self._schedule(lambda: self._set_pod(machine, metadata["uid"], now))
 
-    def _place(self, machine: str, uid: str, pod: Pod | None) -> None:
+    def _set_pod(self, machine: str, uid: str, pod: Pod | None) -> None:
         pods = self._pods.setdefault(machine, {})
         pods.pop(uid, None)
         if pod:
             pods[uid] = pod
 
     def _endpoint(self, pod: Obj | None) -> Pod | None:
-        """What a machine's pod is to Cilium, as long as it has one."""
+        """Return a machine's pod as policies select it, or None for other and for finished
+        pods.
+        """
         labels = pod["metadata"].get("labels") or {} if pod else {}
         if not pod or VM_LABEL not in labels or pod["metadata"]["namespace"] != self._namespace:
             return None
@@ -128,17 +128,20 @@ class CiliumAgents:
             labels = new["metadata"].get("labels") or {}
             if labels != self._labels:
                 self._labels = labels
-                self._later(self._relabel)
 
-    def _relabel(self) -> None:
-        for pod in self._informers.of(PODS):
-            if now := self._endpoint(pod):
-                self._place(now.labels[VM_LABEL], pod["metadata"]["uid"], now)
+                def relabel() -> None:
+                    for pod in self._informers.of(PODS):
+                        if now := self._endpoint(pod):
+                            self._set_pod(now.labels[VM_LABEL], pod["metadata"]["uid"], now)
 
-    def _later(self, change: Callable[[], None]) -> None:
-        asyncio.get_running_loop().call_later(REGENERATION_DELAY, self._take_effect, change)
+                self._schedule(relabel)
 
-    def _take_effect(self, change: Callable[[], None]) -> None:
-        change()
-        self._decided.clear()
-        self._network.changed()
+    def _schedule(self, change: Callable[[], None]) -> None:
+        """Apply a change after the delay, and let all flows be decided anew."""
+
+        def take_effect() -> None:
+            change()
+            self._decisions.clear()
+            self._network.changed()
+
+        asyncio.get_running_loop().call_later(REGENERATION_DELAY, take_effect)

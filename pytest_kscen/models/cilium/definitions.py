@@ -1,6 +1,4 @@
-"""Cilium's policies as a cluster knows them, so far as they say who may speak to whom over which
-ports.
-"""
+"""Definition of CiliumNetworkPolicy, as far as policies decide about peers and ports."""
 
 from __future__ import annotations
 
@@ -59,8 +57,8 @@ _ALLOWED_PORTS = record(
 
 
 def _peers(way: str, *, denies: bool) -> dict[str, Obj]:
-    """One direction's rule: whom it is about, and which ports; the fields are AND-ed, their
-    lists OR-ed.
+    """Return the fields of a rule in one direction. The fields are ANDed, the entries of a list
+    ORed.
     """
     fields = {
         f"{way}Endpoints": listing(_SELECTOR),

@@ -1,9 +1,9 @@
-"""Cilium's decision: whether policies let a new flow pass from one party to another. Pure, and as
-its documents say.
+"""Cilium's decision whether policies let a new flow pass from one party to another.
 
-For each end that is a pod, with the policies of its namespace that select it, in the flow's
-direction there: a deny rule that matches ends it; without any rule the flow passes; else an allow
-rule must match."""
+Pure, and by Cilium's documentation. For each end that is a pod, the policies of its namespace that
+select it count, in the flow's direction there: a matching deny rule ends it; without any rule the
+flow passes; otherwise an allow rule must match.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-NAMESPACE_LABELS = "io.cilium.k8s.namespace.labels."  # before a label of a pod's namespace
+NAMESPACE_LABELS = "io.cilium.k8s.namespace.labels."  # prefix of the labels of a pod's namespace
 CLUSTER = ("host", "remote-node", "kube-apiserver", "init", "health", "ingress", "unmanaged")
 TRANSPORTS = ("TCP", "UDP", "SCTP")
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A party that policies select, with all labels by which a selector may know it."""
+    """Party that policies select, with all labels that a selector may use."""
 
     namespace: str
     labels: Mapping[str, str]
@@ -42,7 +42,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class ExternalParty:
-    """A party that is no pod: an entity by its name, at an address."""
+    """Party that is no pod: an entity with its name, and an address."""
 
     entity: str = "world"
     address: str = ""
@@ -56,7 +56,7 @@ Selector: TypeAlias = tuple["Requirement", ...]
 
 @dataclass(frozen=True, slots=True)
 class PortRange:
-    """One entry of toPorts' ports."""
+    """Entry of the ports in toPorts. Port 0 matches every port."""
 
     first: int
     last: int
@@ -70,9 +70,7 @@ class PortRange:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """What stands in one entry of ingress, egress and their denials; None where a field is not
-    given.
-    """
+    """Entry of ingress, egress or their denials; a field that is not given is None."""
 
     selectors: tuple[Selector, ...] | None
     entities: tuple[str, ...] | None
@@ -81,14 +79,20 @@ class PolicyRule:
     icmp: bool
 
     def matches(self, peer: Party, protocol: str, port: int) -> bool:
-        """An empty rule matches nothing; a list matches by any of its entries; all lists that
-        are given must match.
+        """Return whether all given lists match, each by any of its entries. An empty rule matches
+        nothing.
         """
         peers = (self.selectors, self.entities, self.networks)
         if all(one is None for one in (*peers, self.ports)) and not self.icmp:
             return False
         return (
-            (self.selectors is None or _is_selected(peer, self.selectors))
+            (
+                self.selectors is None
+                or (
+                    isinstance(peer, Pod)
+                    and any(_holds(selector, peer.labels) for selector in self.selectors)
+                )
+            )
             and (self.entities is None or any(_is_entity(peer, entity) for entity in self.entities))
             and (
                 self.networks is None
@@ -106,7 +110,7 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True)
 class PolicyDirection:
-    """What a policy says of one direction."""
+    """Rules of a policy for one direction."""
 
     allow: tuple[PolicyRule, ...]
     deny: tuple[PolicyRule, ...]
@@ -115,7 +119,7 @@ class PolicyDirection:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One spec of a CiliumNetworkPolicy."""
+    """Spec of a CiliumNetworkPolicy; an object may have several."""
 
     namespace: str
     subject: Selector
@@ -129,8 +133,8 @@ class Policy:
 def may_pass(
     policies: Sequence[Policy], source: Party, target: Party, protocol: str = "TCP", port: int = 0
 ) -> bool:
-    """Egress at the source and ingress at the target must both let it."""
-    return _lets(
+    """Return whether egress at the source and ingress at the target both allow the flow."""
+    return _allows(
         [
             policy.egress
             for policy in policies
@@ -139,7 +143,7 @@ def may_pass(
         target,
         protocol,
         port,
-    ) and _lets(
+    ) and _allows(
         [
             policy.ingress
             for policy in policies
@@ -151,9 +155,9 @@ def may_pass(
     )
 
 
-def _lets(directions: Sequence[PolicyDirection], peer: Party, protocol: str, port: int) -> bool:
+def _allows(directions: Sequence[PolicyDirection], peer: Party, protocol: str, port: int) -> bool:
     if isinstance(peer, ExternalParty) and peer.entity == "host":
-        return True  # the node that a pod runs on always reaches it
+        return True  # a node always reaches its own pods
     if any(
         rule.matches(peer, protocol, port) for direction in directions for rule in direction.deny
     ):
@@ -165,10 +169,6 @@ def _lets(directions: Sequence[PolicyDirection], peer: Party, protocol: str, por
     )
 
 
-def _is_selected(peer: Party, selectors: tuple[Selector, ...]) -> bool:
-    return isinstance(peer, Pod) and any(_holds(selector, peer.labels) for selector in selectors)
-
-
 def _is_entity(peer: Party, entity: str) -> bool:
     if entity == "all":
         return True
@@ -178,7 +178,9 @@ def _is_entity(peer: Party, entity: str) -> bool:
 
 
 def _is_within(peer: Party, network: IpNetwork, exceptions: tuple[IpNetwork, ...]) -> bool:
-    """Networks are for parties outside: pods are known by their labels alone."""
+    """Return whether an external address is in a network. Pods are matched by their labels
+    alone.
+    """
     if isinstance(peer, Pod) or not peer.address:
         return False
     address = ipaddress.ip_address(peer.address)
@@ -189,15 +191,13 @@ def _holds(selector: Selector, labels: Mapping[str, str]) -> bool:
     return all(requirement.holds(labels) for requirement in selector)
 
 
-# CiliumNetworkPolicies as they are written, read into what decides. A ValueError says that one
-# makes no sense.
-
-
-SOURCES = ("k8s:", "any:")  # where a label comes from, which may stand before a selector's key
+SOURCES = ("k8s:", "any:")  # label sources, as optional prefixes of a selector's key
 
 
 def policies_of(obj: Obj) -> list[Policy]:
-    """All that a CiliumNetworkPolicy says: its spec, and each of its specs."""
+    """Return the policies of a CiliumNetworkPolicy: its spec, and each of its specs. Raises
+    ValueError for an address or a port that cannot be read.
+    """
     namespace = obj["metadata"].get("namespace", "")
     specs = [obj.get("spec"), *(obj.get("specs") or ())]
     return [
@@ -227,7 +227,7 @@ def _direction(
 
 
 def _rule(rule: Obj, peer: str, namespace: str) -> PolicyRule:
-    selectors, entities, listed = (
+    selectors, entities, to_ports = (
         rule.get(f"{peer}Endpoints"),
         rule.get(f"{peer}Entities"),
         rule.get("toPorts"),
@@ -238,8 +238,8 @@ def _rule(rule: Obj, peer: str, namespace: str) -> PolicyRule:
         else tuple(_peers(selector, namespace) for selector in selectors),
         entities=None if entities is None else tuple(entities),
         networks=_networks(rule, peer),
-        ports=tuple(_ports(one) for entry in listed for one in entry.get("ports") or ())
-        if listed
+        ports=tuple(_ports(one) for entry in to_ports for one in entry.get("ports") or ())
+        if to_ports
         else None,
         icmp=bool(rule.get("icmps")),
     )
@@ -264,7 +264,7 @@ def _network(text: str) -> IpNetwork:
 
 
 def _ports(entry: Obj) -> PortRange:
-    """A port by its name is one of no machine."""
+    """Return a port range. A port given by name matches nothing, since machines name no ports."""
     named = str(entry.get("port", "0"))
     first = int(named) if named.isdecimal() else -1
     return PortRange(
@@ -273,7 +273,7 @@ def _ports(entry: Obj) -> PortRange:
 
 
 def _peers(selector: Obj, namespace: str) -> Selector:
-    """A selector of peers that names no namespace means the policy's own."""
+    """Return a selector of peers. One that names no namespace means the policy's own."""
     read = _selector(selector)
     if any(part.key == POD_NAMESPACE or part.key.startswith(NAMESPACE_LABELS) for part in read):
         return read
@@ -281,13 +281,10 @@ def _peers(selector: Obj, namespace: str) -> Selector:
 
 
 def _selector(selector: Obj) -> Selector:
-    return tuple(
-        Requirement(_bare(part.key), part.operator, part.values)
-        for part in requirements_of(selector)
-    )
-
-
-def _bare(key: str) -> str:
-    for source in SOURCES:
-        key = key.removeprefix(source)
-    return key
+    read = []
+    for part in requirements_of(selector):
+        key = part.key
+        for source in SOURCES:
+            key = key.removeprefix(source)
+        read.append(Requirement(key, part.operator, part.values))
+    return tuple(read)

@@ -1,6 +1,7 @@
-"""What is to be done to the API's objects, as data, and doing it.
+"""Writes to the API as data, and their execution.
 
-Nobody changes a deed; none is frozen, for many are made.
+Decisions return them and the pods perform them. They must not be changed; they are not frozen only
+because many are made.
 """
 
 from __future__ import annotations
@@ -19,15 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class CreateObject:
-    """Create an object."""
-
     resource: Resource
     obj: Obj
 
 
 @dataclass(slots=True)
 class PatchObject:
-    """Patch an object as it was seen."""
+    """Patch of an object, without regard to writes since it was read."""
 
     resource: Resource
     obj: Obj
@@ -36,8 +35,8 @@ class PatchObject:
 
 @dataclass(slots=True)
 class SetFinalizers:
-    """Put finalizers on an object, and take off all others, if nobody has written it since it
-    was seen.
+    """Replacement of an object's finalizers, refused by the API if the object was written
+    since.
     """
 
     resource: Resource
@@ -47,7 +46,7 @@ class SetFinalizers:
 
 @dataclass(slots=True)
 class DeleteObject:
-    """Ask for an object's deletion."""
+    """Deletion of an object, with its uid as precondition."""
 
     resource: Resource
     obj: Obj
@@ -55,44 +54,48 @@ class DeleteObject:
 
 @dataclass(slots=True)
 class WriteStatus:
-    """Replace an object's status."""
+    """Replacement of an object's status."""
 
     resource: Resource
     obj: Obj
     status: Obj
     is_urgent: bool = True
-    """Whether somebody acts by it, or it is bad; else it may wait for more of its kind."""
+    """True if another process acts on it, or if it reports a deterioration; else it may wait and be
+    combined with later ones.
+    """
 
 
 ApiWrite = CreateObject | PatchObject | SetFinalizers | DeleteObject | WriteStatus
 
 
-async def perform(api: Api, deeds: Iterable[ApiWrite]) -> None:
-    """One after the other; a status is written on top of what was done to its object before."""
+async def perform(api: Api, writes: Iterable[ApiWrite]) -> None:
+    """Execute writes in order. A status is written on top of earlier writes to the same object;
+    objects that exist or are gone already are skipped.
+    """
     latest: dict[tuple[str, str], Obj] = {}
-    for deed in deeds:
-        name = deed.obj["metadata"]["name"]
-        key = deed.resource.kind, name
-        match deed:
+    for write in writes:
+        name = write.obj["metadata"]["name"]
+        key = write.resource.kind, name
+        match write:
             case WriteStatus():
-                obj = latest.get(key, deed.obj)
+                obj = latest.get(key, write.obj)
                 latest[key] = await api.update(
-                    deed.resource, {**obj, "status": deed.status}, subresource="status"
+                    write.resource, {**obj, "status": write.status}, subresource="status"
                 )
             case CreateObject():
                 try:
-                    await api.create(deed.resource, deed.obj)
-                except AlreadyExists:  # which the picture will show
+                    await api.create(write.resource, write.obj)
+                except AlreadyExists:  # the cache will show it
                     continue
             case PatchObject():
-                latest[key] = await api.patch(deed.resource, name, deed.patch)
+                latest[key] = await api.patch(write.resource, name, write.patch)
             case SetFinalizers():
-                metadata = {**deed.obj["metadata"], "finalizers": deed.finalizers}
-                latest[key] = await api.update(deed.resource, {**deed.obj, "metadata": metadata})
+                metadata = {**write.obj["metadata"], "finalizers": write.finalizers}
+                latest[key] = await api.update(write.resource, {**write.obj, "metadata": metadata})
             case DeleteObject():
                 try:
                     await api.delete(
-                        deed.resource, name, precondition_uid=deed.obj["metadata"]["uid"]
+                        write.resource, name, precondition_uid=write.obj["metadata"]["uid"]
                     )
                 except NotFound:
                     continue

@@ -1,4 +1,7 @@
-"""Who may be attached where, and when a replica may become Primary: pure rules."""
+"""Rules for attachments and deletions: who may become Primary, and what may go. Pure.
+
+Called by the controller's decisions with one view of a volume; nothing is read or written here.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ PHASE_BY_REASON = {
 
 
 class AttachmentState(NamedTuple):
-    """How an attachment stands."""
+    """Phase and conditions of one attachment."""
 
     phase: str
     attached: ConditionValue
@@ -39,36 +42,36 @@ class AttachmentState(NamedTuple):
 
 
 def desired_primaries(view: VolumeView, *, io_ready: bool) -> dict[str, bool]:
-    """Whether each replica is to be Primary.
+    """Return for each replica, by name, whether it shall be Primary.
 
-    Demotion comes first; a second one waits until every kernel allows two.
+    Demotion comes first: a second replica is promoted only when every kernel allows two primaries.
     """
-    asked = {
-        replica.name: replica.node in view.desired and replica.asked_primary
+    promoted = {
+        replica.name: replica.node in view.desired_nodes and replica.ordered_primary
         for replica in view.replicas
     }
-    busy = [replica for replica in view.replicas if replica.primary or asked[replica.name]]
-    for node in view.desired:
+    busy = [replica for replica in view.replicas if replica.primary or promoted[replica.name]]
+    for node in view.desired_nodes:
         replica = view.on(node)
-        if replica is None or asked[replica.name] or not io_ready or not may_attach(replica):
+        if replica is None or promoted[replica.name] or not io_ready or not may_attach(replica):
             continue
         others = [other for other in busy if other is not replica]
-        if not others or (len(others) == 1 and view.layout.attachments > 1 and _allow_two(view)):
-            asked[replica.name] = True
+        if not others or (
+            len(others) == 1
+            and view.layout.attachments > 1
+            and all(member.two_primaries for member in view.members)
+        ):
+            promoted[replica.name] = True
             busy.append(replica)
-    return asked
+    return promoted
 
 
 def may_attach(replica: VolumeReplica) -> bool:
     return (
-        not replica.leaving
+        not replica.deleting
         and bool(replica.online.holds)
         and TIE_BREAKER not in (replica.type, replica.actual_type)
     )
-
-
-def _allow_two(view: VolumeView) -> bool:
-    return all(replica.two_primaries for replica in view.mesh)
 
 
 NO_REPLICA = ConditionValue(
@@ -96,13 +99,11 @@ def attachment_state(
         if attached.holds
         else NOT_ATTACHED
     )
-    return AttachmentState(_phase(attachment, attached), attached, mirrored, ready)
-
-
-def _phase(attachment: VolumeAttachment, attached: ConditionValue) -> str:
-    if attachment.leaving:
-        return DETACHING
-    return ATTACHED if attached.holds else PHASE_BY_REASON.get(attached.reason, PENDING)
+    if attachment.deleting:
+        phase = DETACHING
+    else:
+        phase = ATTACHED if attached.holds else PHASE_BY_REASON.get(attached.reason, PENDING)
+    return AttachmentState(phase, attached, mirrored, ready)
 
 
 def _attached(
@@ -124,7 +125,7 @@ def _attached(
             )
         words = f"every replica with a disk is on another node than {node}"
         return ConditionValue(holds=False, reason="UnableToProvideLocalVolumeAccess", message=words)
-    if node not in view.desired:
+    if node not in view.desired_nodes:
         return ConditionValue(
             False, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be"
         )
@@ -132,8 +133,8 @@ def _attached(
 
 
 def _awaited(node: str, replica: VolumeReplica | None, *, io_ready: bool) -> tuple[str, str]:
-    """The first that fits."""
-    if replica is None or replica.leaving or not replica.node:
+    """Return reason and message of the first step that an attachment still waits for."""
+    if replica is None or replica.deleting or not replica.node:
         return "WaitingForReplica", f"there is no replica on {node} yet"
     if TIE_BREAKER in (replica.type, replica.actual_type):
         return "ConvertingTieBreakerToAccess", f"the replica on {node} is a tie-breaker still"
@@ -144,41 +145,38 @@ def _awaited(node: str, replica: VolumeReplica | None, *, io_ready: bool) -> tup
     return "SettingPrimary", f"the replica on {node} is to become Primary"
 
 
-# When what is being deleted may go: pure rules.
-
-
-RECHECK_INTERVAL = 10.0  # seconds until a replica that had to stay is looked at again
+RECHECK_INTERVAL = 10.0  # seconds until a replica that had to stay is checked again
 
 
 def may_leave(view: VolumeView, replica: VolumeReplica, quorum: QuorumSettings) -> bool:
-    """Whether a replica that was deleted is not needed any more."""
+    """Return whether a deleted replica is no longer needed.
+
+    It stays while it is Primary, and until enough other replicas are online and have the data.
+    """
     if not replica.node:
         return True
-    if view.leaving:
-        return not view.actual
-    if replica.primary or replica.asked_primary:
+    if view.deleting:
+        return not view.attached_nodes
+    if replica.primary or replica.ordered_primary:
         return False
     if not any(one.initialized or one.up_to_date for one in view.replicas if one.is_diskful):
-        return True  # there is nothing yet that could be lost
+        return True  # no data exists yet
     if not replica.is_diskful and not view.layout.guards_diskless:
         return True
-    others = [other for other in view.living if other is not replica]
+    others = [other for other in view.active if other is not replica]
     online = sum(bool(other.online.holds) for other in others)
     ready = sum(other.is_diskful and bool(other.io_ready.holds) for other in others)
-    return online >= quorum.votes and (
-        ready >= view.layout.io_ready or _stands_in_the_way(view, replica)
-    )
-
-
-def _stands_in_the_way(view: VolumeView, replica: VolumeReplica) -> bool:
-    """Whether a disk may be waiting for this very node."""
-    return not replica.is_diskful and any(one.is_diskful for one in view.homeless)
+    # a disk may be waiting for the node of a diskless replica
+    is_in_the_way = not replica.is_diskful and any(one.is_diskful for one in view.unscheduled)
+    return online >= quorum.votes and (ready >= view.layout.io_ready or is_in_the_way)
 
 
 def is_detached(view: VolumeView, attachment: VolumeAttachment) -> bool:
-    """Whether the node of an attachment that was deleted has let the volume go."""
-    others = [one for one in view.attachments if one.node == attachment.node and not one.leaving]
-    return bool(others) or attachment.node not in view.actual
+    """Return whether the node of a deleted attachment has released the volume, or has another
+    attachment that keeps it.
+    """
+    others = [one for one in view.attachments if one.node == attachment.node and not one.deleting]
+    return bool(others) or attachment.node not in view.attached_nodes
 
 
 def with_finalizers(obj: Obj, *names: str) -> list[str]:

@@ -1,5 +1,7 @@
-"""The life of a controller's pod: it waits for the lease, and as long as it holds it, it looks
-after every volume.
+"""The controller's pod: it waits for the lease, and reconciles all volumes while it holds it.
+
+Started by the storage's image. What is to be done about a volume is decided by pure functions in
+`decisions`; this module reads, defers and performs.
 """
 
 from __future__ import annotations
@@ -46,23 +48,22 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Leader election: whoever holds the Lease leads; who does not renew it in time has lost it, and
-# the others see it run out.
-
-
+# All times in seconds.
 LEASE_NAME = "sds-replicated-volume-controller"
-LEASE_DURATION = 25.0  # seconds for which a renewal holds
+LEASE_DURATION = 25.0
 RENEW_INTERVAL = 10.0
-RETRY_RENEWAL = 2.0  # after a renewal that failed
-RETRY_ACQUIRE = 2.0  # where somebody else was quicker, or the API did not answer
+RETRY_RENEWAL = 2.0  # after a failed renewal
+RETRY_ACQUIRE = 2.0  # after a lost race for the lease, or without an answer of the API
 
 
 class LeaseLostError(Exception):
-    """Somebody else leads, or may lead."""
+    """Loss of the lease: another controller leads, or may lead."""
 
 
 class ControllerLease:
-    """One candidate's hold on it. Waiting for it is nothing that keeps a test alive."""
+    """Candidacy of one controller for the lease. Waiting for it is background work, which keeps no
+    test alive.
+    """
 
     def __init__(self, api: Api, clock: Clock, holder: str) -> None:
         self._api = api
@@ -71,12 +72,14 @@ class ControllerLease:
         self._lease: Obj = {}
 
     async def acquire(self) -> None:
-        """Wait until it is ours."""
+        """Wait until this controller holds the lease."""
         while (wait := await self._seconds_to_wait()) > 0:
             await self._clock.sleep(wait, background=True)
 
     async def keep(self) -> Never:
-        """Renew it for ever; raises LostError when that has failed for too long."""
+        """Renew the lease forever. Raises LeaseLostError when another controller has written it, or
+        when renewals have failed for too long.
+        """
         renewed = self._clock.now()
         while True:
             failed = self._clock.now() > renewed + RENEW_INTERVAL
@@ -84,7 +87,7 @@ class ControllerLease:
             try:
                 await self._write(self._lease)
             except (Conflict, NotFound) as error:
-                raise LeaseLostError("somebody else has written the lease") from error
+                raise LeaseLostError("another controller has written the lease") from error
             except (ApiError, OSError) as error:
                 if self._clock.now() >= renewed + LEASE_DURATION - RETRY_RENEWAL:
                     raise LeaseLostError("the lease could not be renewed in time") from error
@@ -125,193 +128,201 @@ class ControllerLease:
 
 CONTROLLER_NAME = "replicated-volume-controller"
 MINORS = 2**20
-EVENT_DELAY = (
-    0.05  # seconds within which what belongs together has come in, so that it is told together
-)
-STATUS_DELAY = 1.0  # seconds within which what nobody waits for is told, so that it is told once
+EVENT_DELAY = 0.05  # until events that belong together have arrived
+STATUS_DELAY = 1.0  # until statuses that are not urgent are written, combined
 
 _by_number = attrgetter("number", "name")
 
 
 class _DeferredWrites(NamedTuple):
-    """What may be told later, and the volume that it was decided for."""
+    """Status writes that may wait, and the volume as it was when they were decided."""
 
     volume: Obj
-    deeds: list[WriteStatus]
+    writes: list[WriteStatus]
 
 
 class StorageController:
-    """One process. It begins with nothing but what the API shows."""
+    """Controller process. A new one starts with nothing but what the API shows."""
 
-    def __init__(self, plant: StorageSystem, container: ContainerContext) -> None:
-        self._plant = plant
+    def __init__(self, system: StorageSystem, container: ContainerContext) -> None:
+        self._system = system
         self._container = container
         self._context = ControllerContext.of(
-            CONTROLLER_NAME, container.api, container.clock, plant.informers
+            CONTROLLER_NAME, container.api, container.clock, system.informers
         )
-        self._news: dict[str, float] = {}
-        """When what is untold of a volume came up."""
-        self._untold: dict[str, _DeferredWrites] = {}
-        """What that is, of volumes of which nothing else has been heard since."""
-        self._means = DecisionContext(
-            generation=plant.generation,
-            load=lambda node: len(plant.replicas_by_node.of(node)),
-            free_minor=lambda: _free_minor(plant),
-            chance=plant.chance.stream(CONTROLLER_NAME),
+        self._deferred_since: dict[str, float] = {}
+        """Time since when status writes of a volume have been deferred."""
+        self._deferred: dict[str, _DeferredWrites] = {}
+        """Deferred writes of volumes without a change since."""
+        self._decision_context = DecisionContext(
+            generation=system.generation,
+            load=lambda node: len(system.replicas_by_node.of(node)),
+            # no bound method: a reference cycle would keep the pod's objects alive
+            free_minor=lambda: _free_minor(system),
+            chance=system.chance.stream(CONTROLLER_NAME),
             now=self._context.now,
-            readings=plant.readings,
+            parsed=system.parsed,
         )
 
     async def run(self) -> None:
         lease = ControllerLease(
             self._container.api, self._container.clock, self._container.pod["metadata"]["name"]
         )
-        await self._plant.synced()
+        await self._system.synced()
         await lease.acquire()
         self._container.write("became the leader\n")
         controller = self._controller()
 
-        def hear(volume: str) -> None:
-            self._untold.pop(volume, None)
+        def volume_changed(volume: str) -> None:
+            self._deferred.pop(volume, None)
             controller.enqueue_after(volume, EVENT_DELAY)
 
-        leave = self._plant.join_leaders(hear)
-        together = ChildTasks()
-        together.start(lease.keep(), f"lease of {CONTROLLER_NAME}")
-        together.start(controller.run(), CONTROLLER_NAME)
+        remove_controller = self._system.add_controller(volume_changed)
+        tasks = ChildTasks()
+        tasks.start(lease.keep(), f"lease of {CONTROLLER_NAME}")
+        tasks.start(controller.run(), CONTROLLER_NAME)
         try:
-            await together.watch()
+            await tasks.watch()
         finally:
-            leave()
+            remove_controller()
 
     def _controller(self) -> Controller[str]:
-        """Everything that there is wants a look."""
-        plant = self._plant
+        """Create the controller and enqueue every volume that exists or is mentioned."""
+        system = self._system
         controller = self._context.controller(
-            self._reconcile, plant.volumes, plant.replicas, plant.attachments, plant.classes
+            self._reconcile, system.volumes, system.replicas, system.attachments, system.classes
         )
-        known = [volume["metadata"]["name"] for volume in plant.volumes]
+        known = [volume["metadata"]["name"] for volume in system.volumes]
         concerned = [
-            one["spec"]["replicatedVolumeName"] for one in [*plant.replicas, *plant.attachments]
+            one["spec"]["replicatedVolumeName"] for one in [*system.replicas, *system.attachments]
         ]
         for name in dict.fromkeys([*known, *concerned]):
             controller.enqueue(name)
         return controller
 
     async def _reconcile(self, name: str) -> float | None:
-        await (
-            self._context.api.caught_up()
-        )  # numbers and room that others were given just now are seen
-        volume = self._plant.volumes.get(name)
+        # with the numbers and nodes that were assigned a moment ago
+        await self._context.api.caught_up()
+        volume = self._system.volumes.get(name)
         if volume is None:
-            self._news.pop(name, None)
-            self._untold.pop(name, None)
+            self._deferred_since.pop(name, None)
+            self._deferred.pop(name, None)
             await perform(self._context.api, self._without_volume(name))
             return None
-        # What was to be told by now, if it stands as it was decided: nobody has been there
-        # since.
-        untold = self._untold.pop(name, None)
+        # Perform deferred writes that are due, unless an object was written since the decision.
+        deferred = self._deferred.pop(name, None)
         if (
-            untold is None
-            or untold.volume is not volume
-            or not all(map(self._is_latest, untold.deeds))
+            deferred is None
+            or deferred.volume is not volume
+            or not all(
+                self._system.informers.of(write.resource).get(write.obj["metadata"]["name"])
+                is write.obj
+                for write in deferred.writes
+            )
         ):
             due: list[WriteStatus] = []
-        elif self._news[name] + STATUS_DELAY > self._context.now():
+        elif self._deferred_since[name] + STATUS_DELAY > self._context.now():
             due = []
         else:
-            del self._news[name]
-            due = untold.deeds
+            del self._deferred_since[name]
+            due = deferred.writes
         if due:
             await perform(self._context.api, due)
             return None
         view = self._view(volume)
-        deeds, wait = self._in_time(view, decide(view, self._means))
+        writes, wait = self._split_by_urgency(view, decide(view, self._decision_context))
         if is_about_to_change(view, self._context.now()):
             wait = min(wait, AGENT_RESPONSE_TIME)
-        if view.going:
+        if view.terminating:
             wait = min(wait, attachment_rules.RECHECK_INTERVAL)
-            self._untold.pop(name, None)  # for that look is to be at all of it
+            self._deferred.pop(name, None)  # the recheck decides everything again
         try:
-            await perform(self._context.api, deeds)
+            await perform(self._context.api, writes)
         except BaseException:
-            self._untold.pop(name, None)  # the next look decides it all again
+            self._deferred.pop(name, None)  # the next reconciliation decides everything again
             raise
         return wait if wait < math.inf else None
 
-    def _is_latest(self, deed: WriteStatus) -> bool:
-        return self._plant.informers.of(deed.resource).get(deed.obj["metadata"]["name"]) is deed.obj
-
-    def _in_time(self, view: VolumeView, deeds: list[ApiWrite]) -> tuple[list[ApiWrite], float]:
-        """What is to be done now, and the seconds until the rest is."""
+    def _split_by_urgency(
+        self, view: VolumeView, writes: list[ApiWrite]
+    ) -> tuple[list[ApiWrite], float]:
+        """Return the writes to perform now, and the seconds until the deferred rest is due."""
         name = view.name
-        later = [deed for deed in deeds if isinstance(deed, WriteStatus) and not deed.is_urgent]
-        if later:
+        deferrable = [
+            write for write in writes if isinstance(write, WriteStatus) and not write.is_urgent
+        ]
+        if deferrable:
             wait = (
-                self._news.setdefault(name, self._context.now())
+                self._deferred_since.setdefault(name, self._context.now())
                 + STATUS_DELAY
                 - self._context.now()
             )
             if wait > 0:
-                self._untold[name] = _DeferredWrites(view.volume, later)
+                self._deferred[name] = _DeferredWrites(view.volume, deferrable)
                 return [
-                    deed for deed in deeds if not isinstance(deed, WriteStatus) or deed.is_urgent
+                    write
+                    for write in writes
+                    if not isinstance(write, WriteStatus) or write.is_urgent
                 ], wait
-        self._news.pop(name, None)
-        return deeds, math.inf
+        self._deferred_since.pop(name, None)
+        return writes, math.inf
 
     def _view(self, volume: Obj) -> VolumeView:
-        plant, name = self._plant, volume["metadata"]["name"]
-        storage_class = plant.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
+        system, name = self._system, volume["metadata"]["name"]
+        storage_class = system.classes.get(volume["spec"].get("replicatedStorageClassName", ""))
         replicas = sorted(
-            plant.readings.judged(plant.replicas_by_volume.of(name), volume, plant.fleet),
+            system.parsed.with_nodes(
+                system.replicas_by_volume.of(name), volume, system.storage_nodes
+            ),
             key=_by_number,
         )
-        doubles = duplicates_of(replicas)
+        duplicates = duplicates_of(replicas)
         return VolumeView(
             name=name,
             volume=volume,
-            layout=plant.readings.layout(storage_class, volume),
-            replicas=[one for one in replicas if one not in doubles] if doubles else replicas,
+            layout=system.parsed.layout(storage_class, volume),
+            replicas=[one for one in replicas if one not in duplicates] if duplicates else replicas,
             attachments=self._attachments(name),
-            fleet=plant.fleet,
-            past=plant.readings.past(volume),
-            doubles=doubles,
+            storage_nodes=system.storage_nodes,
+            previous=system.parsed.previous(volume),
+            duplicates=duplicates,
         )
 
     def _attachments(self, name: str) -> list[VolumeAttachment]:
-        found = sorted(self._plant.attachments_by_volume.of(name), key=_age)
-        return [self._plant.readings.attachment(obj) for obj in found]
+        found = sorted(self._system.attachments_by_volume.of(name), key=_by_age)
+        return [self._system.parsed.attachment(obj) for obj in found]
 
     def _without_volume(self, name: str) -> list[ApiWrite]:
-        """Attachments of a volume that is not there wait for it; what is left of its replicas
-        may go.
+        """Decide on objects of a volume that does not exist: its attachments wait for it, and its
+        remaining replicas are released.
         """
-        generation, now = self._plant.generation, self._context.timestamp()
-        deeds: list[ApiWrite] = []
+        generation, now = self._system.generation, self._context.timestamp()
+        writes: list[ApiWrite] = []
         for attachment in self._attachments(name):
-            if attachment.leaving and attachment.held:
+            if attachment.deleting and attachment.held:
                 finalizers = attachment_rules.without_finalizer(
                     attachment.obj, CONTROLLER_FINALIZER
                 )
-                deeds.append(
+                writes.append(
                     SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)
                 )
-            elif not attachment.leaving:
-                status = generation.tell_attachment(None, attachment, WAITING_FOR_VOLUME, now)
+            elif not attachment.deleting:
+                status = generation.attachment_status(None, attachment, WAITING_FOR_VOLUME, now)
                 if status != attachment.obj.get("status"):
-                    deeds.append(WriteStatus(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, status))
-        for obj in self._plant.replicas_by_volume.of(name):
-            replica = self._plant.readings.of(obj, None)
-            if replica.leaving and replica.held:
-                deeds.append(
+                    writes.append(
+                        WriteStatus(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, status)
+                    )
+        for obj in self._system.replicas_by_volume.of(name):
+            replica = self._system.parsed.of(obj, None)
+            if replica.deleting and replica.held:
+                writes.append(
                     SetFinalizers(
                         REPLICATED_VOLUME_REPLICAS,
                         obj,
                         attachment_rules.without_finalizer(obj, CONTROLLER_FINALIZER),
                     )
                 )
-        return deeds
+        return writes
 
 
 _WAITING = ConditionValue(
@@ -325,13 +336,12 @@ WAITING_FOR_VOLUME = attachment_rules.AttachmentState(
 )
 
 
-def _free_minor(plant: StorageSystem) -> int:
-    """The first number that no volume has."""
-    taken = dict.fromkeys(plant.readings.past(volume).minor for volume in plant.volumes)
+def _free_minor(system: StorageSystem) -> int:
+    taken = dict.fromkeys(system.parsed.previous(volume).minor for volume in system.volumes)
     return next(number for number in range(MINORS) if number not in taken)
 
 
-def _age(attachment: Obj) -> tuple[str, str]:
-    """Who came first; of those of one second, by name."""
+def _by_age(attachment: Obj) -> tuple[str, str]:
+    """Return the sort key for first come, first served; equal seconds are ordered by name."""
     metadata = attachment["metadata"]
     return metadata["creationTimestamp"], metadata["name"]

@@ -1,7 +1,8 @@
-"""What the controller does about a volume that looks like this: a pure decision, deed by deed.
+"""Decisions of the controller about one volume: a pure function from a view to writes.
 
-Replicas first: as long as some are to be made, changed or removed, nothing is told of those that
-are there."""
+Called by the controller for each reconciliation. While replicas have to be created, changed or
+removed, no status is written: it would be outdated at once.
+"""
 
 from __future__ import annotations
 
@@ -45,63 +46,64 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-# Making a volume's replicas what its layout asks for: deeds, numbers and nodes. Pure.
-
-
 def ensure_finalizers(view: VolumeView) -> list[ApiWrite]:
-    """Whatever is ours or concerns us is not to vanish without us.
-
-    The volume's own comes with its first status.
+    """Put the finalizers on replicas that lack them. The volume gets its own with its first
+    status.
     """
-    deeds: list[ApiWrite] = []
-    for replica in view.living:
-        if not replica.held or (replica.node and not replica.tended):
+    writes: list[ApiWrite] = []
+    for replica in view.active:
+        if not replica.held or (replica.node and not replica.agent_held):
             wanted = attachment_rules.with_finalizers(
                 replica.obj, *attachment_rules.finalizers_of_replica(replica.node)
             )
-            deeds.append(SetFinalizers(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
-    return deeds
+            writes.append(SetFinalizers(REPLICATED_VOLUME_REPLICAS, replica.obj, wanted))
+    return writes
 
 
-def form_replicas(view: VolumeView, means: DecisionContext) -> list[ApiWrite]:
-    tie_breakers, missing = means.generation.tie_breakers, _missing_disks(view, means.generation)
+def form_replicas(view: VolumeView, context: DecisionContext) -> list[ApiWrite]:
+    """Return the writes that bring the replicas to what the layout asks for; none if they are
+    there.
+    """
+    tie_breakers, missing = (
+        context.generation.tie_breakers,
+        _missing_disks(view, context.generation),
+    )
     if (
         not missing
-        and not view.homeless
+        and not view.unscheduled
         and not any(volume_view.plan_changes(view, (), tie_breakers))
     ):
         return []
-    hands = _ReplicaPlanner(view, means)
-    homes = [hands.find(DISKFUL) for _ in range(missing)]
-    wrong = volume_view.plan_changes(view, homes, tie_breakers)
-    hands.leave_alone([*wrong.surplus, *wrong.converted])
-    deeds: list[ApiWrite] = [
-        DeleteObject(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in wrong.surplus
+    planner = _ReplicaPlanner(view, context)
+    new_disk_nodes = [planner.take_node(DISKFUL) for _ in range(missing)]
+    changes = volume_view.plan_changes(view, new_disk_nodes, tie_breakers)
+    planner.exclude([*changes.surplus, *changes.converted])
+    writes: list[ApiWrite] = [
+        DeleteObject(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in changes.surplus
     ]
     to_access = {"spec": {"type": ACCESS}}
-    deeds += [
+    writes += [
         PatchObject(REPLICATED_VOLUME_REPLICAS, replica.obj, to_access)
-        for replica in wrong.converted
+        for replica in changes.converted
     ]
-    for replica in sorted(
-        view.homeless, key=lambda one: not one.is_diskful
-    ):  # whoever needs a node most comes first
-        if replica not in wrong.surplus:
-            deeds += hands.settle(replica) or hands.stand_in(replica)
-    for node in homes:
-        deeds += hands.make(DISKFUL, node)
-    for _ in range(wrong.access):
-        if node := hands.find(ACCESS):  # a disk that was settled first may have taken it
-            deeds += hands.make(ACCESS, node)
-    for _ in range(wrong.tie_breakers):
-        deeds += hands.make(TIE_BREAKER, hands.find(TIE_BREAKER))
-    return deeds
+    for replica in sorted(view.unscheduled, key=lambda one: not one.is_diskful):  # disks first
+        if replica not in changes.surplus:
+            writes += planner.schedule(replica) or planner.convert_diskless(replica)
+    for node in new_disk_nodes:
+        writes += planner.create(DISKFUL, node)
+    for _ in range(changes.access):
+        if node := planner.take_node(ACCESS):  # a disk may have taken the node
+            writes += planner.create(ACCESS, node)
+    for _ in range(changes.tie_breakers):
+        writes += planner.create(TIE_BREAKER, planner.take_node(TIE_BREAKER))
+    return writes
 
 
 def _missing_disks(view: VolumeView, generation: Generation) -> int:
-    """The first of them gets the volume's data before there are others.
+    """Return how many disks to create now.
 
-    Who goes before it has had them was never one.
+    Where the generation forms volumes step by step, the first disk gets the data before there are
+    others. A disk that is deleted before it had the data counts as never created.
     """
     there = view.diskful
     if len(there) >= view.layout.diskful:
@@ -114,33 +116,33 @@ def _missing_disks(view: VolumeView, generation: Generation) -> int:
 
 
 class _ReplicaPlanner:
-    """Numbers and nodes as they are given away, one replica after the other."""
+    """Numbers and nodes as they are assigned, one replica after the other."""
 
-    def __init__(self, view: VolumeView, means: DecisionContext) -> None:
-        self._view, self._means = view, means
-        self._numbers = [replica.number for replica in [*view.replicas, *view.doubles]]
+    def __init__(self, view: VolumeView, context: DecisionContext) -> None:
+        self._view, self._context = view, context
+        self._numbers = [replica.number for replica in [*view.replicas, *view.duplicates]]
         self._nodes = [replica.node for replica in view.replicas if replica.node]
         self._disks = sum(bool(replica.node) for replica in view.diskful)
-        self._able = {one.node: one for one in view.living if one.node and not one.is_diskful}
+        self._diskless = {one.node: one for one in view.active if one.node and not one.is_diskful}
 
-    def leave_alone(self, changing: list[VolumeReplica]) -> None:
-        """These have something else to do."""
+    def exclude(self, changing: list[VolumeReplica]) -> None:
+        """Exclude replicas from becoming disks, because they are about to change or to go."""
         for replica in changing:
-            self._able.pop(replica.node, None)
+            self._diskless.pop(replica.node, None)
 
-    def find(self, type_: str) -> str:
-        """A node for one of this type, if there is one: nobody else gets it."""
+    def take_node(self, type_: str) -> str:
+        """Choose and reserve a node for a replica of this type; empty if there is none."""
         node = volume_view.choose_node(
-            self._view, type_, self._nodes, self._means.load, self._means.chance
+            self._view, type_, self._nodes, self._context.load, self._context.chance
         )
         if node:
             self._nodes.append(node)
             self._disks += type_ == DISKFUL
         return node
 
-    def settle(self, replica: VolumeReplica) -> list[ApiWrite]:
-        """Give a replica a node that has none."""
-        node = self.find(replica.type)
+    def schedule(self, replica: VolumeReplica) -> list[ApiWrite]:
+        """Assign a node to a replica without one."""
+        node = self.take_node(replica.type)
         if not node:
             return []
         finalizers = attachment_rules.with_finalizers(
@@ -154,16 +156,16 @@ class _ReplicaPlanner:
             )
         ]
 
-    def stand_in(self, replica: VolumeReplica) -> list[ApiWrite]:
-        """Where no node is free for a disk that the class asks for, somebody who is there
-        without one gets it.
+    def convert_diskless(self, replica: VolumeReplica) -> list[ApiWrite]:
+        """Turn a diskless replica into the disk that the class asks for, where no node is free; the
+        replica that waits for a node is deleted.
         """
         if not replica.is_diskful or self._disks >= self._view.layout.diskful:
             return []
-        taken = [node for node in self._nodes if node not in self._able]
-        other = self._able.pop(
+        taken = [node for node in self._nodes if node not in self._diskless]
+        other = self._diskless.pop(
             volume_view.choose_node(
-                self._view, DISKFUL, taken, self._means.load, self._means.chance
+                self._view, DISKFUL, taken, self._context.load, self._context.chance
             ),
             None,
         )
@@ -176,15 +178,17 @@ class _ReplicaPlanner:
             DeleteObject(REPLICATED_VOLUME_REPLICAS, replica.obj),
         ]
 
-    def make(self, type_: str, node: str) -> list[ApiWrite]:
+    def create(self, type_: str, node: str) -> list[ApiWrite]:
         number = volume_view.free_number(self._numbers)
         if number is None:
             return []
         self._numbers.append(number)
-        return [CreateObject(REPLICATED_VOLUME_REPLICAS, _replica(self._view, number, type_, node))]
+        return [
+            CreateObject(REPLICATED_VOLUME_REPLICAS, _new_replica(self._view, number, type_, node))
+        ]
 
 
-def _replica(view: VolumeView, number: int, type_: str, node: str) -> Obj:
+def _new_replica(view: VolumeView, number: int, type_: str, node: str) -> Obj:
     owner = {
         "apiVersion": REPLICATED_VOLUMES.api_version,
         "kind": REPLICATED_VOLUMES.kind,
@@ -211,222 +215,210 @@ def _replica(view: VolumeView, number: int, type_: str, node: str) -> Obj:
     }
 
 
-# Telling how a volume, its replicas and its attachments stand: what is new is written, once for
-# each object.
-
-
 def write_statuses(
-    view: VolumeView, means: DecisionContext, decision: VolumeDecision
+    view: VolumeView, context: DecisionContext, decision: VolumeDecision
 ) -> list[ApiWrite]:
-    now = timestamp_of(means.now())
-    deeds = _of_replicas(view, means, decision, now) + _of_attachments(view, means, decision, now)
-    if view.leaving and not view.replicas:
-        return deeds
-    if not view.leaving and CONTROLLER_FINALIZER not in view.volume["metadata"].get(
+    now = timestamp_of(context.now())
+    writes = _replica_statuses(view, context, decision, now) + _attachment_statuses(
+        view, context, decision, now
+    )
+    if view.deleting and not view.replicas:
+        return writes
+    if not view.deleting and CONTROLLER_FINALIZER not in view.volume["metadata"].get(
         "finalizers", ()
     ):
-        deeds.append(
+        writes.append(
             SetFinalizers(
                 REPLICATED_VOLUMES,
                 view.volume,
                 attachment_rules.with_finalizers(view.volume, CONTROLLER_FINALIZER),
             )
         )
-    return deeds + _status_write(
-        means, REPLICATED_VOLUMES, view.volume, means.generation.tell_volume(view, decision, now)
+    return writes + _status_write(
+        context,
+        REPLICATED_VOLUMES,
+        view.volume,
+        context.generation.volume_status(view, decision, now),
     )
 
 
-def _of_replicas(
-    view: VolumeView, means: DecisionContext, decision: VolumeDecision, now: str
+def _replica_statuses(
+    view: VolumeView, context: DecisionContext, decision: VolumeDecision, now: str
 ) -> list[ApiWrite]:
-    deeds: list[ApiWrite] = []
+    writes: list[ApiWrite] = []
     for replica in view.replicas:
-        grounds = means.generation.grounds(view, replica, decision)
-        if (replica.leaving and not replica.held) or means.readings.is_told(replica, grounds):
+        inputs = context.generation.status_inputs(view, replica, decision)
+        if (replica.deleting and not replica.held) or context.parsed.is_written(replica, inputs):
             continue
-        status = means.generation.tell_replica(view, replica, decision, now)
-        deeds += _part_status_write(means, REPLICATED_VOLUME_REPLICAS, replica, grounds, status)
-    return deeds
+        status = context.generation.replica_status(view, replica, decision, now)
+        writes += _part_status_write(context, REPLICATED_VOLUME_REPLICAS, replica, inputs, status)
+    return writes
 
 
-def _of_attachments(
-    view: VolumeView, means: DecisionContext, decision: VolumeDecision, now: str
+def _attachment_statuses(
+    view: VolumeView, context: DecisionContext, decision: VolumeDecision, now: str
 ) -> list[ApiWrite]:
-    deeds: list[ApiWrite] = []
+    writes: list[ApiWrite] = []
     for attachment in view.attachments:
-        deeds += _hold_attachment(attachment)
-        if attachment.leaving and (
+        if not attachment.held and not attachment.deleting:
+            finalizers = attachment_rules.with_finalizers(attachment.obj, CONTROLLER_FINALIZER)
+            writes.append(SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
+        if attachment.deleting and (
             not attachment.held or attachment_rules.is_detached(view, attachment)
         ):
             continue
-        standing = attachment_rules.attachment_state(
+        state = attachment_rules.attachment_state(
             view, attachment, io_ready=bool(decision.io_ready.holds)
         )
         replica = view.on(attachment.node)
-        grounds = (
-            standing,
+        inputs = (
+            state,
             replica.obj["metadata"]["resourceVersion"] if replica else None,
         )  # to compare it whole takes work
-        if means.readings.is_told(attachment, grounds):
+        if context.parsed.is_written(attachment, inputs):
             continue
-        status = means.generation.tell_attachment(view, attachment, standing, now)
-        deeds += _part_status_write(
-            means, REPLICATED_VOLUME_ATTACHMENTS, attachment, grounds, status
+        status = context.generation.attachment_status(view, attachment, state, now)
+        writes += _part_status_write(
+            context, REPLICATED_VOLUME_ATTACHMENTS, attachment, inputs, status
         )
-    return deeds
+    return writes
 
 
 def _part_status_write(
-    means: DecisionContext,
+    context: DecisionContext,
     resource: Resource,
     part: VolumeReplica | VolumeAttachment,
-    grounds: object,
+    inputs: object,
     status: Obj,
 ) -> list[ApiWrite]:
-    """It is not worked out again as long as it stands on the same grounds."""
-    new = _status_write(means, resource, part.obj, status)
-    means.readings.note_told(part, grounds, status if new else None)
+    """Return the write for a replica or an attachment, and note the inputs: as long as they are the
+    same, the status is not computed again.
+    """
+    new = _status_write(context, resource, part.obj, status)
+    context.parsed.note_written(part, inputs, status if new else None)
     return new
 
 
 def _status_write(
-    means: DecisionContext, resource: Resource, obj: Obj, status: Obj
+    context: DecisionContext, resource: Resource, obj: Obj, status: Obj
 ) -> list[ApiWrite]:
-    """Nothing is written that is there already."""
+    """Return the write of a changed status, or nothing."""
     before = obj.get("status") or {}
     if status == before:
         return []
-    is_urgent = not means.generation.has_same_orders(status, before) or _is_worse(status, before)
+    is_urgent = not context.generation.has_same_orders(status, before) or _is_worse(status, before)
     return [WriteStatus(resource, obj, status, is_urgent)]
 
 
 def _is_worse(status: Obj, before: Obj) -> bool:
-    """Whether something that was true is not any more."""
-    now, said = status.get("conditions") or (), before.get("conditions") or ()
-    if now is said:
+    """Return whether a condition that was True is not any more."""
+    now, then = status.get("conditions") or (), before.get("conditions") or ()
+    if now is then:
         return False
     true = [one["type"] for one in now if one["status"] == "True"]
-    return bool([one for one in said if one["status"] == "True" and one["type"] not in true])
+    return bool([one for one in then if one["status"] == "True" and one["type"] not in true])
 
 
-def _hold_attachment(attachment: VolumeAttachment) -> list[ApiWrite]:
-    if attachment.held or attachment.leaving:
-        return []
-    finalizers = attachment_rules.with_finalizers(attachment.obj, CONTROLLER_FINALIZER)
-    return [SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers)]
+AGENT_RESPONSE_TIME = 2.0  # seconds until a working agent has answered
 
 
-AGENT_RESPONSE_TIME = 2.0  # seconds within which an agent that works answers
-
-
-def decide(view: VolumeView, means: DecisionContext) -> list[ApiWrite]:
-    if not view.leaving and (forming := ensure_finalizers(view) + form_replicas(view, means)):
+def decide(view: VolumeView, context: DecisionContext) -> list[ApiWrite]:
+    """Return all writes that a volume needs now, in the order in which to perform them."""
+    if not view.deleting and (forming := ensure_finalizers(view) + form_replicas(view, context)):
         return [*_remove_duplicates(view), *forming]
-    decision = _decision(view, means)
-    deeds = [*_remove_duplicates(view), *_remove_all(view), *_let_go(view, decision.quorum)]
-    return (
-        deeds
-        if is_about_to_change(view, means.now()) or _is_over(view)
-        else [*deeds, *write_statuses(view, means, decision)]
-    )
+    decision = _volume_decision(view, context)
+    writes = _remove_duplicates(view)
+    is_removed = view.deleting and not view.attached_nodes
+    if is_removed:
+        writes += [DeleteObject(REPLICATED_VOLUME_REPLICAS, one.obj) for one in view.active]
+    writes += _release(view, decision.quorum)
+    if is_about_to_change(view, context.now()) or (is_removed and not view.active):
+        return writes
+    return [*writes, *write_statuses(view, context, decision)]
 
 
 def is_about_to_change(view: VolumeView, now: float) -> bool:
-    """Whether a new replica's agent works and will tell an address at once: what is told, is
-    told then.
+    """Return whether a working agent is about to report the address of a new replica. Statuses can
+    wait for it.
     """
-    for replica in view.silent:
+    for replica in view.unaddressed:
         if (
-            not view.host(replica).trouble
+            not view.host(replica).problem
             and now < epoch_of(replica.obj["metadata"]["creationTimestamp"]) + AGENT_RESPONSE_TIME
         ):
             return True
     return False
 
 
-def _is_over(view: VolumeView) -> bool:
-    """Whether the volume and all of its replicas are on their way out: they have been told of,
-    and nobody uses them.
-    """
-    return view.leaving and not view.actual and not view.living
-
-
 def _remove_duplicates(view: VolumeView) -> list[ApiWrite]:
-    """Nobody tends a second replica on a node, so nobody is to wait for it either."""
+    """Delete and release replicas on nodes that already had one: no agent manages them."""
     return [
         SetFinalizers(
             REPLICATED_VOLUME_REPLICAS,
             one.obj,
             attachment_rules.without_finalizer(one.obj, CONTROLLER_FINALIZER),
         )
-        if one.leaving
+        if one.deleting
         else DeleteObject(REPLICATED_VOLUME_REPLICAS, one.obj)
-        for one in view.doubles
-        if one.held or not one.leaving
+        for one in view.duplicates
+        if one.held or not one.deleting
     ]
 
 
-def _remove_all(view: VolumeView) -> list[ApiWrite]:
-    """Of a volume that goes, once it is attached nowhere."""
-    if not view.leaving or view.actual:
-        return []
-    return [DeleteObject(REPLICATED_VOLUME_REPLICAS, replica.obj) for replica in view.living]
-
-
-def _let_go(view: VolumeView, quorum: QuorumSettings) -> list[ApiWrite]:
-    deeds: list[ApiWrite] = [
+def _release(view: VolumeView, quorum: QuorumSettings) -> list[ApiWrite]:
+    writes: list[ApiWrite] = [
         SetFinalizers(
             REPLICATED_VOLUME_REPLICAS,
             replica.obj,
             attachment_rules.without_finalizer(replica.obj, CONTROLLER_FINALIZER),
         )
-        for replica in view.going
+        for replica in view.terminating
         if attachment_rules.may_leave(view, replica, quorum)
     ]
     for attachment in view.attachments:
         if (
-            attachment.leaving
+            attachment.deleting
             and attachment.held
             and attachment_rules.is_detached(view, attachment)
         ):
             finalizers = attachment_rules.without_finalizer(attachment.obj, CONTROLLER_FINALIZER)
-            deeds.append(SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
-    if view.leaving and not view.replicas and not view.doubles:
+            writes.append(SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
+    if view.deleting and not view.replicas and not view.duplicates:
         finalizers = attachment_rules.without_finalizer(view.volume, CONTROLLER_FINALIZER)
-        deeds.append(SetFinalizers(REPLICATED_VOLUMES, view.volume, finalizers))
-    return deeds
+        writes.append(SetFinalizers(REPLICATED_VOLUMES, view.volume, finalizers))
+    return writes
 
 
-def _decision(view: VolumeView, means: DecisionContext) -> VolumeDecision:
-    generation, past = means.generation, view.past
-    diskful = len(view.diskful) - len([replica for replica in view.homeless if replica.is_diskful])
-    quorum = generation.quorum(view.layout, diskful, len(view.living) - len(view.homeless))
+def _volume_decision(view: VolumeView, context: DecisionContext) -> VolumeDecision:
+    generation, previous = context.generation, view.previous
+    diskful = len(view.diskful) - len(
+        [replica for replica in view.unscheduled if replica.is_diskful]
+    )
+    quorum = generation.quorum(view.layout, diskful, len(view.active) - len(view.unscheduled))
     io_ready, has_quorum = generation.io_ready(view, quorum), generation.has_quorum(view, quorum)
     return VolumeDecision(
         quorum=quorum,
-        minor=means.free_minor() if past.minor is None else past.minor,
-        secret=past.secret or means.chance.suffix(32),
-        size=max(past.size, parse(view.volume["spec"]["size"]).value),
+        minor=context.free_minor() if previous.minor is None else previous.minor,
+        secret=previous.secret or context.chance.suffix(32),
+        size=max(previous.size, parse(view.volume["spec"]["size"]).value),
         primaries=attachment_rules.desired_primaries(view, io_ready=bool(io_ready.holds)),
-        two_primaries=len(view.desired) > 1,
-        complete=not [replica for replica in view.silent if not view.host(replica).trouble],
+        two_primaries=len(view.desired_nodes) > 1,
+        all_addresses_known=not [
+            replica for replica in view.unaddressed if not view.host(replica).problem
+        ],
         io_ready=io_ready,
         has_quorum=has_quorum,
     )
 
 
-# What decisions may draw on beside the view.
-
-
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """One leader's."""
+    """Inputs of decisions beside the view, common to all volumes of one controller."""
 
     generation: Generation
     load: Callable[[str], int]
-    """How many replicas a node has."""
+    """Return the number of replicas on a node."""
     free_minor: Callable[[], int]
     chance: Stream
     now: Callable[[], float]
-    readings: ParsedObjects
+    parsed: ParsedObjects

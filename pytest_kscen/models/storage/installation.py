@@ -1,5 +1,7 @@
-"""Installing the storage: definitions first, then a pool, classes, node labels, and the pods
-that it works through.
+"""Installation of the storage: definitions, a pool, classes, node labels, and its pods.
+
+Called by a run, and by clusters that attach the simulated storage. The API alone is used, so
+installing works on any cluster whose pods have been attached.
 """
 
 from __future__ import annotations
@@ -57,15 +59,15 @@ CLASSES = {
 
 
 async def is_installed(api: Api) -> str:
-    """The generation of the storage that is there, ours from an earlier run or somebody's own;
-    empty if there is none.
+    """Return the generation of the installed storage, of an earlier run or a real one; empty if
+    none is.
     """
     try:
         definition = await api.get(CUSTOM_RESOURCE_DEFINITIONS, REPLICATED_VOLUMES.qualified)
     except NotFound:
         return ""
-    if told := (definition["metadata"].get("annotations") or {}).get(GENERATION_ANNOTATION):
-        return str(told)
+    if noted := (definition["metadata"].get("annotations") or {}).get(GENERATION_ANNOTATION):
+        return str(noted)
     status = (
         definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"].get("status")
         or {}
@@ -74,7 +76,9 @@ async def is_installed(api: Api) -> str:
 
 
 async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
-    """Returns when the storage is at work. What its pods do has to be attached before."""
+    """Install the storage, and return when it works. Raises a timeout after two minutes for each
+    step; the storage has to be attached before, or its pods never become ready.
+    """
     chosen = GENERATIONS[generation]
     for definition in chosen.definitions:
         marked = {**definition["metadata"], "annotations": {GENERATION_ANNOTATION: generation}}
@@ -86,7 +90,7 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
             clock,
             CUSTOM_RESOURCE_DEFINITIONS,
             name,
-            condition=_established,
+            condition=lambda found: is_true(found, "Established"),
             timeout=INSTALL_TIMEOUT,
         )
     nodes = [
@@ -128,20 +132,16 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
 
 
 async def _create(api: Api, resource: Resource, obj: Obj, status: Obj) -> None:
-    """With its status, wherever that is written."""
+    """Create an object and write its status, with or without a status subresource."""
     made = await api.create(resource, {**obj, "status": status})
     if made.get("status") != status:
         await api.update(resource, {**made, "status": status}, subresource="status")
 
 
 def _is_tainted(node: Obj) -> bool:
-    """A node that its owner keeps for something else."""
+    """Return whether a node is reserved for something else by its owner."""
     taints = (node.get("spec") or {}).get("taints") or ()
     return any(not taint["key"].startswith("node.kubernetes.io/") for taint in taints)
-
-
-def _established(definition: Obj | None) -> bool:
-    return is_true(definition, "Established")
 
 
 def _controllers_ready(deployment: Obj | None) -> bool:
@@ -155,28 +155,24 @@ def _agents_ready(daemon_set: Obj | None) -> bool:
     return 0 < wanted == int(status.get("numberReady", 0))
 
 
-# Attaching the storage to a cluster: from now on its images do what the storage's programs do.
-
-
 def attach(
     site: Site, informers: Informers, clock: Clock, chance: Chance, generation: str = DEFAULT
 ) -> StorageSystem:
-    """Once for a cluster, before the storage's pods start.
-
-    The kernels that are returned outlive all pods.
+    """Let the storage's images run the simulated programs. Call it once for a cluster, before the
+    pods start; the returned system's kernels outlive all pods.
     """
-    plant = StorageSystem(site, informers, clock, chance, GENERATIONS[generation])
+    system = StorageSystem(site, informers, clock, chance, GENERATIONS[generation])
 
-    async def lead(container: ContainerContext) -> int:
-        return await plant.staff(container, StorageController(plant, container).run())
+    async def run_controller(container: ContainerContext) -> int:
+        return await system.run_in_container(container, StorageController(system, container).run())
 
-    async def tend(container: ContainerContext) -> int:
-        return await plant.staff(container, StorageAgent(plant, container).run())
+    async def run_agent(container: ContainerContext) -> int:
+        return await system.run_in_container(container, StorageAgent(system, container).run())
 
-    for app, behaviour in {"controller": lead, "agent": tend}.items():
+    for app, behaviour in {"controller": run_controller, "agent": run_agent}.items():
         site.images.register(
             simulation_program(behaviour, LeaseLostError),
             image=IMAGE.format(app=app),
             namespace=NAMESPACE,
         )
-    return plant
+    return system

@@ -1,5 +1,5 @@
-"""What is installed beside the definitions: a pool, classes, and the pods that the storage works
-through.
+"""Manifests installed beside the definitions: a pool, classes, and the workloads of the
+storage.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The nodes as the storage sees them: which may hold replicas, which are ready, and whose agent
-works.
+"""Nodes as the storage sees them: which may hold replicas, which are ready, and whose agent works.
+
+Kept from the caches of nodes and of agents' pods; read by the controller and by placement.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 
 @dataclass(frozen=True, slots=True)
 class StorageNode:
-    """One node."""
+    """Node with its zone and its ability to hold replicas, as one immutable value."""
 
     name: str
     zone: str = ""
     takes_replicas: bool = False
-    trouble: str = NODE_NOT_READY
-    """Why replicas there cannot be spoken for; empty if its agent works."""
+    problem: str = NODE_NOT_READY
+    """Reason why the state of replicas there is unknown; empty if the node's agent works."""
 
 
 class StorageNodes:
-    """All of them, kept from the pictures of nodes and of agents' pods."""
+    """Nodes of the cluster, by name. Listeners are called with the name of a node that changed."""
 
     def __init__(self, informers: Informers) -> None:
         self.hosts: dict[str, StorageNode] = {}
@@ -45,7 +46,7 @@ class StorageNodes:
         self._nodes = informers.of(NODES)
         self._pods = informers.of(PODS)
         self._agents = self._pods.index("storage's agents", _agent_on)
-        self._nodes.on_change(lambda new, old: self._look((new or old or {})["metadata"]["name"]))
+        self._nodes.on_change(lambda new, old: self._update((new or old or {})["metadata"]["name"]))
         self._pods.on_change(self._pod_changed)
 
     def on_change(self, listener: Callable[[str], None]) -> None:
@@ -56,17 +57,22 @@ class StorageNodes:
         await self._pods.synced()
 
     def host(self, name: str) -> StorageNode:
-        """One that is not there has trouble."""
+        """Return a node; an unknown one counts as not ready."""
         return self.hosts.get(name) or StorageNode(name)
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         now, before = _agent_on(new) if new else [], _agent_on(old) if old else []
         for node in now if now == before else [*now, *before]:
-            self._look(node)
+            self._update(node)
 
-    def _look(self, name: str) -> None:
+    def _update(self, name: str) -> None:
         node = self._nodes.get(name)
-        host = self._host(node) if node else None
+        host = None
+        if node:
+            labels = node["metadata"].get("labels") or {}
+            host = StorageNode(
+                name, labels.get(ZONE_LABEL, ""), NODE_LABEL in labels, self._problem(node)
+            )
         if host != self.hosts.get(name):
             self.hosts.pop(name, None)
             if host:
@@ -74,13 +80,7 @@ class StorageNodes:
             for listener in self._listeners:
                 listener(name)
 
-    def _host(self, node: Obj) -> StorageNode:
-        name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
-        return StorageNode(
-            name, labels.get(ZONE_LABEL, ""), NODE_LABEL in labels, self._trouble(node)
-        )
-
-    def _trouble(self, node: Obj) -> str:
+    def _problem(self, node: Obj) -> str:
         if not is_true(node, "Ready"):
             return NODE_NOT_READY
         agents = self._agents.of(node["metadata"]["name"])

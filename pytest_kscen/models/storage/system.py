@@ -1,8 +1,9 @@
-"""What all pods of one cluster's storage have in common: the kernels under them, the picture of the
-API, and who is at work.
+"""Common parts of all storage pods of one cluster: the kernels, the caches, and the running
+processes.
 
-What changes is passed on to those who are at work at that moment; whoever comes to work begins with
-what is there."""
+Created once, when the storage is attached. Changes are passed on to the processes that run at that
+moment; a process that starts later begins with what the caches hold.
+"""
 
 from __future__ import annotations
 
@@ -36,27 +37,27 @@ if TYPE_CHECKING:
     VolumeListener = Callable[[str], None]
 
 
-# Replicas, attachments and layouts as they were read from the API's objects, kept as long as
-# these are the same objects.
-
-
 NO_LAYOUT = VolumeLayout(diskful=0, io_ready=1, redundancy=1, failures=0)
 
 
 class ParsedObjects:
-    """Of one cluster. Objects are never changed, so what one says is said for good."""
+    """Replicas, attachments and layouts read from the API's objects, cached by the object's
+    identity.
+
+    Objects are never changed, so a result is valid as long as the cache holds the same object.
+    """
 
     def __init__(self, generation: Generation) -> None:
         self._generation = generation
         self._read: dict[str, tuple[Obj, object, VolumeReplica]] = {}
-        self._judged: dict[str, tuple[Obj, object, StorageNode | None, VolumeReplica]] = {}
+        self._with_nodes: dict[str, tuple[Obj, object, StorageNode | None, VolumeReplica]] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
         self._layouts: dict[str, tuple[Obj | None, Obj, VolumeLayout]] = {}
-        self._pasts: dict[str, tuple[Obj, PreviousDecisions]] = {}
-        self._told: dict[str, tuple[VolumeReplica | VolumeAttachment, object, Obj | None]] = {}
+        self._previous: dict[str, tuple[Obj, PreviousDecisions]] = {}
+        self._written: dict[str, tuple[VolumeReplica | VolumeAttachment, object, Obj | None]] = {}
 
     def of(self, obj: Obj, volume: Obj | None) -> VolumeReplica:
-        name, beside = obj["metadata"]["name"], self._generation.read_beside(volume)
+        name, beside = obj["metadata"]["name"], self._generation.volume_part(volume)
         known = self._read.get(name)
         if known and known[0] is obj and known[1] is beside:
             return known[2]
@@ -64,9 +65,9 @@ class ParsedObjects:
         self._read[name] = obj, beside, replica
         return replica
 
-    def all_of(self, objs: Iterable[Obj], volume: Obj | None) -> list[VolumeReplica]:
-        """Several, all with the same volume beside them."""
-        beside, found = self._generation.read_beside(volume), []
+    def replicas_of(self, objs: Iterable[Obj], volume: Obj | None) -> list[VolumeReplica]:
+        """Return several replicas, all read with the same volume."""
+        beside, found = self._generation.volume_part(volume), []
         for obj in objs:
             known = self._read.get(obj["metadata"]["name"])
             found.append(
@@ -76,12 +77,14 @@ class ParsedObjects:
             )
         return found
 
-    def judged(self, objs: Iterable[Obj], volume: Obj, fleet: StorageNodes) -> list[VolumeReplica]:
-        """Those of a volume, with what follows from the nodes that they are on."""
-        beside, hosts, found = self._generation.read_beside(volume), fleet.hosts, []
+    def with_nodes(
+        self, objs: Iterable[Obj], volume: Obj, storage_nodes: StorageNodes
+    ) -> list[VolumeReplica]:
+        """Return a volume's replicas with the consequences of their nodes' problems."""
+        beside, hosts, found = self._generation.volume_part(volume), storage_nodes.hosts, []
         for obj in objs:
             name = obj["metadata"]["name"]
-            known = self._judged.get(name)
+            known = self._with_nodes.get(name)
             if (
                 known is None
                 or known[0] is not obj
@@ -89,18 +92,16 @@ class ParsedObjects:
                 or known[2] is not hosts.get(known[3].node)
             ):
                 replica = self.of(obj, volume)
-                trouble = replica.node and fleet.host(replica.node).trouble
-                judged = replica.unheard(trouble) if trouble else replica
-                known = self._judged[name] = obj, beside, hosts.get(replica.node), judged
+                problem = replica.node and storage_nodes.host(replica.node).problem
+                with_nodes = replica.with_problem(problem) if problem else replica
+                known = self._with_nodes[name] = obj, beside, hosts.get(replica.node), with_nodes
             found.append(known[3])
         return found
 
-    def is_told(self, part: VolumeReplica | VolumeAttachment, grounds: object) -> bool:
-        """Whether this part of a volume says already all that follows from these grounds, by
-        what was noted of it before.
-        """
-        known = self._told.get(part.name)
-        if known is None or known[1] != grounds:
+    def is_written(self, part: VolumeReplica | VolumeAttachment, inputs: object) -> bool:
+        """Return whether an object's status already follows from these inputs, as noted before."""
+        known = self._written.get(part.name)
+        if known is None or known[1] != inputs:
             return False
         if known[0] is part:
             return known[2] is None
@@ -108,14 +109,14 @@ class ParsedObjects:
             return False
         if known[0].obj["metadata"]["generation"] != part.obj["metadata"]["generation"]:
             return False
-        self._told[part.name] = part, grounds, None  # it has been written
+        self._written[part.name] = part, inputs, None  # the write has arrived
         return True
 
-    def note_told(
-        self, part: VolumeReplica | VolumeAttachment, grounds: object, status: Obj | None
+    def note_written(
+        self, part: VolumeReplica | VolumeAttachment, inputs: object, status: Obj | None
     ) -> None:
-        """What follows from these grounds for a part like this; None if it says so already."""
-        self._told[part.name] = part, grounds, status
+        """Note the status that follows from these inputs, or None if the object has it already."""
+        self._written[part.name] = part, inputs, status
 
     def attachment(self, obj: Obj) -> VolumeAttachment:
         name = obj["metadata"]["name"]
@@ -124,15 +125,17 @@ class ParsedObjects:
             known = self._attachments[name] = VolumeAttachment.of(obj)
         return known
 
-    def past(self, volume: Obj) -> PreviousDecisions:
+    def previous(self, volume: Obj) -> PreviousDecisions:
         name = volume["metadata"]["name"]
-        known = self._pasts.get(name)
+        known = self._previous.get(name)
         if known is None or known[0] is not volume:
-            known = self._pasts[name] = volume, self._generation.before(volume)
+            known = self._previous[name] = volume, self._generation.previous_decisions(volume)
         return known[1]
 
     def layout(self, storage_class: Obj | None, volume: Obj) -> VolumeLayout:
-        """What a volume is to be; nothing, while its class is not there."""
+        """Return the layout that the class asks for; an empty one while the class does not
+        exist.
+        """
         name, spec = volume["metadata"]["name"], volume["spec"]
         known = self._layouts.get(name)
         if known and known[0] is storage_class and known[1] is spec:
@@ -143,26 +146,26 @@ class ParsedObjects:
 
     def forget_replica(self, name: str) -> None:
         self._read.pop(name, None)
-        self._judged.pop(name, None)
-        self._told.pop(name, None)
+        self._with_nodes.pop(name, None)
+        self._written.pop(name, None)
 
     def forget_attachment(self, name: str) -> None:
         self._attachments.pop(name, None)
-        self._told.pop(name, None)
+        self._written.pop(name, None)
 
     def forget_volume(self, name: str) -> None:
         self._layouts.pop(name, None)
-        self._pasts.pop(name, None)
+        self._previous.pop(name, None)
 
 
 class StorageSystem:
-    """One cluster's storage."""
+    """Storage of one cluster."""
 
     def __init__(
         self, site: Site, informers: Informers, clock: Clock, chance: Chance, generation: Generation
     ) -> None:
-        """`informers` are those of all the cluster's controllers, which somebody else keeps
-        alive.
+        """Connect the storage to a cluster's machines and caches. The informers belong to the
+        caller, which keeps them running.
         """
         self.machines, self.clock, self.chance, self.generation = (
             site.machines,
@@ -170,33 +173,35 @@ class StorageSystem:
             chance,
             generation,
         )
-        self.readings = ParsedObjects(generation)
+        self.parsed = ParsedObjects(generation)
         self.drbd = Drbd(site.machines, site.network, clock, chance)
         self.informers = informers
         self.volumes = self.informers.of(REPLICATED_VOLUMES)
         self.replicas = self.informers.of(REPLICATED_VOLUME_REPLICAS)
         self.attachments = self.informers.of(REPLICATED_VOLUME_ATTACHMENTS)
         self.classes = self.informers.of(REPLICATED_STORAGE_CLASSES)
-        self.fleet = StorageNodes(self.informers)
+        self.storage_nodes = StorageNodes(self.informers)
         self.replicas_by_volume = self.replicas.index("volume", _volumes_of, lasting=True)
         self.replicas_by_node = self.replicas.index("node", _nodes_of, lasting=True)
         self.attachments_by_volume = self.attachments.index("volume", _volumes_of, lasting=True)
-        self._leaders: list[VolumeListener] = []
+        self._controllers: list[VolumeListener] = []
         self._agents: dict[str, list[tuple[VolumeListener, VolumeListener]]] = {}
         self.volumes.on_change(self._volume_changed)
         self.replicas.on_change(self._replica_changed)
         self.attachments.on_change(self._attachment_changed)
         self.classes.on_change(self._class_changed)
-        self.fleet.on_change(self._host_changed)
+        self.storage_nodes.on_change(self._host_changed)
         self.drbd.on_change(self._kernel_changed)
 
-    async def staff(self, container: ContainerContext, life: Coroutine[Any, Any, None]) -> int:
-        """Live this life in a container until it is asked to stop; a refusal that ends the life
+    async def run_in_container(
+        self, container: ContainerContext, program: Coroutine[Any, Any, None]
+    ) -> int:
+        """Run a storage program in a container until it is asked to stop. An error of the program
         ends the container.
         """
         loop = asyncio.get_running_loop()
         tasks = [
-            loop.create_task(life, name=f"life of {container.pod['metadata']['name']}"),
+            loop.create_task(program, name=f"life of {container.pod['metadata']['name']}"),
             loop.create_task(
                 container.stopping(), name=f"end of {container.pod['metadata']['name']}"
             ),
@@ -212,72 +217,70 @@ class StorageSystem:
         return 0
 
     async def synced(self) -> None:
-        for picture in (self.volumes, self.replicas, self.attachments, self.classes):
-            await picture.synced()
-        await self.fleet.synced()
+        for cache in (self.volumes, self.replicas, self.attachments, self.classes):
+            await cache.synced()
+        await self.storage_nodes.synced()
 
-    # --- who is at work ---
-
-    def join_leaders(self, hear: VolumeListener) -> Callable[[], None]:
-        """Tell of volumes; what is returned ends it."""
-        self._leaders.append(hear)
-        return lambda: self._leaders.remove(hear)
-
-    def join_agents(
-        self, node: str, hear: VolumeListener, feel: VolumeListener
-    ) -> Callable[[], None]:
-        """Tell of volumes of which something else is asked, and of those that the node's kernel
-        sees otherwise.
+    def add_controller(self, listener: VolumeListener) -> Callable[[], None]:
+        """Call the listener with each volume that the controller has to reconcile. Return a
+        function that removes it.
         """
-        ears = hear, feel
-        self._agents.setdefault(node, []).append(ears)
-        return lambda: self._agents[node].remove(ears)
+        self._controllers.append(listener)
+        return lambda: self._controllers.remove(listener)
 
-    def tell_leaders(self, volume: str) -> None:
-        for hear in self._leaders:
-            hear(volume)
+    def add_agent(
+        self, node: str, on_orders: VolumeListener, on_kernel: VolumeListener
+    ) -> Callable[[], None]:
+        """Call `on_orders` with volumes whose orders changed, and `on_kernel` with those whose
+        kernel state changed. Return a function that removes both.
+        """
+        listeners = on_orders, on_kernel
+        self._agents.setdefault(node, []).append(listeners)
+        return lambda: self._agents[node].remove(listeners)
 
-    def tell_agents(self, node: str, volume: str) -> None:
-        for hear, _ in self._agents.get(node, ()):
-            hear(volume)
+    def notify_controllers(self, volume: str) -> None:
+        for listener in self._controllers:
+            listener(volume)
 
-    # --- what changes ---
+    def notify_agents(self, node: str, volume: str) -> None:
+        for on_orders, _ in self._agents.get(node, ()):
+            on_orders(volume)
 
     def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """What is told of a volume is the leader's own; its agents may have to act by it."""
+        """Notify agents of changed orders, and the controller of changes by others: it knows its
+        own statuses.
+        """
         name = (new or old or {})["metadata"]["name"]
         if new is None:
-            self.readings.forget_volume(name)
+            self.parsed.forget_volume(name)
         if _needs_controller(new, old):
-            self.tell_leaders(name)
-        if self._orders(new, old):
+            self.notify_controllers(name)
+        if self._orders_changed(new, old):
             for replica in self.replicas_by_volume.of(name):
                 for node in _nodes_of(replica):
-                    self.tell_agents(node, name)
+                    self.notify_agents(node, name)
 
     def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
         replica = new or old or {}
         volume = replica["spec"]["replicatedVolumeName"]
         if new is None:
-            self.readings.forget_replica(replica["metadata"]["name"])
+            self.parsed.forget_replica(replica["metadata"]["name"])
         if new is None or old is None or self._is_news(new, old):
-            self.tell_leaders(volume)
-        if self._orders(new, old):
+            self.notify_controllers(volume)
+        if self._orders_changed(new, old):
             for node in _nodes_of(replica):
-                self.tell_agents(node, volume)
+                self.notify_agents(node, volume)
 
     def _is_news(self, new: Obj, old: Obj) -> bool:
-        """Whether a replica says something else.
-
-        What the leader asked of it is no news to him, unless it was to go after that.
+        """Return whether a replica reports something new. Changed orders are the controller's own
+        and no news, unless the replica is being deleted.
         """
-        before, now = self.readings.of(old, None), self.readings.of(new, None)
-        return now != before or (now.leaving and now.asked_primary != before.asked_primary)
+        before, now = self.parsed.of(old, None), self.parsed.of(new, None)
+        return now != before or (now.deleting and now.ordered_primary != before.ordered_primary)
 
-    def _orders(self, new: Obj | None, old: Obj | None) -> bool:
-        """Whether agents have something else to go by.
-
-        What is to go stays theirs until the leader has let go of it.
+    def _orders_changed(self, new: Obj | None, old: Obj | None) -> bool:
+        """Return whether agents have other orders. A deleted object stays theirs until the
+        controller releases it.
         """
         if (
             new is None
@@ -289,30 +292,32 @@ class StorageSystem:
         return not self.generation.has_same_orders(new.get("status") or {}, old.get("status") or {})
 
     def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """One that goes has been dealt with before."""
+        """Notify the controller, except of an attachment that is gone after its deletion was
+        handled.
+        """
         if new is None and old is not None:
-            self.readings.forget_attachment(old["metadata"]["name"])
+            self.parsed.forget_attachment(old["metadata"]["name"])
         is_gone = new is None and old is not None and "deletionTimestamp" in old["metadata"]
         if not is_gone and _needs_controller(new, old):
-            self.tell_leaders((new or old or {})["spec"]["replicatedVolumeName"])
+            self.notify_controllers((new or old or {})["spec"]["replicatedVolumeName"])
 
     def _class_changed(self, _: Obj | None, __: Obj | None) -> None:
         for volume in self.volumes:
-            self.tell_leaders(volume["metadata"]["name"])
+            self.notify_controllers(volume["metadata"]["name"])
 
     def _kernel_changed(self, node: str, volume: str) -> None:
-        for _, feel in self._agents.get(node, ()):
-            feel(volume)
+        for _, on_kernel in self._agents.get(node, ()):
+            on_kernel(volume)
 
     def _host_changed(self, node: str) -> None:
-        """Replicas there stand otherwise; those that wait for a node may have one."""
+        """Notify the controller of replicas on the node, and of those that wait for a node."""
         for replica in [*self.replicas_by_node.of(node), *self.replicas_by_node.of("")]:
-            self.tell_leaders(replica["spec"]["replicatedVolumeName"])
+            self.notify_controllers(replica["spec"]["replicatedVolumeName"])
 
 
 def _needs_controller(new: Obj | None, old: Obj | None) -> bool:
-    """Whether somebody wants something else, or lets go of it; who holds it as well changes
-    nothing for the others.
+    """Return whether the spec changed, deletion began, or a finalizer was removed. An added
+    finalizer changes nothing for the controller.
     """
     if new is None or old is None or new["spec"] != old["spec"]:
         return True

@@ -1,5 +1,7 @@
-"""What one look at a volume sees: the volume, its replicas and attachments, and the nodes, read
-from the API's objects.
+"""View of one volume at one instant: the volume, its replicas and attachments, and the nodes.
+
+Built by the controller for each reconciliation, from the API's objects. Also the rules for how many
+replicas of which type there are, and where they go. Pure.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ AGENT_FINALIZER = "sds-replicated-volume.deckhouse.io/agent"
 
 
 class ConditionValue(NamedTuple):
-    """Whether something is so, and why."""
+    """Value of a condition, with its reason."""
 
     holds: bool | None
-    """None: nobody can tell."""
+    """Unknown if None."""
     reason: str
     message: str = ""
 
@@ -39,7 +41,7 @@ OUT_OF_SYNC = ConditionValue(holds=False, reason="OutOfSync", message="its data 
 
 
 def _offline(reason: str, message: str) -> tuple[ConditionValue, ConditionValue]:
-    """Neither online nor ready."""
+    """Return the conditions Online and IOReady of a replica that is neither."""
     return ConditionValue(False, reason, message), ConditionValue(
         False, "Offline", f"it is not online: {reason}"
     )
@@ -51,7 +53,7 @@ QUORUM_LOST = _offline("QuorumLost", "its kernel has no quorum")
 
 
 class ReplicaAddress(NamedTuple):
-    """Where a replica listens."""
+    """Address that a replica listens on."""
 
     ipv4: str
     port: int
@@ -59,54 +61,54 @@ class ReplicaAddress(NamedTuple):
 
 @dataclass(slots=True)
 class VolumeReplica:
-    """A ReplicatedVolumeReplica, whichever generation wrote it.
+    """A ReplicatedVolumeReplica, in terms common to all generations.
 
-    Nobody changes one; it is not frozen, for many are made.
+    Must not be changed; it is not frozen only because many are made.
     """
 
     obj: Obj = field(compare=False)
     name: str
     node: str
     type: str
-    leaving: bool
-    """Its deletion was asked for."""
+    deleting: bool
+    """Deletion was requested."""
     held: bool
-    """The controller has its finalizer on it."""
-    tended: bool = field(default=False, compare=False)
-    """The agent has its own."""
+    """The controller's finalizer is present."""
+    agent_held: bool = field(default=False, compare=False)
+    """The agent's finalizer is present."""
     address: ReplicaAddress | None = None
     initialized: bool = False
     in_quorum: bool = False
     in_sync: bool = False
     primary: bool = False
-    """Its kernel was Primary when its agent last told."""
-    asked_primary: bool = field(default=False, compare=False)
-    """By the leader, who knows."""
+    """Primary in the agent's latest report."""
+    ordered_primary: bool = field(default=False, compare=False)
+    """Ordered by the controller, which knows about it itself."""
     two_primaries: bool = False
-    """Its kernel lets two be Primary."""
+    """The kernel allows two primaries."""
     actual_type: str = ""
     size: int = 0
-    """Bytes, as its kernel told."""
+    """Bytes, as reported by the kernel."""
     linked: tuple[str, ...] = ()
-    """The peers that its kernel was connected with, as its generation names them, if it goes by
-    that.
+    """Connected peers, as named by the generation; empty where the generation does not use
+    them.
     """
     revision: int = 0
-    """Of the orders that its agent has seen."""
+    """Revision of the orders that the agent has read."""
     up_to_date: bool = False
-    """Its data was UpToDate when its agent last told."""
+    """UpToDate in the agent's latest report."""
     online: ConditionValue = field(init=False)
     io_ready: ConditionValue = field(init=False)
     number: int = field(init=False, compare=False)
     is_diskful: bool = field(init=False, compare=False)
-    in_mesh: bool = field(init=False, compare=False)
-    """Whether it has a node, and has not been let go."""
+    is_member: bool = field(init=False, compare=False)
+    """Placed on a node, and not yet released."""
 
     def __post_init__(self) -> None:
         self.number = int(self.name.rpartition("-")[2])
         self.is_diskful = self.type == DISKFUL
-        self.in_mesh = bool(self.node) and (self.held or not self.leaving)
-        # What follows from what its agent has told: is it online, is it ready.
+        self.is_member = bool(self.node) and (self.held or not self.deleting)
+        # Conditions that follow from the agent's report.
         if not self.node:
             self.online, self.io_ready = UNSCHEDULED
         elif not self.initialized:
@@ -116,13 +118,15 @@ class VolumeReplica:
         else:
             self.online, self.io_ready = ONLINE, IO_READY if self.in_sync else OUT_OF_SYNC
 
-    def unheard(self, trouble: str) -> VolumeReplica:
-        """The same on a node where nobody speaks for it."""
-        unheard = VolumeReplica(*_init_values(self))
-        unheard.online = unheard.io_ready = ConditionValue(
-            holds=False, reason=trouble, message=f"nobody speaks for {self.node}"
+    def with_problem(self, problem: str) -> VolumeReplica:
+        """Return a copy for a node whose agent does not work: neither online nor ready is known to
+        hold.
+        """
+        with_problem = VolumeReplica(*_init_values(self))
+        with_problem.online = with_problem.io_ready = ConditionValue(
+            holds=False, reason=problem, message=f"nobody speaks for {self.node}"
         )
-        return unheard
+        return with_problem
 
     @property
     def is_tie_breaker(self) -> bool:
@@ -130,17 +134,19 @@ class VolumeReplica:
 
 
 _init_values = attrgetter(*[each.name for each in fields(VolumeReplica) if each.init])
-"""All that it is made of, in the fields' order."""
+"""Values of all fields of the constructor, in its order."""
 
 
 @dataclass(slots=True)
 class VolumeAttachment:
-    """A ReplicatedVolumeAttachment. Nobody changes one; it is not frozen, for many are made."""
+    """A ReplicatedVolumeAttachment. It must not be changed; it is not frozen only because many are
+    made.
+    """
 
     obj: Obj = field(compare=False)
     name: str
     node: str
-    leaving: bool
+    deleting: bool
     held: bool
 
     @classmethod
@@ -153,10 +159,10 @@ class VolumeAttachment:
 
 
 class PreviousDecisions(NamedTuple):
-    """What was decided of a volume before."""
+    """Decisions about a volume that its status records."""
 
     desired: list[str]
-    """The nodes where it was to be attached."""
+    """Nodes where the volume was to be attached."""
     minor: int | None
     secret: str
     size: int
@@ -168,86 +174,88 @@ NOTHING_DECIDED = PreviousDecisions([], None, "", 0)
 
 @dataclass
 class VolumeView:
-    """One volume and all that concerns it, at one instant.
+    """Volume and all that concerns it, at one instant.
 
-    Nobody changes one; it is not frozen, for many are made.
+    Must not be changed; it is not frozen only because many are made.
     """
 
     name: str
     volume: Obj
     layout: VolumeLayout
     replicas: list[VolumeReplica]
-    """One at most on each node."""
+    """Replicas, at most one on each node."""
     attachments: list[VolumeAttachment]
-    """In the order in which they came."""
-    fleet: StorageNodes
-    past: PreviousDecisions = NOTHING_DECIDED
-    doubles: list[VolumeReplica] = field(default_factory=list)
-    """Those on nodes that others had before: nobody tends them."""
-    leaving: bool = field(init=False)
-    living: list[VolumeReplica] = field(init=False)
+    """Attachments in the order of their creation."""
+    storage_nodes: StorageNodes
+    previous: PreviousDecisions = NOTHING_DECIDED
+    duplicates: list[VolumeReplica] = field(default_factory=list)
+    """Replicas on nodes that already had another one; no agent manages them."""
+    deleting: bool = field(init=False)
+    active: list[VolumeReplica] = field(init=False)
     diskful: list[VolumeReplica] = field(init=False)
-    """Those that live and have a disk."""
-    homeless: list[VolumeReplica] = field(init=False)
-    """Those that live and have no node."""
-    mesh: list[VolumeReplica] = field(init=False)
-    silent: list[VolumeReplica] = field(init=False)
-    """Those of the mesh that have not told an address."""
-    seats: list[tuple[str, str, ReplicaAddress | None, str]] = field(init=False)
-    """Who is where, as the others of the mesh know them."""
-    going: list[VolumeReplica] = field(init=False)
-    """Those that were deleted, and have not been let go."""
-    actual: list[str] = field(init=False)
-    """The nodes where it is attached."""
-    desired: list[str] = field(init=False)
-    """The nodes where it is to be attached."""
+    """Active replicas with a disk."""
+    unscheduled: list[VolumeReplica] = field(init=False)
+    """Active replicas without a node."""
+    members: list[VolumeReplica] = field(init=False)
+    unaddressed: list[VolumeReplica] = field(init=False)
+    """Members whose agents have not reported an address yet."""
+    placements: list[tuple[str, str, ReplicaAddress | None, str]] = field(init=False)
+    """Name, node, address and type of each member: what the others are configured with."""
+    terminating: list[VolumeReplica] = field(init=False)
+    """Deleted replicas that are not released yet."""
+    attached_nodes: list[str] = field(init=False)
+    """Nodes where the volume is Primary."""
+    desired_nodes: list[str] = field(init=False)
+    """Nodes where the volume is to be attached."""
 
     def __post_init__(self) -> None:
-        self.leaving = "deletionTimestamp" in self.volume["metadata"]
-        self.living, self.diskful, self.homeless, self.mesh = [], [], [], []
-        self.silent, self.seats, self.going, self.actual = [], [], [], []
-        for replica in self.replicas:  # once for all of these: every look asks for them
-            if not replica.leaving:
-                self.living.append(replica)
+        self.deleting = "deletionTimestamp" in self.volume["metadata"]
+        self.active, self.diskful, self.unscheduled, self.members = [], [], [], []
+        self.unaddressed, self.placements, self.terminating, self.attached_nodes = [], [], [], []
+        for replica in self.replicas:  # one pass: every reconciliation needs all lists
+            if not replica.deleting:
+                self.active.append(replica)
                 if replica.is_diskful:
                     self.diskful.append(replica)
                 if not replica.node:
-                    self.homeless.append(replica)
+                    self.unscheduled.append(replica)
             elif replica.held:
-                self.going.append(replica)
-            if replica.in_mesh:
-                self.mesh.append(replica)
-                self.seats.append((replica.name, replica.node, replica.address, replica.type))
+                self.terminating.append(replica)
+            if replica.is_member:
+                self.members.append(replica)
+                self.placements.append((replica.name, replica.node, replica.address, replica.type))
                 if not replica.address:
-                    self.silent.append(replica)
+                    self.unaddressed.append(replica)
             if replica.primary:
-                self.actual.append(replica.node)
-        self.desired = self._desired() if self.attachments else []
+                self.attached_nodes.append(replica.node)
+        self.desired_nodes = self._choose_desired() if self.attachments else []
 
-    def _desired(self) -> list[str]:
-        """Who was served stays, else first come, first served; if the volume goes, nobody else."""
+    def _choose_desired(self) -> list[str]:
+        """Return the nodes to attach to: earlier choices stay, then first come, first served. A
+        volume that is being deleted gets no new ones.
+        """
         wanted = [
             attachment.node
             for attachment in self.attachments
-            if not attachment.leaving and self.may_be_on(attachment.node)
+            if not attachment.deleting and self.may_be_on(attachment.node)
         ]
-        desired = [node for node in self.past.desired if node in wanted]
-        if not self.leaving:
+        desired = [node for node in self.previous.desired if node in wanted]
+        if not self.deleting:
             new = [node for node in dict.fromkeys(wanted) if node not in desired]
             desired += new[: max(0, self.layout.attachments - len(desired))]
         return desired
 
     def may_be_on(self, node: str) -> bool:
-        """Whether it can be used there, by its class."""
+        """Return whether the class allows using the volume on this node."""
         if not self.layout.is_local:
             return True
         replica = self.on(node)
         return replica is not None and replica.is_diskful
 
     @cached_property
-    def speaking(self) -> list[VolumeReplica]:
-        """Those of the mesh whose agents work, so that what they tell is so."""
-        return [replica for replica in self.mesh if not self.host(replica).trouble]
+    def reporting(self) -> list[VolumeReplica]:
+        """Members whose agents work, so that their reports are current."""
+        return [replica for replica in self.members if not self.host(replica).problem]
 
     def on(self, node: str) -> VolumeReplica | None:
         for replica in self.replicas:
@@ -256,21 +264,18 @@ class VolumeView:
         return None
 
     def host(self, replica: VolumeReplica) -> StorageNode:
-        return self.fleet.host(replica.node)
+        return self.storage_nodes.host(replica.node)
 
 
 def duplicates_of(replicas: list[VolumeReplica]) -> list[VolumeReplica]:
-    """Those that came to a node which another one had."""
+    """Return the replicas on nodes that another one had before."""
     if len({one.node for one in replicas}) == len(replicas):
         return []
     taken: dict[str, VolumeReplica] = {}
     by_arrival = sorted(
-        (one for one in replicas if one.node), key=lambda one: not (one.held or one.leaving)
+        (one for one in replicas if one.node), key=lambda one: not (one.held or one.deleting)
     )
     return [one for one in by_arrival if taken.setdefault(one.node, one) is not one]
-
-
-# How many replicas of which kind a volume has, and where they go: pure rules.
 
 
 LOCAL, ANY = "Local", "Any"
@@ -279,21 +284,21 @@ ZONAL, TRANS_ZONAL = "Zonal", "TransZonal"
 
 @dataclass(frozen=True, slots=True)
 class VolumeLayout:
-    """What a volume's class asks for."""
+    """Layout that a volume's class asks for."""
 
     diskful: int
     io_ready: int
-    """So many replicas with disks have to be ready for I/O."""
+    """Number of replicas with disks that have to be ready for I/O."""
     redundancy: int
-    """So many copies have to be UpToDate for a write."""
+    """Number of copies that have to be UpToDate for a write."""
     failures: int
-    """So many replicas may fail."""
+    """Number of replicas that may fail."""
     access: str = "PreferablyLocal"
     topology: str = "Ignored"
     zones: tuple[str, ...] = ()
     attachments: int = 2
     guards_diskless: bool = True
-    """Whether a replica without a disk stays, too, until the others can do without it."""
+    """True if a diskless replica, too, stays until the others can do without it."""
 
     @property
     def is_local(self) -> bool:
@@ -301,47 +306,55 @@ class VolumeLayout:
 
 
 class QuorumSettings(NamedTuple):
-    """What the kernels are told."""
+    """Quorum settings of the kernels."""
 
     votes: int
     redundancy: int
 
 
 class ReplicaChanges(NamedTuple):
-    """What is wrong with a volume's replicas."""
+    """Differences between a volume's replicas and its layout."""
 
     tie_breakers: int
     access: int
     converted: list[VolumeReplica]
-    """Tie-breakers that are to give access."""
+    """Tie-breakers that become Access replicas."""
     surplus: list[VolumeReplica]
 
 
 def plan_changes(
-    view: VolumeView, homes: Sequence[str], tie_breakers: Callable[[VolumeLayout, int, int], int]
+    view: VolumeView,
+    new_disk_nodes: Sequence[str],
+    tie_breakers: Callable[[VolumeLayout, int, int], int],
 ) -> ReplicaChanges:
-    """With disks that come to these homes; `tie_breakers` tells how many belong to so many
-    diskful and so many access replicas.
+    """Return what is wrong with the replicas, given new disks on the nodes `homes`.
+
+    `tie_breakers` returns the number needed for a layout and its numbers of diskful and access
+    replicas.
     """
-    remote = [] if view.layout.is_local else view.desired
+    remote = [] if view.layout.is_local else view.desired_nodes
     access: list[VolumeReplica] = []
     kept: list[VolumeReplica] = []
     converted: list[VolumeReplica] = []
-    for replica in view.living:
+    for replica in view.active:
         if replica.type == ACCESS:
             access.append(replica)
         elif replica.type == TIE_BREAKER:
             (converted if replica.node in remote else kept).append(replica)
-    bare = [node for node in remote if view.on(node) is None and node not in homes]
+    bare = [node for node in remote if view.on(node) is None and node not in new_disk_nodes]
     waiting = [replica for replica in access if not replica.node][: len(bare)] if bare else []
     idle = [
         one
         for one in access
-        if one.node not in view.desired and one.node not in view.actual and one not in waiting
+        if one.node not in view.desired_nodes
+        and one.node not in view.attached_nodes
+        and one not in waiting
     ]
     new = len(bare) - len(waiting)
     needed = tie_breakers(
-        view.layout, len(view.diskful) + len(homes), len(access) - len(idle) + len(converted) + new
+        view.layout,
+        len(view.diskful) + len(new_disk_nodes),
+        len(access) - len(idle) + len(converted) + new,
     )
     spare = []
     if len(kept) > needed:
@@ -358,21 +371,21 @@ def free_number(taken: Sequence[int]) -> int | None:
 def choose_node(
     view: VolumeView, type_: str, taken: Sequence[str], load: Callable[[str], int], chance: Stream
 ) -> str:
-    """A node for a new replica: ready, without another one, the least loaded; empty if there is
-    none.
+    """Return a node for a new replica: ready, without another replica, the least loaded; empty if
+    there is none. Ties are drawn.
     """
     if type_ == ACCESS:
-        return next((node for node in view.desired if node not in taken), "")
+        return next((node for node in view.desired_nodes if node not in taken), "")
     free = [
         host
-        for name, host in sorted(view.fleet.hosts.items())
-        if name not in taken and _takes(host)
+        for name, host in sorted(view.storage_nodes.hosts.items())
+        if name not in taken and host.takes_replicas and host.problem != NODE_NOT_READY
     ]
-    free = _by_zones(view, free, taken)
+    free = _in_allowed_zones(view, free, taken)
     if type_ == DISKFUL and view.layout.access != ANY:
-        free = [host for host in free if host.name in view.desired] or free
+        free = [host for host in free if host.name in view.desired_nodes] or free
     elif type_ == TIE_BREAKER:
-        free = [host for host in free if host.name not in view.desired] or free
+        free = [host for host in free if host.name not in view.desired_nodes] or free
     if not free:
         return ""
     loads = [load(host.name) for host in free]
@@ -382,15 +395,13 @@ def choose_node(
     ).name
 
 
-def _takes(host: StorageNode) -> bool:
-    return host.takes_replicas and host.trouble != NODE_NOT_READY
-
-
-def _by_zones(view: VolumeView, free: list[StorageNode], taken: Sequence[str]) -> list[StorageNode]:
+def _in_allowed_zones(
+    view: VolumeView, free: list[StorageNode], taken: Sequence[str]
+) -> list[StorageNode]:
     layout = view.layout
     if layout.zones:
         free = [host for host in free if host.zone in layout.zones]
-    used = [view.fleet.host(node).zone for node in taken]
+    used = [view.storage_nodes.host(node).zone for node in taken]
     if layout.topology == ZONAL and used:
         return [host for host in free if host.zone == used[0]]
     if layout.topology == TRANS_ZONAL and free:

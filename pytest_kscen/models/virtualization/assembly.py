@@ -1,9 +1,11 @@
-"""The cast of a parent cluster, beside what every cluster has: whoever starts them must start
-them in this order.
+"""Actors of a parent cluster beside those of every cluster, and the installation of a parent.
+
+Called by clusters with simulated virtual machines.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.controller import ControllerContext
@@ -44,7 +46,10 @@ def actors(
     nested: Site,
     namespace: str,
 ) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
-    """Pods run on the host's machines; the guests in them are the nested site's."""
+    """Return the actors of a parent, by name, to be started in this order once for a cluster.
+
+    Pods run on the machines of `host`; the guests in them are the machines of `nested`.
+    """
     informers = Informers(api_for("virtualization-informers"), clock, chance)
     hypervisor = Hypervisor(nested.machines, namespace)
     host.images.register(
@@ -70,17 +75,13 @@ def actors(
     ]
 
 
-# A cluster becomes a parent: definitions first, then the namespace and a virtual machine for
-# each machine of the nested one.
-
-
 READY_TIMEOUT = 120.0
 
 
 async def install_definitions(
     api: Api, clock: Clock, definitions: Sequence[Obj] = DEFINITIONS
 ) -> None:
-    """Returns when objects of these kinds can be made."""
+    """Install definitions, and return when objects of these kinds can be created."""
     for definition in definitions:
         await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     for definition in definitions:
@@ -90,29 +91,23 @@ async def install_definitions(
             clock,
             CUSTOM_RESOURCE_DEFINITIONS,
             name,
-            condition=_established,
+            condition=lambda found: is_true(found, "Established"),
             timeout=READY_TIMEOUT,
         )
 
 
 async def make_machines(api: Api, clock: Clock, namespace: str, names: Sequence[str]) -> None:
-    """Returns when all of them run."""
-    try:
+    """Create a virtual machine for each name, and return when all of them run."""
+    with contextlib.suppress(AlreadyExists):  # a namespace of every cluster, or of the user
         await api.create(
             NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         )
-    except AlreadyExists:
-        """A namespace that every cluster has, or somebody made."""
     for name in names:
         await api.create(VIRTUAL_MACHINES, virtual_machine(name, namespace))
     for name in names:
         await wait_for(
             api, clock, VIRTUAL_MACHINES, name, namespace, condition=_runs, timeout=READY_TIMEOUT
         )
-
-
-def _established(definition: Obj | None) -> bool:
-    return is_true(definition, "Established")
 
 
 def _runs(machine: Obj | None) -> bool:

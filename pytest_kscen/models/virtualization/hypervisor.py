@@ -1,8 +1,9 @@
-"""The guests behind virtual machines. A guest is off, or runs in the one launcher pod that holds
-it; its machine has power then.
+"""Guests behind virtual machines, and the launchers that run them.
 
-Launchers move guests, controllers look at them and turn their switches; whoever asked hears of
-every change."""
+A guest is off, or runs in the one launcher pod that holds it; its machine has power while it is up.
+Launchers start and move guests, controllers inspect and switch them; listeners are called after
+every change.
+"""
 
 from __future__ import annotations
 
@@ -29,24 +30,26 @@ RUNNING_STATES = (BOOTING, UP, STOPPING)  # there is a domain
 
 @dataclass(slots=True, eq=False)
 class Guest:
-    """One of them. What it is goes through the hypervisor, so that everybody hears of it."""
+    """Guest of one virtual machine. Its state must be changed by the hypervisor, which notifies
+    listeners.
+    """
 
     ref: Ref
     state: str = OFF
     container: ContainerContext | None = None
-    """The launcher that it runs in."""
-    endings: list[asyncio.Future[None]] = field(default_factory=list)
-    """Of those who wait until it is off."""
+    """Launcher that it runs in."""
+    off_waiters: list[asyncio.Future[None]] = field(default_factory=list)
+    """Futures that are resolved when it is off."""
 
     @property
     def holder(self) -> str:
-        """The uid of the launcher's pod."""
+        """Return the uid of the launcher's pod; empty without one."""
         return str(self.container.pod["metadata"]["uid"]) if self.container else ""
 
 
 class Hypervisor:
-    """All guests of a parent cluster; those in the namespace of the nested cluster's machines
-    are its machines.
+    """All guests of a parent cluster. Those in the namespace of the nested cluster's machines are
+    these machines.
     """
 
     def __init__(self, machines: Machines, namespace: str) -> None:
@@ -57,7 +60,7 @@ class Hypervisor:
         self._listeners: list[Callable[[Ref], None]] = []
 
     def on_change(self, listener: Callable[[Ref], None]) -> None:
-        """Tell of every change of a guest, or of what is wanted of it."""
+        """Call the listener with each guest whose state or switch has changed."""
         self._listeners.append(listener)
 
     def guest(self, ref: Ref) -> Guest:
@@ -66,18 +69,16 @@ class Hypervisor:
         return self._guests[ref]
 
     def machine(self, ref: Ref) -> Machine | None:
-        """The nested cluster's machine that this guest is, if it is one."""
+        """Return the nested cluster's machine that this guest is, or None for other guests."""
         if ref.namespace != self.namespace or ref.name not in self._machines:
             return None
         machine = self._machines[ref.name]
         return None if machine.labels.get(ROLE_LABEL) == PARENT_ROLE else machine
 
-    # --- what launchers do ---
+    def assign(self, guest: Guest, container: ContainerContext) -> None:
+        """Give the guest to this launcher; a launcher that held it before is asked to stop.
 
-    def hold(self, guest: Guest, container: ContainerContext) -> None:
-        """The guest is this launcher's from now on; another that had it has nothing left to do.
-
-        A machine that has power when nobody holds it was on before anybody looked.
+        A machine with power that no launcher held was on before the simulation started.
         """
         before, guest.container = guest.container, container
         if before:
@@ -87,45 +88,45 @@ class Hypervisor:
             guest.state = UP
         self._changed(guest)
 
-    def enter(self, guest: Guest, state: str) -> None:
+    def set_state(self, guest: Guest, state: str) -> None:
         guest.state = state
         machine = self.machine(guest.ref)
         if machine and state == UP:
             self._machines.power_on(machine.name)
         elif machine and state in (OFF, STARTING, BOOTING):
             self._machines.power_off(machine.name)
-        for ending in guest.endings if state == OFF else ():
-            _wake(ending)
+        for waiter in guest.off_waiters if state == OFF else ():
+            _wake(waiter)
         self._changed(guest)
 
-    async def ends(self, guest: Guest, *, within: float) -> None:
-        """Wait until somebody takes its power away, at most this many seconds."""
+    async def wait_until_off(self, guest: Guest, *, within: float) -> None:
+        """Wait until the guest is off, at most this many seconds."""
         loop = asyncio.get_running_loop()
-        ending = loop.create_future()
-        guest.endings.append(ending)
-        patience = loop.call_later(within, _wake, ending)
+        waiter = loop.create_future()
+        guest.off_waiters.append(waiter)
+        timeout = loop.call_later(within, _wake, waiter)
         try:
-            await ending
+            await waiter
         finally:
-            guest.endings.remove(ending)
-            patience.cancel()
+            guest.off_waiters.remove(waiter)
+            timeout.cancel()
 
-    def let_go(self, guest: Guest, container: ContainerContext) -> None:
-        """The launcher has ended: so has the guest, if it was still in there."""
+    def release(self, guest: Guest, container: ContainerContext) -> None:
+        """Take the guest from a launcher that has ended. A guest that still ran in it is off
+        then.
+        """
         if guest.container is container:
             guest.container = None
-            self.enter(guest, OFF)
+            self.set_state(guest, OFF)
 
-    # --- what controllers do ---
-
-    def unplug(self, ref: Ref) -> None:
-        """Take the guest's power away, now."""
+    def cut_power(self, ref: Ref) -> None:
+        """Take the guest's power away at once."""
         guest = self.guest(ref)
         if guest.state != OFF:
-            self.enter(guest, OFF)
+            self.set_state(guest, OFF)
 
-    def switch(self, vm: Obj, *, on: bool) -> None:
-        """Remember what somebody wanted of this machine by hand."""
+    def set_switch(self, vm: Obj, *, on: bool) -> None:
+        """Remember that a user switched this machine on or off."""
         self._switches[vm["metadata"]["uid"]] = on
         self._changed(self.guest(Ref.of(vm)))
 
@@ -141,30 +142,26 @@ class Hypervisor:
             listener(guest.ref)
 
 
-def _wake(ending: asyncio.Future[None]) -> None:
-    if not ending.done():
-        ending.set_result(None)
+def _wake(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
-# How long things take around a guest, in seconds of cluster time.
-
-
-DOMAIN_START = 10.0  # the launcher makes a domain of the definition and starts it
-GUEST_BOOT = (60.0, 75.0)  # firmware, kernel and services, until the guest's kubelet speaks
-GUEST_SHUTDOWN = (8.0, 20.0)  # a guest that was asked to, and stops its services one by one
-DISKS_LOCKED = 1.0  # until a launcher looks again at disks that another one holds
-DOMAIN_TEAR_DOWN = 5.0  # the launcher puts away what it held for a domain that has ended
-RECEIVER_PREPARE = 3.0  # the receiving launcher gets ready for a guest that runs elsewhere
-MEMORY_TRANSFER = (15.0, 40.0)  # its memory goes over while it runs
-
-
-# What a virt-launcher's container does: it starts its guest, or receives a running one, and
-# ends it when it is told to stop. Whatever ends the container ends the guest: SIGTERM as a
-# shutdown, anything harder as the plug.
+# Durations around a guest, in seconds of cluster time.
+DOMAIN_START = 10.0  # the launcher creates a domain and starts it
+GUEST_BOOT = (60.0, 75.0)  # firmware, kernel and services, until the guest's kubelet is ready
+GUEST_SHUTDOWN = (8.0, 20.0)  # the guest stops its services one by one
+DISKS_LOCKED = 1.0  # interval of checks for disks that another launcher holds
+DOMAIN_TEAR_DOWN = 5.0  # the launcher releases the resources of an ended domain
+RECEIVER_PREPARE = 3.0  # the receiving launcher prepares for a running guest
+MEMORY_TRANSFER = (15.0, 40.0)  # the memory is copied while the guest runs
 
 
 class Launcher:
-    """The behaviour of all of them."""
+    """Behaviour of a virt-launcher's container: it starts its guest, or receives a running one.
+
+    The end of the container ends the guest: SIGTERM by a shutdown, a kill by loss of power.
+    """
 
     def __init__(self, hypervisor: Hypervisor, chance: Chance) -> None:
         self._hypervisor = hypervisor
@@ -180,53 +177,54 @@ class Launcher:
             else:
                 ran = await self._start(guest, container, chance)
             if ran and await container.stopping():
-                # A guest that is up shuts down; one that is not yet, or has lost its power, is
-                # just put away.
+                # A guest that is up shuts down; one that is booting or without power just ends.
                 if guest.container is not container:
                     container.write("the guest has gone\n")
                 else:
                     if guest.state == UP:
-                        self._hypervisor.enter(guest, STOPPING)
-                        await self._hypervisor.ends(guest, within=chance.between(*GUEST_SHUTDOWN))
+                        self._hypervisor.set_state(guest, STOPPING)
+                        await self._hypervisor.wait_until_off(
+                            guest, within=chance.between(*GUEST_SHUTDOWN)
+                        )
                     if guest.state != OFF:
-                        self._hypervisor.enter(guest, OFF)
+                        self._hypervisor.set_state(guest, OFF)
                     container.write("the guest is off\n")
                     await container.sleep(DOMAIN_TEAR_DOWN)
         finally:
-            self._hypervisor.let_go(guest, container)
+            self._hypervisor.release(guest, container)
         return 0 if ran else 1
 
     async def _start(self, guest: Guest, container: ContainerContext, chance: Stream) -> bool:
-        """Until the guest is up, or is to stop before that."""
+        """Start the guest. Return True when it is up, or when the container shall stop before
+        that.
+        """
         while guest.container:  # another launcher has not let go of its disks yet
             if await container.stopping(within=DISKS_LOCKED):
                 return True
-        self._hypervisor.hold(guest, container)
+        self._hypervisor.assign(guest, container)
         if guest.state == UP:
             container.write("the guest runs already\n")
             return True
-        for state, takes in ((STARTING, DOMAIN_START), (BOOTING, chance.between(*GUEST_BOOT))):
-            self._hypervisor.enter(guest, state)
+        for state, duration in ((STARTING, DOMAIN_START), (BOOTING, chance.between(*GUEST_BOOT))):
+            self._hypervisor.set_state(guest, state)
             container.write(f"the guest is {state.lower()}\n")
-            if await container.stopping(within=takes):
+            if await container.stopping(within=duration):
                 return True
-        self._hypervisor.enter(guest, UP)
+        self._hypervisor.set_state(guest, UP)
         container.write("the guest is up\n")
         return True
 
     async def _receive(self, guest: Guest, container: ContainerContext, chance: Stream) -> bool:
-        """Whether the guest has come over; it has not if one of both ends was stopped on the
-        way.
-        """
+        """Receive a running guest. Return False if either end was stopped on the way."""
         source = guest.container
-        for takes in (RECEIVER_PREPARE, chance.between(*MEMORY_TRANSFER)):
+        for duration in (RECEIVER_PREPARE, chance.between(*MEMORY_TRANSFER)):
             if (
-                await container.stopping(within=takes)
+                await container.stopping(within=duration)
                 or guest.state != UP
                 or guest.container is not source
             ):
                 container.write("the guest has not come\n")
                 return False
-        self._hypervisor.hold(guest, container)
+        self._hypervisor.assign(guest, container)
         container.write("the guest has come\n")
         return True

@@ -1,6 +1,8 @@
-"""The controller of virtual machines: each that shall run has a pod to run in, and says how it is.
+"""Controller of virtual machines: each machine that shall run has a launcher pod, and reports its
+state.
 
-A pod that ends, whoever ended it, is replaced by another while the machine shall run.
+A pod that ends, for whatever reason, is replaced while the machine shall run. The status is
+computed by pure functions from the spec, the pods and the guest.
 """
 
 from __future__ import annotations
@@ -27,9 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# What a virtual machine says of itself: pure functions from its spec, its pods and its guest.
-
-
 DEFAULT_POLICY = "AlwaysOnUnlessStoppedManually"
 RUNS_BY_DEFAULT = {"AlwaysOn": True, "AlwaysOff": False, "Manual": False, DEFAULT_POLICY: True}
 MANUAL_POLICIES = ("Manual", DEFAULT_POLICY)
@@ -48,7 +47,7 @@ def policy_of(vm: Obj) -> str:
 
 
 def should_run(vm: Obj, *, switched: bool | None) -> bool:
-    """Whether the machine shall run, by its policy and by what was done by hand."""
+    """Return whether the machine shall run, by its run policy and by manual switching."""
     policy = policy_of(vm)
     return (
         switched if switched is not None and policy in MANUAL_POLICIES else RUNS_BY_DEFAULT[policy]
@@ -90,11 +89,11 @@ def phase_of(vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool) -> str
 def status_of(
     vm: Obj, pods: Sequence[Obj], guest: Guest, *, wanted: bool, address: str, now: str
 ) -> Obj:
-    """The whole status; what does not change keeps its times."""
+    """Return the whole status. Conditions and phases that do not change keep their times."""
     old = vm.get("status") or {}
     holder = active_pod(guest, pods)
     phase = phase_of(vm, pods, guest, wanted=wanted)
-    runs = holder is not None and guest.state in RUNNING_STATES
+    is_running = holder is not None and guest.state in RUNNING_STATES
     status = {
         **{key: value for key, value in old.items() if key not in ("nodeName", "guestOSInfo")},
         "phase": phase,
@@ -109,27 +108,29 @@ def status_of(
             "cpu": {"cores": vm["spec"]["cpu"]["cores"]},
             "memory": {"size": vm["spec"]["memory"]["size"]},
         },
-        "conditions": _conditions(old.get("conditions"), phase, guest, runs=runs, now=now),
+        "conditions": _conditions(
+            old.get("conditions"), phase, guest, is_running=is_running, now=now
+        ),
         "stats": _stats(old.get("stats") or {}, phase, now),
     }
     if holder and guest.state != OFF:
         status["nodeName"] = holder["spec"]["nodeName"]
-    if runs and guest.state == UP:
+    if is_running and guest.state == UP:
         status["guestOSInfo"] = {**GUEST_OS, "hostname": vm["metadata"]["name"]}
     return status
 
 
 def _conditions(
-    old: list[Obj] | None, phase: str, guest: Guest, *, runs: bool, now: str
+    old: list[Obj] | None, phase: str, guest: Guest, *, is_running: bool, now: str
 ) -> list[Obj]:
-    is_up = runs and guest.state == UP
+    is_up = is_running and guest.state == UP
     conditions = old
     for type_, holds, reason, why in (
         (
             "Running",
-            runs,
-            "Running" if runs else "NotRunning",
-            "" if runs else f"The virtual machine is {phase}.",
+            is_running,
+            "Running" if is_running else "NotRunning",
+            "" if is_running else f"The virtual machine is {phase}.",
         ),
         (
             "AgentReady",
@@ -162,29 +163,22 @@ def _stats(old: Obj, phase: str, now: str) -> Obj:
         **old,
         "phasesTransitions": [*transitions, {"phase": phase, "timestamp": now}][-MAX_TRANSITIONS:],
     }
-    return (
-        {**stats, "lastStartTime": now}
-        if phase == "Running" and _has_started(transitions)
-        else stats
-    )
-
-
-def _has_started(transitions: list[Obj]) -> bool:
-    """Whether Running is a start, and not the end of a migration."""
-    return not transitions or transitions[-1]["phase"] != "Migrating"
+    # Running after a migration is no start
+    has_started = not transitions or transitions[-1]["phase"] != "Migrating"
+    return {**stats, "lastStartTime": now} if phase == "Running" and has_started else stats
 
 
 FINALIZER = "virtualization.deckhouse.io/vm-cleanup"
 
 
 class VirtualMachines:
-    """The controller."""
+    """Controller of VirtualMachines."""
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
         self._context = context
         self._hypervisor = hypervisor
         self._chance = chance
-        self._hands = PodControl(context)
+        self._pod_control = PodControl(context)
         self._vms = context.informers.of(VIRTUAL_MACHINES)
         self._pods = context.informers.of(PODS)
         self._pods_of = controller_index(self._pods)
@@ -225,12 +219,12 @@ class VirtualMachines:
         )
         for pod in pods:
             if not is_ending(pod) and (not wanted or has_ended(pod)):
-                await self._hands.delete(vm, pod)
+                await self._pod_control.delete(vm, pod)
         if wanted and not pods:
-            await self._hands.create(vm, launcher(vm, self._chance.suffix()))
-        await self._tell(vm, pods, wanted=wanted)
+            await self._pod_control.create(vm, launcher(vm, self._chance.suffix()))
+        await self._write_status(vm, pods, wanted=wanted)
 
-    async def _tell(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
+    async def _write_status(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
         ref = Ref.of(vm)
         machine = self._hypervisor.machine(ref)
         status = status_of(
@@ -243,5 +237,3 @@ class VirtualMachines:
         )
         if status != vm.get("status"):
             await self._context.write_status(VIRTUAL_MACHINES, vm, status)
-
-    # --- its beginning and its end ---

@@ -1,5 +1,5 @@
-"""The objects that a parent cluster is made of: its virtual machines, and the pods that they run
-in.
+"""Objects of a parent cluster: virtual machines, their pods, and the definitions of their
+kinds.
 """
 
 from __future__ import annotations
@@ -39,13 +39,9 @@ if TYPE_CHECKING:
 
 IMAGE = "virt-launcher:v1"
 CONTAINER = "compute"
-RECEIVER_ANNOTATION = (
-    "kscen.io/receives-guest"  # an annotation: this launcher is the target of a migration
-)
-GUEST_GRACE_PERIOD = (
-    60  # seconds that a guest has for its shutdown, unless its machine says otherwise
-)
-LAUNCHER_MARGIN = 15  # seconds that its launcher has beyond that
+RECEIVER_ANNOTATION = "kscen.io/receives-guest"  # on the target pod of a migration
+GUEST_GRACE_PERIOD = 60  # default of seconds for a guest's shutdown
+LAUNCHER_MARGIN = 15  # seconds that a launcher has beyond its guest
 TAINT: Obj = {"key": ROLE_LABEL, "value": PARENT_ROLE, "effect": "NoSchedule"}
 
 
@@ -64,7 +60,7 @@ def virtual_machine(name: str, namespace: str, *, cores: int = 4, memory: str = 
 
 
 def launcher(vm: Obj, suffix: str) -> Obj:
-    """The pod that the machine starts in."""
+    """Return the pod that a machine starts in. Its grace period exceeds the guest's."""
     metadata, spec = vm["metadata"], vm["spec"]
     return {
         "apiVersion": "v1",
@@ -99,7 +95,7 @@ def launcher(vm: Obj, suffix: str) -> Obj:
 
 
 def receiver(vm: Obj, suffix: str, *, other_than: str, selector: Obj) -> Obj:
-    """The pod that a running guest moves to, on another node than this."""
+    """Return the pod that a running guest migrates to, on another node than `other_than`."""
     pod = launcher(vm, suffix)
     elsewhere = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [other_than]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [elsewhere]}]}
@@ -121,11 +117,8 @@ def _requests(spec: Obj) -> Obj:
     return {"cpu": f"{spec['cpu']['cores'] * percent * 10}m", "memory": spec["memory"]["size"]}
 
 
-# What a parent cluster must know: virtual machines, operations on them, and Cilium's policies,
-# as strict as we use them. Fields that simulated machines do not heed are there as well, so
-# that what is written for a real parent is taken here.
-
-
+# Definitions, as strict as the real ones for all fields in use. Fields without an effect on
+# simulated machines are there, too, so that objects for a real parent are accepted.
 MACHINE_PHASES = (
     "Pending", "Running", "Degraded", "Terminating", "Stopped", "Stopping", "Starting", "Migrating",
     "Pause",

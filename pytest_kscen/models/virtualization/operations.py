@@ -1,7 +1,7 @@
-"""The controller of operations: one is Pending, then InProgress while its machine changes, and over
-for good.
+"""Controller of operations: Pending, then InProgress while the machine changes, and finished for
+good.
 
-An operation that comes while another on the same machine is not over takes its place, or fails.
+An operation that comes while another on the same machine is unfinished supersedes it, or fails.
 """
 
 from __future__ import annotations
@@ -38,17 +38,13 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# What operations may be done to which machine, and which of two operations on one machine gives
-# way: tables.
-
-
 ACTIVE_PHASES = ("Running", "Degraded", "Starting", "Pause")
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRule:
-    """One type of operation: what it is called while it is done, and of which machines it may be
-    asked.
+    """Rule for one type of operation: its reason while in progress, and the phases and run policies
+    of machines for which it is allowed.
     """
 
     reason: str
@@ -84,7 +80,9 @@ def is_forced(operation: Obj) -> bool:
 
 
 def supersedes(new: Obj, old: Obj) -> bool:
-    """Whether the newer operation takes the older one's place; if not, it fails."""
+    """Return whether a newer operation replaces an unfinished older one; otherwise the newer one
+    fails.
+    """
     kind, older = new["spec"]["type"], old["spec"]["type"]
     if kind == older == "Stop":
         return is_forced(new) and not is_forced(old)
@@ -94,9 +92,9 @@ def supersedes(new: Obj, old: Obj) -> bool:
 def operation_refusal(
     operation: Obj, vm: Obj | None, *, takes_over: bool = False
 ) -> tuple[str, str] | None:
-    """Why this cannot be done to this machine: a reason and a message.
+    """Return reason and message if the operation is not allowed for this machine now.
 
-    It may take over from another that was begun.
+    `takes_over` is True if it supersedes an operation that has begun.
     """
     name = operation["spec"]["type"]
     if vm is None:
@@ -113,36 +111,30 @@ def operation_refusal(
             f"{name} is not for a virtual machine with the run policy {policy_of(vm)}.",
         )
     phase = (vm.get("status") or {}).get("phase", "Pending")
-    stops_what_is_stopping = (
-        name == "Stop" and phase == "Stopping" and (is_forced(operation) or takes_over)
-    )
-    if phase not in kind.phases and not stops_what_is_stopping:
+    repeats_stop = name == "Stop" and phase == "Stopping" and (is_forced(operation) or takes_over)
+    if phase not in kind.phases and not repeats_stop:
         return "NotApplicableForVMPhase", f"{name} is not for a virtual machine that is {phase}."
     return None
-
-
-# What operations do to their machines, and how one sees that it is done: pods go, switches
-# turn, guests move.
 
 
 MIGRATIONS = ("Migrate", "Evict")
 
 
 class OperationActions:
-    """Those of one controller, and what it must remember of the ones that go on."""
+    """Actions of operations on their machines, and the memory that unfinished ones need."""
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
         self._hypervisor = hypervisor
         self._chance = chance
-        self._hands = PodControl(context)
+        self._pod_control = PodControl(context)
         self._pods_of = controller_index(context.informers.of(PODS))
         self._replaced: dict[str, list[str]] = {}
-        """By operation: the pods that the machine had before."""
+        """Pods that the machine had before, by operation."""
         self._receivers: dict[str, str] = {}
-        """By operation: the pod that the guest shall move to."""
+        """Pod that the guest shall move to, by operation."""
 
     async def begin(self, operation: Obj, vm: Obj) -> None:
-        """Do it, once: that it was done may have to be written several times."""
+        """Execute the operation, once: the write of its status may have to be repeated."""
         uid = operation["metadata"]["uid"]
         if uid in self._replaced or uid in self._receivers:
             return
@@ -151,26 +143,24 @@ class OperationActions:
             source = active_pod(self._hypervisor.guest(Ref.of(vm)), pods)
             selector = (operation["spec"].get("migrate") or {}).get("nodeSelector") or {}
             node = source["spec"]["nodeName"] if source else ""
-            made = await self._hands.create(
+            made = await self._pod_control.create(
                 vm, receiver(vm, self._chance.suffix(), other_than=node, selector=selector)
             )
             self._receivers[operation["metadata"]["uid"]] = made["metadata"]["uid"]
             return
-        self._hypervisor.switch(vm, on=kind != "Stop")
+        self._hypervisor.set_switch(vm, on=kind != "Stop")
         if is_forced(operation):
-            self._hypervisor.unplug(Ref.of(vm))
+            self._hypervisor.cut_power(Ref.of(vm))
         for pod in pods:
             if kind != "Start" and not is_ending(pod):
-                await self._hands.delete(vm, pod)
+                await self._pod_control.delete(vm, pod)
         self._replaced[uid] = [pod["metadata"]["uid"] for pod in pods]
 
     async def undo(self, operation: Obj, vm: Obj) -> None:
-        """Another operation takes its place: nobody shall wait any more for a guest that does
-        not come.
-        """
+        """Remove the target pod of a superseded migration."""
         for pod in self._pods_of.of(vm["metadata"]["uid"]):
             if pod["metadata"]["uid"] == self._receivers.get(operation["metadata"]["uid"]):
-                await self._hands.delete(vm, pod)
+                await self._pod_control.delete(vm, pod)
 
     def is_done(self, operation: Obj, vm: Obj) -> bool:
         kind, uid = operation["spec"]["type"], operation["metadata"]["uid"]
@@ -183,7 +173,7 @@ class OperationActions:
         return bool(phase == "Running" and holder not in self._replaced.get(uid, ()))
 
     def failure(self, operation: Obj, vm: Obj) -> str:
-        """Why it will never be done."""
+        """Return the reason for which the operation can never complete, or an empty string."""
         if operation["spec"]["type"] not in MIGRATIONS:
             return ""
         target = self._receivers.get(operation["metadata"]["uid"])
@@ -196,17 +186,16 @@ class OperationActions:
         return "" if lives else "The guest has not moved: one of its two pods has ended."
 
     def forget(self, operation: Obj) -> None:
-        """It is over."""
         self._replaced.pop(operation["metadata"]["uid"], None)
         self._receivers.pop(operation["metadata"]["uid"], None)
 
 
 class VirtualMachineOperations:
-    """The controller."""
+    """Controller of VirtualMachineOperations."""
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
         self._context = context
-        self._deeds = OperationActions(context, hypervisor, chance)
+        self._actions = OperationActions(context, hypervisor, chance)
         self._operations = context.informers.of(VIRTUAL_MACHINE_OPERATIONS)
         self._by_machine = self._operations.index(
             "machine", lambda operation: [_machine(operation)]
@@ -222,26 +211,26 @@ class VirtualMachineOperations:
         await self._controller.run()
 
     def _operation_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new and not _is_over(new):
+        if new and not _is_finished(new):
             self._controller.enqueue(Ref.of(new))
         elif operation := new or old:
-            self._deeds.forget(operation)
+            self._actions.forget(operation)
 
     def _vm_changed(self, new: Obj | None, old: Obj | None) -> None:
         if vm := new or old:
-            for operation in self._open_on(Ref.of(vm)):
+            for operation in self._unfinished_on(Ref.of(vm)):
                 self._controller.enqueue(Ref.of(operation))
 
-    def _open_on(self, machine: Ref) -> Iterator[Obj]:
-        return (operation for operation in self._by_machine.of(machine) if not _is_over(operation))
-
-    # --- one step ---
+    def _unfinished_on(self, machine: Ref) -> Iterator[Obj]:
+        return (
+            operation for operation in self._by_machine.of(machine) if not _is_finished(operation)
+        )
 
     async def _reconcile(self, ref: Ref) -> None:
         operation = self._operations.objects.get(ref)
         if (
             operation is None
-            or _is_over(operation)
+            or _is_finished(operation)
             or operation["metadata"].get("deletionTimestamp")
         ):
             return
@@ -256,42 +245,46 @@ class VirtualMachineOperations:
                 operation, "VirtualMachineNotFound", "The virtual machine was deleted."
             )
         else:
-            await self._look(operation, vm)
+            await self._check(operation, vm)
 
     async def _begin(self, operation: Obj, vm: Obj | None) -> None:
-        await self._context.api.caught_up()  # what was begun a moment ago stands in the way
+        await self._context.api.caught_up()  # with the operations that began a moment ago
         older = [
-            other for other in self._open_on(_machine(operation)) if _is_before(other, operation)
+            other
+            for other in self._unfinished_on(_machine(operation))
+            if _is_before(other, operation)
         ]
         if blocking := next((other for other in older if not supersedes(operation, other)), None):
-            words = f"{blocking['metadata']['name']} ({blocking['spec']['type']}) is not over yet."
-            await self._fail(operation, "NotReadyToBeExecuted", words)
+            message = (
+                f"{blocking['metadata']['name']} ({blocking['spec']['type']}) is not over yet."
+            )
+            await self._fail(operation, "NotReadyToBeExecuted", message)
             return
         if why := operation_refusal(operation, vm, takes_over=bool(older)):
             await self._fail(operation, *why)
             return
         if vm is None:
-            return  # which was refused
+            return  # refused above
         for other in older:
-            await self._deeds.undo(other, vm)
-            words = f"Superseded by {operation['metadata']['name']} ({operation['spec']['type']})."
-            await self._write(other, "Superseded", "True", "Superseded", words)
-        await self._deeds.begin(operation, vm)
+            await self._actions.undo(other, vm)
+            message = (
+                f"Superseded by {operation['metadata']['name']} ({operation['spec']['type']})."
+            )
+            await self._write(other, "Superseded", "True", "Superseded", message)
+        await self._actions.begin(operation, vm)
         await self._write(
             operation, "InProgress", "False", OPERATION_RULES[operation["spec"]["type"]].reason, ""
         )
 
-    async def _look(self, operation: Obj, vm: Obj) -> None:
-        """Whether what was begun is done."""
-        if why := self._deeds.failure(operation, vm):
+    async def _check(self, operation: Obj, vm: Obj) -> None:
+        """Finish the operation if it has completed or failed."""
+        if why := self._actions.failure(operation, vm):
             await self._fail(operation, "OperationFailed", why)
-        elif self._deeds.is_done(operation, vm):
+        elif self._actions.is_done(operation, vm):
             self._context.recorder.normal(
                 operation, "VirtualMachineOperationSucceeded", "VirtualMachineOperation succeeded"
             )
             await self._write(operation, "Completed", "True", "OperationCompleted", "")
-
-    # --- writing ---
 
     async def _fail(self, operation: Obj, reason: str, message: str) -> None:
         self._context.recorder.warning(operation, "VirtualMachineOperationFailed", message)
@@ -320,13 +313,13 @@ def _machine(operation: Obj) -> Ref:
     return Ref(operation["metadata"]["namespace"], operation["spec"]["virtualMachineName"])
 
 
-def _is_over(operation: Obj) -> bool:
+def _is_finished(operation: Obj) -> bool:
     return (operation.get("status") or {}).get("phase") in FINISHED
 
 
 def _is_before(other: Obj, operation: Obj) -> bool:
-    """Whether the other one was first; what has begun was, and of those that were made in one
-    second the one that sorts first.
+    """Return whether the other operation was first: one in progress was, else the older, else the
+    first by name.
     """
     if other["metadata"]["uid"] == operation["metadata"]["uid"]:
         return False

@@ -24,7 +24,7 @@ class Yard:
     def __init__(self, cluster, generation):
         self.cluster, self.site, self.runner = cluster, cluster.site, cluster.runner
         self.api = cluster.api("test")
-        self.plant = attach(
+        self.system = attach(
             cluster.site, cluster.site.informers, self.runner.clock, cluster.chance, generation
         )
         self.call(install(cluster.api("installer"), self.runner.clock, generation))

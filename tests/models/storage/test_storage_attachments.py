@@ -56,7 +56,7 @@ def test_a_second_primary_waits_until_every_kernel_allows_two(yard):
             if drbd.get("config", {}).get("primary") and new["spec"]["nodeName"] == two:
                 asked.append(sorted(set(allowed)))
 
-    yard.plant.replicas.on_change(look)
+    yard.system.replicas.on_change(look)
     yard.attach(one)
     yard.until(is_attached(yard, one))
     assert allowed == []
@@ -72,7 +72,7 @@ def test_an_attachment_goes_through_its_phases(yard):
     yard.ready_volume()
     node = others(yard)[0]
     seen = []
-    yard.plant.attachments.on_change(
+    yard.system.attachments.on_change(
         lambda new, _: seen.append((new or {}).get("status", {}).get("phase"))
     )
     yard.attach(node)
@@ -106,7 +106,7 @@ def test_a_tie_breaker_becomes_access_before_it_is_promoted(yard):
     yard.until(lambda: yard.status(RVR, tie["metadata"]["name"]).get("actualType") == "TieBreaker")
     yard.advance(1)
     seen = []
-    yard.plant.attachments.on_change(
+    yard.system.attachments.on_change(
         lambda new, _: seen.extend(
             one["reason"]
             for one in (new or {}).get("status", {}).get("conditions", ())

@@ -39,7 +39,7 @@ def setbacks(yard):
         elif said and not bad:
             whole.add(name)
 
-    yard.plant.volumes.on_change(look)
+    yard.system.volumes.on_change(look)
     return found
 
 
@@ -105,7 +105,7 @@ def member(number, type_, linked, *, joined=True):
     linked = tuple(f"v-{one}" for one in linked)
     facts = {"initialized": joined, "up_to_date": joined and type_ == "Diskful", "linked": linked}
     return VolumeReplica(
-        {}, f"v-{number}", f"node-{number}", type_, leaving=False, held=True, **facts
+        {}, f"v-{number}", f"node-{number}", type_, deleting=False, held=True, **facts
     )
 
 
@@ -116,11 +116,11 @@ def test_what_a_volume_can_lose_is_not_less_because_somebody_is_to_join(joined, 
     """
     disks = [member(0, "Diskful", [2]), member(1, "Diskful", [])]
     others = [member(2, "TieBreaker", [0]), member(3, "Access", [], joined=joined)]
-    fleet = SimpleNamespace(host=lambda name: StorageNode(name, trouble=""))
+    storage_nodes = SimpleNamespace(host=lambda name: StorageNode(name, problem=""))
     layout = GENERATIONS["effectiveLayout"].layout(
         {"spec": {"replication": "Availability"}}, {"spec": {}}
     )
-    view = VolumeView("v", {"metadata": {}}, layout, [*disks, *others], [], fleet)
+    view = VolumeView("v", {"metadata": {}}, layout, [*disks, *others], [], storage_nodes)
     assert effective_layout(view, QuorumSettings(2, 1)).failures == failures
 
 
@@ -131,7 +131,7 @@ def test_whoever_has_no_disk_decides_whatever_it_is_called():
         member(1, "Diskful", [0, 2]),
         member(2, "Access", [0, 1]),
     ]
-    fleet = SimpleNamespace(host=lambda name: StorageNode(name, trouble=""))
+    storage_nodes = SimpleNamespace(host=lambda name: StorageNode(name, problem=""))
     layout = GENERATIONS["effectiveLayout"].layout(
         {"spec": {"replication": "Availability"}}, {"spec": {}}
     )
@@ -141,6 +141,6 @@ def test_whoever_has_no_disk_decides_whatever_it_is_called():
         layout,
         [*replicas, member(3, "TieBreaker", [], joined=False)],
         [],
-        fleet,
+        storage_nodes,
     )
     assert effective_layout(view, QuorumSettings(2, 1)).failures == 1

@@ -43,9 +43,9 @@ def test_a_kernel_gives_up_what_somebody_has_removed_past_its_finalizers(yard):
     name, node = next((one["metadata"]["name"], one["spec"]["nodeName"]) for one in yard.replicas())
     yard.call(yard.api.patch(RVR, name, {"metadata": {"finalizers": None}}))
     yard.delete(RVR, name)
-    assert yard.plant.drbd.status(node, "v")
+    assert yard.system.drbd.status(node, "v")
     yard.advance(0.2)
-    assert yard.plant.drbd.status(node, "v") is None
+    assert yard.system.drbd.status(node, "v") is None
 
 
 def test_agents_that_are_killed_leave_nothing(yard, living):

@@ -43,7 +43,7 @@ def test_an_agent_that_is_killed_is_missed_and_comes_back(yard):
     node = yard.nodes()[1]
     before = yard.said(RVR, "v-1")
     seen = {}
-    yard.plant.replicas.on_change(
+    yard.system.replicas.on_change(
         lambda new, _: [
             seen.setdefault((one["type"], one["reason"]))
             for one in ((new or {}).get("status") or {}).get("conditions", ())
@@ -137,7 +137,7 @@ def test_a_disk_that_has_missed_writes_is_out_of_sync(yard):
     yard.site.machines.power_off(away)
     yard.advance(1200)
     seen = {}
-    yard.plant.replicas.on_change(
+    yard.system.replicas.on_change(
         lambda new, _: [
             seen.setdefault((one["type"], one["reason"]))
             for one in ((new or {}).get("status") or {}).get("conditions", ())
@@ -205,7 +205,7 @@ def test_ready_has_its_reasons(yard_of):
         for one in ((new or {}).get("status") or {}).get("conditions", ()):
             seen.setdefault((one["type"], one["status"], one["reason"]))
 
-    yard.plant.volumes.on_change(look)
+    yard.system.volumes.on_change(look)
     yard.volume()
     yard.until(yard.is_whole)
     yard.site.machines.power_off(yard.nodes()[0])

@@ -36,7 +36,7 @@ def test_a_volume_becomes_ready_is_attached_and_goes(yard_of, generation, storag
     yard.delete(RV, "v")
     assert yard.until(lambda: yard.get(RV, "v") is None) <= 2
     assert yard.replicas() == []
-    assert all(yard.plant.drbd.status(node, "v") is None for node in yard.node_names)
+    assert all(yard.system.drbd.status(node, "v") is None for node in yard.node_names)
 
 
 def test_consistency_alone_is_for_the_newer(yard_of):

@@ -18,7 +18,7 @@ LEASE = "sds-replicated-volume-controller"
 
 @pytest.mark.parametrize(
     ("program", "step", "name"),
-    [(StorageController, "_view", "controller"), (StorageAgent, "_tend", "agent")],
+    [(StorageController, "_view", "controller"), (StorageAgent, "_manage", "agent")],
 )
 def test_a_mistake_ends_the_clusters_time(yard, monkeypatch, program, step, name):
     def mistaken(*_):

@@ -29,7 +29,7 @@ REPLICA = VolumeReplica(
     "v-0",
     "node-1",
     "Diskful",
-    leaving=False,
+    deleting=False,
     held=True,
     in_quorum=True,
     in_sync=True,
@@ -75,40 +75,49 @@ def linked(**links):
 )
 def test_how_long_news_may_wait(status, wait):
     pace = ReportPacing()
-    pace.tell(REPLICA, WELL, ANSWER)
-    assert pace.wait(REPLICA, status, ANSWER, 100.0) == wait
-    assert pace.wait(REPLICA, status, ANSWER, 100.0 + wait) == 0
+    pace.record_report(REPLICA, WELL, ANSWER)
+    assert pace.delay(REPLICA, status, ANSWER, 100.0) == wait
+    assert pace.delay(REPLICA, status, ANSWER, 100.0 + wait) == 0
 
 
 def test_only_what_is_told_sooner_than_it_was_going_to_be_wants_a_look_of_its_own():
     pace = ReportPacing()
-    pace.tell(REPLICA, WELL, ANSWER)
-    assert pace.sooner(REPLICA, linked(node_2=LINKED), 100.0) == REPORT_INTERVAL
-    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 101.0) == CONNECT_GRACE - 1
-    assert pace.sooner(REPLICA, linked(node_2=LINKED), 102.0) is None
-    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 103.0) is None
-    assert pace.sooner(REPLICA, WELL._replace(suspended=True), 104.0) == 0
-    pace.tell(REPLICA, WELL._replace(suspended=True), ANSWER)
+    pace.record_report(REPLICA, WELL, ANSWER)
+    assert pace.delay_if_sooner(REPLICA, linked(node_2=LINKED), 100.0) == REPORT_INTERVAL
     assert (
-        pace.sooner(REPLICA, linked(node_2=LINKED)._replace(suspended=True), 105.0)
+        pace.delay_if_sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 101.0)
+        == CONNECT_GRACE - 1
+    )
+    assert pace.delay_if_sooner(REPLICA, linked(node_2=LINKED), 102.0) is None
+    assert pace.delay_if_sooner(REPLICA, linked(node_2=LINKED, node_4=LOST), 103.0) is None
+    assert pace.delay_if_sooner(REPLICA, WELL._replace(suspended=True), 104.0) == 0
+    pace.record_report(REPLICA, WELL._replace(suspended=True), ANSWER)
+    assert (
+        pace.delay_if_sooner(REPLICA, linked(node_2=LINKED)._replace(suspended=True), 105.0)
         == REPORT_INTERVAL
     )
 
 
 def test_what_is_again_as_it_was_told_wants_no_look():
     pace = ReportPacing()
-    pace.tell(REPLICA, WELL, ANSWER)
-    assert pace.sooner(REPLICA, WELL, 99.0) is None
-    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.0) == PEER_REMOVAL_GRACE
-    assert pace.sooner(REPLICA, WELL, 100.5) is None
-    assert pace.sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.7) == PEER_REMOVAL_GRACE
+    pace.record_report(REPLICA, WELL, ANSWER)
+    assert pace.delay_if_sooner(REPLICA, WELL, 99.0) is None
+    assert (
+        pace.delay_if_sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.0)
+        == PEER_REMOVAL_GRACE
+    )
+    assert pace.delay_if_sooner(REPLICA, WELL, 100.5) is None
+    assert (
+        pace.delay_if_sooner(REPLICA, linked(node_2=LINKED, node_3=LOST), 100.7)
+        == PEER_REMOVAL_GRACE
+    )
 
 
 def test_who_gave_orders_is_answered_at_once():
     pace = ReportPacing()
-    pace.tell(REPLICA, WELL, ANSWER)
+    pace.record_report(REPLICA, WELL, ANSWER)
     answer = (*ANSWER[:-1], True)
-    assert pace.wait(REPLICA, linked(node_2=LINKED, node_3=LOST), answer, 100.0) == 0
+    assert pace.delay(REPLICA, linked(node_2=LINKED, node_3=LOST), answer, 100.0) == 0
 
 
 def test_a_new_agent_contradicts_what_the_api_says_and_else_waits():
@@ -119,8 +128,8 @@ def test_a_new_agent_contradicts_what_the_api_says_and_else_waits():
         "that it has the volume's first data"
     )
     assert ReportPacing().wait(new, WELL, ANSWER, 0.0) == 0
-    assert ReportPacing().wait(REPLICA, coming, ANSWER, 0.0) == CONNECT_GRACE
-    assert ReportPacing().wait(REPLICA, coming._replace(quorum=False), ANSWER, 0.0) == 0
+    assert ReportPacing().delay(REPLICA, coming, ANSWER, 0.0) == CONNECT_GRACE
+    assert ReportPacing().delay(REPLICA, coming._replace(quorum=False), ANSWER, 0.0) == 0
     assert (
         ReportPacing().wait(
             REPLICA, coming._replace(disk_state=DiskState.INCONSISTENT), ANSWER, 0.0

@@ -77,7 +77,7 @@ def _watch(yard):
         for one in ((new or {}).get("status") or {}).get("conditions", ()):
             seen.setdefault((new["kind"], one["type"]), set()).add(one["reason"])
 
-    for picture in (yard.plant.volumes, yard.plant.replicas, yard.plant.attachments):
+    for picture in (yard.system.volumes, yard.system.replicas, yard.system.attachments):
         picture.on_change(look)
     return seen
 

@@ -159,7 +159,7 @@ def test_a_node_has_no_link_to_itself():
         "spec": {"replicatedVolumeName": "v", "nodeName": "node-1", "type": "Diskful"},
         "status": {"addresses": addresses},
     }
-    assert MAIN.orders(volume, MAIN.read(obj, volume), first=False).config.peers == {}
+    assert MAIN.orders(volume, MAIN.read(obj, volume), initial=False).config.peers == {}
 
 
 def third_disk(yard):

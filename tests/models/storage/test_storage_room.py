@@ -115,14 +115,14 @@ def test_who_gets_a_disk_has_no_data_until_it_has_got_it(yard_of, generation):
         storage_class="availability"
     ) if generation != "effectiveLayout" else yard.volume(storage_class="availability")
     yard.advance(20)
-    plant = yard.plant
+    system = yard.system
     (tie,) = yard.replicas(type_="TieBreaker")
     name = tie["metadata"]["name"]
 
     def has_begun(type_):
-        obj = plant.replicas.get(name)
-        return plant.generation.read(
-            {**obj, "spec": {**obj["spec"], "type": type_}}, plant.volumes.get("v")
+        obj = system.replicas.get(name)
+        return system.generation.read(
+            {**obj, "spec": {**obj["spec"], "type": type_}}, system.volumes.get("v")
         ).initialized
 
     assert has_begun("TieBreaker")

@@ -103,7 +103,7 @@ def test_when_it_is_quiet_again_all_is_well(storage_class, actions):
         yard.advance(30)
         assert yard.get(RV, "v") is None
         assert yard.replicas() == []
-        assert all(yard.plant.drbd.status(name, "v") is None for name in yard.node_names)
+        assert all(yard.system.drbd.status(name, "v") is None for name in yard.node_names)
     finally:
         cluster.close()
 

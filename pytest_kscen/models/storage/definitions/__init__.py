@@ -1,6 +1,6 @@
-"""The definitions of the storage's kinds, in each of its generations.
+"""CustomResourceDefinitions of the storage's kinds, in each of its generations.
 
-Schemas alone: nothing here knows what the storage does.
+Installed by `installation`. Schemas alone: the behaviour of the storage must not enter.
 """
 
 from pytest_kscen.models.storage.definitions.conditions import CONDITIONS_DEFINITIONS

@@ -1,5 +1,5 @@
-"""Classes and pools of the newer storage: how many failures a volume shall survive, where it may
-be, and on what.
+"""Classes and pools of the later generations: how many failures a volume survives, where its
+replicas may be, and on what.
 """
 
 from __future__ import annotations
@@ -66,34 +66,38 @@ PARALLEL = record(["maxParallel"], maxParallel=whole(1, 200, default=5, form="in
 
 
 def strategy(plain: str, rolling: str, field: str) -> dict[str, object]:
-    """How a change reaches volumes: one of two ways, of which one has a figure."""
-    asked = f"has(self.{field}) == (self.type == '{rolling}')"
+    """Return the schema of a rollout strategy: one of two types, of which `rolling` needs its
+    parameter.
+    """
+    condition = f"has(self.{field}) == (self.type == '{rolling}')"
     return record(
         ["type"],
         type=one_of(plain, rolling),
         **{field: PARALLEL},
-        rules=[rule(asked, f"{field} goes with {rolling}")],
+        rules=[rule(condition, f"{field} goes with {rolling}")],
     )
 
 
 def spread(zones: str, count: str, *, ftt: int, gmdr: int) -> dict[str, str]:
     layout = f"self.failuresToTolerate == {ftt} && self.guaranteedMinimumDataRedundancy == {gmdr}"
     named = "has(self.zones) && size(self.zones) > 0"
-    asked = f"self.topology == 'TransZonal' && has(self.failuresToTolerate) && {layout} && {named}"
+    condition = (
+        f"self.topology == 'TransZonal' && has(self.failuresToTolerate) && {layout} && {named}"
+    )
     return rule(
-        f"!({asked}) || size(self.zones) in {zones}",
+        f"!({condition}) || size(self.zones) in {zones}",
         f"spread over zones with FTT {ftt} and GMDR {gmdr}, it needs {count}",
     )
 
 
 def at_least(zones: int, replication: str) -> dict[str, str]:
     named = "has(self.zones) && size(self.zones) > 0"
-    asked = (
+    condition = (
         "self.topology == 'TransZonal' && has(self.replication) && self.replication == "
         f"'{replication}' && {named}"
     )
     return rule(
-        f"!({asked}) || size(self.zones) >= {zones}",
+        f"!({condition}) || size(self.zones) >= {zones}",
         f"{replication} over zones needs {zones} of them",
     )
 

@@ -1,4 +1,4 @@
-"""The kinds of the storage that publishes conditions."""
+"""Definitions of the generation that publishes conditions."""
 
 from __future__ import annotations
 

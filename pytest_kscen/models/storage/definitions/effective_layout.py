@@ -1,5 +1,5 @@
-"""The kinds of the storage that publishes a datamesh and an effective layout, and of the one
-that adds Ready and Resilient.
+"""Definitions of the generations with a datamesh and an effective layout. The newest of them adds
+the conditions Ready and Resilient.
 """
 
 from __future__ import annotations
@@ -49,9 +49,8 @@ MEMBER_TYPES = (
 )
 ADDRESS = record(["systemNetworkName", "address"], systemNetworkName=text(64), address=IPV4_ADDRESS)
 NETWORKS = many(text(64), unique(), maxItems=10)
-NETWORKS_AS_THEY_WERE = many(
-    text(64), maxItems=10
-)  # in lists without an end, rules that compare all with all are too dear
+# without uniqueness: in unbounded lists, a rule that compares all pairs exceeds CEL's cost limit
+FORMER_NETWORKS = many(text(64), maxItems=10)
 
 REQUEST = record(
     ["operation"],
@@ -126,8 +125,8 @@ TRANSITION = record(
     replicaType=REPLICA_TYPE,
     fromReplicaType=REPLICA_TYPE,
     toReplicaType=REPLICA_TYPE,
-    fromSystemNetworkNames=NETWORKS_AS_THEY_WERE,
-    toSystemNetworkNames=NETWORKS_AS_THEY_WERE,
+    fromSystemNetworkNames=FORMER_NETWORKS,
+    toSystemNetworkNames=FORMER_NETWORKS,
     steps=many(STEP, minItems=1, maxItems=8),
     rules=[
         rule(

@@ -1,4 +1,7 @@
-"""Structural schemas and definitions in few words."""
+"""Builders for the storage's structural schemas and definitions.
+
+Pure functions that return JSON; the CEL rules in them are checked by the API server.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj, Resource
 
-NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+DECIMAL_NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
 ADDRESS_BYTE = "(25[0-5]|2[0-4][0-9]|[01]?[0-9]?[0-9])"
 OBJECT_NAME = "^[a-z0-9]([a-z0-9-.]{0,251}[a-z0-9])?$"
 VOLUME_NAME = "^[0-9A-Za-z.+_-]*$"
@@ -30,7 +33,7 @@ def table(values: Obj) -> Obj:
 
 
 def many(items: Obj, *rules: Obj, **limits: Any) -> Obj:
-    """A list that is replaced as a whole."""
+    """Return the schema of a list that is replaced as a whole."""
     return with_rules(
         {"type": "array", "items": items, "x-kubernetes-list-type": "atomic", **limits}, *rules
     )
@@ -99,7 +102,7 @@ LONG = whole(form="int64")
 QUANTITY: Obj = {
     "x-kubernetes-int-or-string": True,
     "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "pattern": rf"^[+-]?{NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?{NUMBER})?$",
+    "pattern": rf"^[+-]?{DECIMAL_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?{DECIMAL_NUMBER})?$",
 }
 IPV4_ADDRESS = record(
     ["ipv4", "port"],
@@ -145,8 +148,8 @@ def definition(
     selectable: Iterable[str] = (),
     status_apart: bool = True,
 ) -> Obj:
-    """A CustomResourceDefinition; a status that is not apart is written with the rest of the
-    object.
+    """Return a CustomResourceDefinition. Without `status_apart` the status has no subresource and
+    is written with the rest of the object.
     """
     schema = record(["spec"], rules=rules, spec=spec, status=status)
     version = {

@@ -318,7 +318,7 @@ class DrbdResource:
             return
         self.writes.settle()
         replica.configure(config)
-        if before is None or not config.is_agreed_with(before):
+        if before is None or not config.has_same_effect_as(before):
             self.mesh.adjust(replica, before)
             self.update_state()
 

@@ -1,7 +1,12 @@
-"""What differs between the storage's generations: layouts, and how things are said in the API's
-objects.
+"""The storage's generations: layouts, quorum rules, and the fields of specs and statuses.
 
-What a volume needs is decided elsewhere, once for all of them.
+Decisions about a volume are made elsewhere, once for all generations; nothing of the pods or of the
+API's clients may be imported. Inside:
+
+  generation             the abstract Generation, and helpers for all of them
+  conditions             the first generation; conditions_replicas: its agents' reports
+  effective_layout       the two later generations: datamesh, effective layout, Ready
+  datamesh               the datamesh of the later generations, and what a volume can lose
 """
 
 from pytest_kscen.models.storage.generations.conditions import ConditionsGeneration

@@ -1,12 +1,12 @@
-"""The storage that says everything in conditions: of the volume, of each replica, of each
-attachment.
+"""First generation of the storage: health is published in conditions of volumes, replicas and
+attachments.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.models.storage.definitions import CONDITIONS_DEFINITIONS
 from pytest_kscen.models.storage.drbd import DiskState, PeerConfig, QuorumRule, ResourceConfig, Role
@@ -44,10 +44,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 NODE_IDS = 8
-PRIMARY, UP_TO_DATE = (
-    Role.PRIMARY,
-    DiskState.UP_TO_DATE,
-)  # an enumeration takes its time to find them
+# constants, because looking up enumeration members is slow
+PRIMARY, UP_TO_DATE = Role.PRIMARY, DiskState.UP_TO_DATE
 LAYOUTS = {
     "None": VolumeLayout(diskful=1, io_ready=1, redundancy=1, failures=0),
     "Availability": VolumeLayout(diskful=2, io_ready=2, redundancy=1, failures=1),
@@ -56,7 +54,9 @@ LAYOUTS = {
 
 
 class ConditionsGeneration(Generation):
-    """Conditions IOReady and Quorum of the volume."""
+    """Generation with the volume conditions IOReady and Quorum, and kernel configurations in
+    statuses.
+    """
 
     name = "conditions"
     definitions = CONDITIONS_DEFINITIONS
@@ -65,7 +65,7 @@ class ConditionsGeneration(Generation):
     forms_at_once = False
     replaces_disks = True
 
-    # the class says it all
+    # this generation's volumes configure nothing themselves
     def layout(self, storage_class: Obj | None, volume: Obj) -> VolumeLayout | None:  # noqa: ARG002
         if storage_class is None:
             return None
@@ -74,9 +74,9 @@ class ConditionsGeneration(Generation):
         access, zones = spec.get("volumeAccess", "PreferablyLocal"), tuple(spec.get("zones") or ())
         return replace(base, access=access, topology=spec.get("topology", "Ignored"), zones=zones)
 
-    # the same for all
+    # the number of replicas decides, whatever the layout
     def tie_breakers(self, layout: VolumeLayout, diskful: int, access: int) -> int:  # noqa: ARG002
-        """The total is odd."""
+        """Return the number that makes the total of replicas odd."""
         return (diskful + access + 1) % 2 if diskful else 0
 
     def quorum(self, layout: VolumeLayout, diskful: int, total: int) -> QuorumSettings:
@@ -85,31 +85,29 @@ class ConditionsGeneration(Generation):
             0 if diskful <= 1 else max(2, total // 2 + 1), redundancy if diskful > 1 else 1
         )
 
-    # it goes by replicas that are ready
+    # ready replicas are counted, whatever the quorum
     def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:  # noqa: ARG002
         ready = 0
-        for replica in view.mesh:
+        for replica in view.members:
             if replica.is_diskful and replica.io_ready.holds:
                 ready += 1
         return _io_ready(ready, view.layout.io_ready)
 
     def has_quorum(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
-        """Whoever has not joined yet takes no quorum away."""
+        """Return the condition Quorum. A replica that has not joined yet takes no quorum away."""
         total = held = 0
-        for replica in view.mesh:
+        for replica in view.members:
             total += replica.initialized or replica.in_quorum
             held += replica.in_quorum
         return _has_quorum(held, total, quorum.votes or total // 2 + 1)
 
-    def status_of_pool(self, nodes: Sequence[str]) -> Obj:  # noqa: ARG002  # it does not name them
+    def status_of_pool(self, nodes: Sequence[str]) -> Obj:  # noqa: ARG002  # without node names
         return {"phase": "Completed"}
 
-    def status_of_class(self, replication: str) -> Obj:  # noqa: ARG002  # it is the same for all
+    def status_of_class(self, replication: str) -> Obj:  # noqa: ARG002  # the same for all classes
         return {"phase": "Created"}
 
-    # --- reading ---
-
-    # it stands in the replica alone
+    # a replica's own status is complete
     def read(self, obj: Obj, volume: Obj | None) -> VolumeReplica:  # noqa: ARG002
         status = obj.get("status") or {}
         drbd = status.get("drbd") or {}
@@ -130,26 +128,26 @@ class ConditionsGeneration(Generation):
             in_quorum="InQuorum" in true,
             in_sync="InSync" in true,
             primary=state.get("role") == PRIMARY,
-            asked_primary=config.get("primary", False),
+            ordered_primary=config.get("primary", False),
             two_primaries=actual.get("allowTwoPrimaries", False),
             actual_type=status.get("actualType", ""),
             size=device.get("size", 0) * 1024,
             up_to_date=device.get("diskState") == UP_TO_DATE,
         )
 
-    def orders_in(self, status: Obj) -> object:
+    def orders_in_status(self, status: Obj) -> object:
         config = (status.get("drbd") or {}).get("config") or {}
-        if "deviceMinor" in config:  # a volume's
+        if "deviceMinor" in config:  # of a volume
             return config, status.get("actualSize")
         return (
             config.get("peers"),
             config.get("peersInitialized"),
             config.get("primary"),
-        )  # its address is its agent's own
+        )  # without the address, which the agent itself sets
 
     def has_same_orders(self, status: Obj, before: Obj) -> bool:
-        """Told at a glance where no write has touched them: the configuration is the same object
-        then.
+        """Return whether two statuses give the same orders, at a glance where no write touched the
+        configuration: it is the same object then.
         """
         now, then = status.get("drbd") or {}, before.get("drbd") or {}
         is_same = now.get("config") is then.get("config") and status.get(
@@ -157,7 +155,7 @@ class ConditionsGeneration(Generation):
         ) == before.get("actualSize")
         return is_same or super().has_same_orders(status, before)
 
-    def before(self, volume: Obj) -> PreviousDecisions:
+    def previous_decisions(self, volume: Obj) -> PreviousDecisions:
         status = volume.get("status") or {}
         config = (status.get("drbd") or {}).get("config") or {}
         size = parse(status.get("actualSize", 0)).value
@@ -168,14 +166,14 @@ class ConditionsGeneration(Generation):
             size,
         )
 
-    def orders_by(self, volume: Obj, replica: VolumeReplica) -> object:
+    def order_inputs(self, volume: Obj, replica: VolumeReplica) -> object:
         return (
             volume["spec"],
-            self.orders_in(volume.get("status") or {}),
-            self.orders_in(replica.obj.get("status") or {}),
+            self.orders_in_status(volume.get("status") or {}),
+            self.orders_in_status(replica.obj.get("status") or {}),
         )
 
-    def orders(self, volume: Obj, replica: VolumeReplica, *, first: bool) -> AgentOrders:
+    def orders(self, volume: Obj, replica: VolumeReplica, *, initial: bool) -> AgentOrders:
         status = volume.get("status") or {}
         ours = (status.get("drbd") or {}).get("config") or {}
         config = ((replica.obj.get("status") or {}).get("drbd") or {}).get("config") or {}
@@ -187,7 +185,7 @@ class ConditionsGeneration(Generation):
                 peer["nodeId"], peer["address"]["port"], not peer.get("diskless", False)
             )
             for node, peer in config.get("peers", {}).items()
-            if node != replica.node  # to which another may have been moved
+            if node != replica.node  # another replica may have moved to this node
         }
         wanted = ResourceConfig(
             node_id=node_id(replica.number),
@@ -200,17 +198,15 @@ class ConditionsGeneration(Generation):
             peers=peers,
             quorum_rule=self.quorum_rule,
         )
-        return AgentOrders(wanted, config.get("primary", False), minor, first)
+        return AgentOrders(wanted, config.get("primary", False), minor, initial)
 
-    # --- writing ---
-
-    def tell_volume(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
+    def volume_status(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
         status = view.volume.get("status") or {}
-        placed = in_sync = begun = ready = 0
+        placed = in_sync = initialized_count = ready = 0
         for replica in view.diskful:
             placed += bool(replica.node)
             in_sync += replica.in_sync
-            begun += replica.initialized
+            initialized_count += replica.initialized
         for replica in view.replicas:
             ready += bool(replica.primary and replica.io_ready.holds)
         findings = {"IOReady": decision.io_ready, "Quorum": decision.has_quorum}
@@ -226,27 +222,33 @@ class ConditionsGeneration(Generation):
         return {
             **status,
             "conditions": with_conditions(view.volume, findings, now),
-            "phase": _phase(view, decision, begun),
-            "desiredAttachTo": _kept(status.get("desiredAttachTo"), view.desired),
-            "actuallyAttachedTo": _kept(status.get("actuallyAttachedTo"), view.actual),
+            "phase": _phase(view, decision, initialized_count),
+            "desiredAttachTo": reuse_equal(view.desired_nodes, status.get("desiredAttachTo")),
+            "actuallyAttachedTo": reuse_equal(
+                view.attached_nodes, status.get("actuallyAttachedTo")
+            ),
             "diskfulReplicaCount": f"{placed}/{view.layout.diskful}",
             "diskfulReplicasInSync": f"{in_sync}/{len(view.diskful)}",
-            "attachedAndIOReadyCount": f"{ready}/{len(view.actual)}",
+            "attachedAndIOReadyCount": f"{ready}/{len(view.attached_nodes)}",
             **({"actualSize": size} if size else {}),
-            "drbd": _kept(status.get("drbd"), {"config": config}),
+            "drbd": reuse_equal({"config": config}, status.get("drbd")),
         }
 
-    def grounds(self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) -> object:
-        return decision.complete, decision.primaries[replica.name], view.seats
+    def status_inputs(
+        self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision
+    ) -> object:
+        return decision.all_addresses_known, decision.primaries[replica.name], view.placements
 
-    def tell_replica(
+    def replica_status(
         self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision, now: str
     ) -> Obj:
         status = replica.obj.get("status") or {}
         drbd = status.get("drbd") or {}
         config = drbd.get("config") or {}
-        if replica.address and (decision.complete or config.get("peersInitialized")):
-            peers = peers_of(view, replica) if decision.complete else config.get("peers", {})
+        if replica.address and (decision.all_addresses_known or config.get("peersInitialized")):
+            peers = (
+                peers_of(view, replica) if decision.all_addresses_known else config.get("peers", {})
+            )
             primary = decision.primaries[replica.name]
             if (
                 config.get("peers") != peers
@@ -256,7 +258,7 @@ class ConditionsGeneration(Generation):
                 ours = {
                     "peersInitialized": True,
                     "primary": primary,
-                    "peers": _kept(config.get("peers"), peers),
+                    "peers": reuse_equal(peers, config.get("peers")),
                 }
                 status = {**status, "drbd": {**drbd, "config": {**config, **ours}}}
         findings = {
@@ -266,7 +268,7 @@ class ConditionsGeneration(Generation):
         }
         return {**status, "conditions": with_conditions(replica.obj, findings, now)}
 
-    def tell_attachment(
+    def attachment_status(
         self,
         view: VolumeView | None,  # noqa: ARG002  # the other generations need it
         attachment: VolumeAttachment,
@@ -327,7 +329,7 @@ class ConditionsGeneration(Generation):
 
 
 _address = lru_cache(maxsize=1024)(ReplicaAddress)
-"""One object for all that say the same: they are compared at a glance."""
+"""Cached constructor: equal addresses are one object, which is quick to compare."""
 
 
 @lru_cache(maxsize=256)
@@ -361,27 +363,22 @@ def _has_quorum(held: int, total: int, needed: int) -> ConditionValue:
     return ConditionValue(holds=False, reason="QuorumLost", message=words)
 
 
-def _kept(before: Any, now: Any) -> Any:
-    """What is the same stays the same object: no write looks at it again."""
-    return before if before == now else now
-
-
 def node_id(number: int) -> int:
-    """The kernel knows eight of them."""
+    """Return the kernel's node id, of which there are eight."""
     return number % NODE_IDS
 
 
 def peers_of(view: VolumeView, replica: VolumeReplica) -> Obj:
     return {
         other.node: _peer(other.number, other.address, other.is_diskful)
-        for other in view.mesh
+        for other in view.members
         if other is not replica and other.address
     }
 
 
 @lru_cache(maxsize=1024)
 def _peer(number: int, address: ReplicaAddress, is_diskful: bool) -> Obj:  # noqa: FBT001  # a cache's key
-    """The same for all who know of it."""
+    """Return a peer's entry, one object for all replicas that have the same peer."""
     return {
         "nodeId": node_id(number),
         "address": {"ipv4": address.ipv4, "port": address.port},
@@ -389,10 +386,10 @@ def _peer(number: int, address: ReplicaAddress, is_diskful: bool) -> Obj:  # noq
     }
 
 
-def _phase(view: VolumeView, decision: VolumeDecision, begun: int) -> str:
-    """The first that fits."""
-    if view.leaving:
+def _phase(view: VolumeView, decision: VolumeDecision, initialized_count: int) -> str:
+    """Return the volume's phase, by the first rule that applies."""
+    if view.deleting:
         return "Terminating"
-    if begun < max(view.layout.diskful, len(view.diskful)):
+    if initialized_count < max(view.layout.diskful, len(view.diskful)):
         return "Configuring" if not all(one.address for one in view.diskful) else "Synchronizing"
     return "Ready" if decision.io_ready.holds else "Degraded"

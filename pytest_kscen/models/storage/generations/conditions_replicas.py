@@ -1,5 +1,7 @@
-"""What an agent tells of a replica: the kernel's state as the kernel's tool prints it, and
-conditions read from it.
+"""Agents' reports of the first generation: the kernel's state as its tool prints it, and
+conditions.
+
+Called by the generation. Unchanged parts stay the same objects, so that comparing them is quick.
 """
 
 from __future__ import annotations
@@ -35,10 +37,8 @@ IN_SYNC = {
 }
 HAS_DATA = ConditionValue(holds=True, reason="DataInitialized")
 NO_DISK = ConditionValue(holds=True, reason="Diskless", message="there is no disk to keep in sync")
-PRIMARY, UP_TO_DATE = (
-    Role.PRIMARY,
-    DiskState.UP_TO_DATE,
-)  # an enumeration takes its time to find them
+# constants, because looking up enumeration members is slow
+PRIMARY, UP_TO_DATE = Role.PRIMARY, DiskState.UP_TO_DATE
 CONNECTED, SYNCING = (
     ConnectionState.CONNECTED,
     (ReplicationState.SYNC_SOURCE, ReplicationState.SYNC_TARGET),
@@ -67,10 +67,16 @@ def agent_conditions(replica: VolumeReplica, report: AgentReport) -> dict[str, C
     if status is None:
         return {}
     is_diskful = replica.is_diskful
+    if not is_diskful:
+        initialized = NO_NEED
+    elif replica.initialized or status.disk_state is UP_TO_DATE:
+        initialized = HAS_DATA
+    else:
+        initialized = NO_DATA
     return {
         "BackingVolumeCreated": BACKING[is_diskful],
         "ConfigurationAdjusted": ADJUSTED,
-        "DataInitialized": _initialized(replica, status) if is_diskful else NO_NEED,
+        "DataInitialized": initialized,
         "InQuorum": QUORUM[status.quorum],
         "InSync": IN_SYNC[status.disk_state] if is_diskful else NO_DISK,
         "Attached": ATTACHED[status.role is PRIMARY],
@@ -78,20 +84,16 @@ def agent_conditions(replica: VolumeReplica, report: AgentReport) -> dict[str, C
 
 
 def has_begun(obj: Obj, initialized: Obj | None) -> bool:
-    """Whether it has once had what its type asks for, by the condition that says so: what had no
-    disk when it told has no data.
+    """Return whether a replica once had what its type needs, by its condition DataInitialized. A
+    replica that was diskless when it reported has no data.
     """
     return initialized is not None and bool(
         obj["spec"]["type"] != DISKFUL or initialized["reason"] == HAS_DATA.reason
     )
 
 
-def _initialized(replica: VolumeReplica, status: ResourceStatus) -> ConditionValue:
-    return HAS_DATA if replica.initialized or status.disk_state is UP_TO_DATE else NO_DATA
-
-
 def sync_progress(status: ResourceStatus) -> str:
-    """How much of the data is there."""
+    """Return the share of the data that has arrived, as text."""
     if status.disk_state == UP_TO_DATE:
         return "100%"
     targets = (
@@ -104,12 +106,14 @@ def sync_progress(status: ResourceStatus) -> str:
 
 
 def reuse_equal(new: T, old: T | None) -> T:
-    """What is told again is the same object, which nobody judges or compares again."""
+    """Return the old object if it equals the new one, so that later comparisons are quick."""
     return old if old is not None and old == new else new
 
 
 def kernel(replica: VolumeReplica, report: AgentReport, before: Obj) -> Obj:
-    """One resource as `drbdsetup status` prints it, beside what it printed before."""
+    """Return a resource as `drbdsetup status` prints it, reusing equal parts of the previous
+    one.
+    """
     status, config = report.status, report.orders.config
     if status is None or config is None:
         return {}
@@ -151,7 +155,7 @@ def kernel(replica: VolumeReplica, report: AgentReport, before: Obj) -> Obj:
 
 
 def _address_of(report: AgentReport, node: str) -> ReplicaAddress | None:
-    other = report.names.get(node)
+    other = report.replicas_by_node.get(node)
     return other.address if other else None
 
 
@@ -163,7 +167,7 @@ def _connection(
     here: ReplicaAddress,
     there: ReplicaAddress | None,
 ) -> Obj:
-    """The same for all who tell of it."""
+    """Return one connection's entry, one object for all reports that are equal."""
     state, peer_role, peer_disk, replication, percent, out_of_sync = connection
     peer_device = {
         "volume": 0,

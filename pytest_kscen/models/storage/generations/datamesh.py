@@ -1,6 +1,7 @@
-"""A volume's datamesh: who belongs to it and under which rules, and what is on its way to be so.
+"""Datamesh of a volume: its members, their settings, and the transitions under way. Pure.
 
-Pure.
+Called by the later generations. Also counts what a volume can lose now, from the replicas whose
+agents work.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ NETWORK = "Internal"
 
 
 def next_datamesh(view: VolumeView, decision: VolumeDecision) -> tuple[Obj, int]:
-    """What the agents are to make of it, and its revision, which moves with it."""
+    """Return the datamesh for the agents, and its revision, which grows with each change."""
     status = view.volume.get("status") or {}
     before = status.get("datamesh") or {}
-    members = [_member(view, replica, decision) for replica in view.mesh if replica.address]
-    if not decision.complete or (
+    members = [_member(view, replica, decision) for replica in view.members if replica.address]
+    if not decision.all_addresses_known or (
         not before.get("members") and len(view.diskful) < view.layout.diskful
     ):
         members = before.get("members", [])
@@ -70,20 +71,22 @@ def _member(view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) 
 
 
 def is_formed(view: VolumeView) -> bool:
-    """Whether every disk that the layout asks for has once had the volume's data."""
+    """Return whether as many disks as the layout asks for have once had the volume's data."""
     return (
-        sum(replica.initialized for replica in view.mesh if replica.is_diskful)
+        sum(replica.initialized for replica in view.members if replica.is_diskful)
         >= view.layout.diskful
     )
 
 
 def transitions(view: VolumeView, decision: VolumeDecision, status: Obj, now: str) -> list[Obj]:
-    """What is not yet as it is to be; each is there since it was first seen."""
+    """Return the changes that are not complete yet. Each keeps the time at which it was first
+    seen.
+    """
     since = {
         _key(one): one["steps"][0]["startedAt"] for one in status.get("datameshTransitions") or ()
     }
     found = []
-    for one in _changing(view, decision):
+    for one in _open_changes(view, decision):
         step = {
             "name": TRANSITION_STEPS[one["type"]],
             "status": "Active",
@@ -110,40 +113,37 @@ def _key(transition: Obj) -> tuple[str, str]:
     return transition["type"], transition.get("replicaName", "")
 
 
-def _changing(view: VolumeView, decision: VolumeDecision) -> Iterator[Obj]:
-    if not is_formed(view) and not view.leaving:
+def _open_changes(view: VolumeView, decision: VolumeDecision) -> Iterator[Obj]:
+    if not is_formed(view) and not view.deleting:
         yield {"type": "Formation", "group": "Formation"}
         return
-    for replica in view.mesh:
+    for replica in view.members:
         name = {"replicaName": replica.name}
         membership = {
             "group": "VotingMembership" if replica.is_diskful else "NonVotingMembership",
             "replicaType": replica.type,
         }
-        asked = decision.primaries[replica.name]
-        if replica.leaving:
+        shall_be_primary = decision.primaries[replica.name]
+        if replica.deleting:
             yield {"type": "RemoveReplica", **membership, **name}
         elif not replica.initialized:
             yield {"type": "AddReplica", **membership, **name}
         elif replica.actual_type not in ("", replica.type):
             types = {"fromReplicaType": replica.actual_type, "toReplicaType": replica.type}
             yield {"type": "ChangeReplicaType", "group": "NonVotingMembership", **types, **name}
-        if asked and not replica.primary:
+        if shall_be_primary and not replica.primary:
             yield {"type": "Attach", "group": "Attachment", **name}
-        elif replica.primary and not asked:
+        elif replica.primary and not shall_be_primary:
             yield {"type": "Detach", "group": "Attachment", **name}
-    if decision.two_primaries and not all(replica.two_primaries for replica in view.speaking):
+    if decision.two_primaries and not all(replica.two_primaries for replica in view.reporting):
         yield {"type": "EnableMultiattach", "group": "Multiattach"}
-    if any(replica.is_diskful and replica.size < decision.size for replica in view.speaking):
+    if any(replica.is_diskful and replica.size < decision.size for replica in view.reporting):
         yield {"type": "ResizeVolume", "group": "Resize"}
-
-
-# How much a volume can lose as it is now: counted from those who can be heard. Pure.
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveLayout:
-    """The counts, and what follows from them. Below zero, so many are missing."""
+    """Counts of a volume's members, and what follows from them. A negative number is a deficit."""
 
     voters: int
     reachable: int
@@ -151,7 +151,7 @@ class EffectiveLayout:
     tie_breakers: int
     reachable_tie_breakers: int
     stale: int
-    """Members that nobody speaks for."""
+    """Members whose agents do not work."""
     votes_to_spare: int
     copies_to_spare: int
 
@@ -161,12 +161,12 @@ class EffectiveLayout:
 
     @property
     def failures(self) -> int:
-        """How many more may fail."""
+        """Number of further replicas that may fail."""
         return min(self.votes_to_spare, self.copies_to_spare)
 
     @property
     def redundancy(self) -> int:
-        """How many copies there are beside one."""
+        """Number of up-to-date copies beside the first."""
         return self.up_to_date - 1
 
     @property
@@ -178,7 +178,7 @@ class EffectiveLayout:
             )
         return words + (f"; {self.stale} not heard of" if self.stale else "")
 
-    def told(self, layout: VolumeLayout) -> Obj:
+    def published(self, layout: VolumeLayout) -> Obj:
         levels = {
             "failuresToTolerate": self.failures,
             "guaranteedMinimumDataRedundancy": min(self.redundancy, layout.redundancy - 1),
@@ -196,31 +196,30 @@ class EffectiveLayout:
 
 
 def effective_layout(view: VolumeView, quorum: QuorumSettings) -> EffectiveLayout:
-    members, together = view.mesh, _largest_group(view.speaking)
+    members, together = view.members, _largest_group(view.reporting)
     voters, reachable = _with_disks(members), _with_disks(together)
     ties = [replica for replica in members if replica.is_tie_breaker]
     held = [replica for replica in together if replica.is_tie_breaker]
     copies = sum(replica.up_to_date for replica in reachable)
-    diskless = sum(
-        not replica.is_diskful and replica.initialized for replica in members
-    )  # each breaks ties once it has joined
-    heard = len(together) - len(reachable)
+    # a diskless replica breaks ties once it has joined
+    diskless = sum(not replica.is_diskful and replica.initialized for replica in members)
+    reachable_diskless = len(together) - len(reachable)
     decides = (
         len(voters) % 2 == 0
         and len(reachable) == quorum.votes - 1
         and copies >= quorum.redundancy
-        and 2 * heard > diskless > 0
+        and 2 * reachable_diskless > diskless > 0
     )
     spare = len(reachable) - quorum.votes
     if len(voters) % 2 == 0 and (decides or len(reachable) >= quorum.votes):
-        spare += bool(heard)
+        spare += bool(reachable_diskless)
     return EffectiveLayout(
         voters=len(voters),
         reachable=len(reachable),
         up_to_date=copies,
         tie_breakers=len(ties),
         reachable_tie_breakers=len(held),
-        stale=len(members) - len(view.speaking),
+        stale=len(members) - len(view.reporting),
         votes_to_spare=spare,
         copies_to_spare=copies - quorum.redundancy,
     )
@@ -231,8 +230,8 @@ def _with_disks(replicas: Sequence[VolumeReplica]) -> list[VolumeReplica]:
 
 
 def _largest_group(replicas: Sequence[VolumeReplica]) -> list[VolumeReplica]:
-    """Those who are connected with each other, by what they say of it; more disks before more
-    replicas.
+    """Return the largest group of replicas that report connections with each other, directly or by
+    others: more disks count first, then more replicas.
     """
     left = {replica.node: replica for replica in replicas}
     best: list[VolumeReplica] = []
@@ -252,9 +251,9 @@ def _largest_group(replicas: Sequence[VolumeReplica]) -> list[VolumeReplica]:
 
 
 def readiness_condition(view: VolumeView, now: EffectiveLayout, *, formed: bool) -> ConditionValue:
-    """The first that fits."""
+    """Return the condition Ready, by the first rule that applies."""
     rows: tuple[tuple[bool, bool | None, str, str], ...] = (
-        (view.leaving, False, "Terminating", "the volume is being deleted"),
+        (view.deleting, False, "Terminating", "the volume is being deleted"),
         (not formed, False, "Forming", "its replicas are being made"),
         (not now.is_known, None, "StatusUnknown", "no agent tells of it"),
         (now.votes_to_spare < 0, False, "QuorumLost", now.message),
@@ -269,7 +268,7 @@ def readiness_condition(view: VolumeView, now: EffectiveLayout, *, formed: bool)
 def resilience_condition(
     layout: VolumeLayout, now: EffectiveLayout, ready: ConditionValue
 ) -> ConditionValue:
-    """Whether as much may fail as the class promises."""
+    """Return the condition Resilient: as much may fail as the class promises."""
     if not ready.holds:
         return ready
     whole = now.failures >= layout.failures and now.redundancy >= layout.redundancy - 1

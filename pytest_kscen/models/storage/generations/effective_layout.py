@@ -1,5 +1,5 @@
-"""The storage that keeps its members in a datamesh, and says how much it can lose in an
-effective layout.
+"""Later generations of the storage: members in a datamesh, and what a volume can lose in an
+effective layout; the newest adds the conditions Ready and Resilient.
 """
 
 from __future__ import annotations
@@ -53,16 +53,12 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# What is said of a replica beside the datamesh: its agent's report, and the controller's word
-# on how it stands. Pure.
-
-
 NETWORK = "Internal"
 INITIAL_QUORUM_FIELD = "initialQuorumReachedAt"
 
 
 def connected_peers(status: Obj) -> tuple[str, ...]:
-    """The peers that a replica says it is connected with."""
+    """Return the names of the replicas that a replica reports as connected."""
     return tuple(
         peer["name"]
         for peer in status.get("peers") or ()
@@ -71,16 +67,13 @@ def connected_peers(status: Obj) -> tuple[str, ...]:
 
 
 def has_begun(obj: Obj) -> bool:
-    """Whether it has once had quorum and what its type asks for: what had no disk when it told
-    has no data.
+    """Return whether a replica once had quorum and what its type needs. A replica that was diskless
+    when it reported has no data.
     """
     status = obj.get("status") or {}
     return INITIAL_QUORUM_FIELD in status and (
         obj["spec"]["type"] != DISKFUL or status.get("type") == DISKFUL
     )
-
-
-# --- the agent's ---
 
 
 def agent_status(replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
@@ -118,7 +111,7 @@ def agent_status(replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
         "peers": [
             _peer(report, node, one)
             for node, one in sorted(kernel.connections.items())
-            if node in report.names
+            if node in report.replicas_by_node
         ],
         "datameshRevision": report.orders.revision,
         "datameshRevisionObservedByAgent": report.orders.revision,
@@ -131,7 +124,7 @@ def _findings(
 ) -> dict[str, ConditionValue]:
     links = list(kernel.connections.values())
     linked = sum(one.state == ConnectionState.CONNECTED for one in links)
-    words = f"connected with {linked} of {len(links)} peers"
+    message = f"connected with {linked} of {len(links)} peers"
     is_primary = kernel.role == Role.PRIMARY
     findings = {
         "Configured": ConditionValue(
@@ -142,7 +135,7 @@ def _findings(
         "FullyConnected": ConditionValue(
             linked == len(links),
             "FullyConnected" if linked == len(links) else "PartiallyConnected",
-            words,
+            message,
         ),
         "Attached": ConditionValue(is_primary, "Attached" if is_primary else "Detached"),
     }
@@ -162,7 +155,8 @@ def _summary(report: AgentReport, kernel: ResourceStatus) -> Obj:
         for node, one in kernel.connections.items()
         if one.state == ConnectionState.CONNECTED
     ]
-    types = [report.names[node].type for node, _ in linked if node in report.names]
+    others = report.replicas_by_node
+    types = [others[node].type for node, _ in linked if node in others]
     return {
         "connectedDiskfulPeers": types.count(DISKFUL),
         "connectedTieBreakerPeers": types.count("TieBreaker"),
@@ -176,7 +170,7 @@ def _summary(report: AgentReport, kernel: ResourceStatus) -> Obj:
 
 
 def _peer(report: AgentReport, node: str, connection: PeerConnection) -> Obj:
-    other = report.names[node]
+    other = report.replicas_by_node[node]
     return {
         "name": other.name,
         "type": other.type,
@@ -190,23 +184,20 @@ def _peer(report: AgentReport, node: str, connection: PeerConnection) -> Obj:
     }
 
 
-# --- the controller's ---
-
-
 def replica_state(
     view: VolumeView, replica: VolumeReplica
 ) -> tuple[str, str, dict[str, ConditionValue]]:
-    """Phase, message and conditions: the first row that fits."""
+    """Return phase, message and conditions of a replica, by the first row that applies."""
     host, status = view.host(replica), replica.obj.get("status") or {}
     lost = [
         other.name
-        for other in view.mesh
+        for other in view.members
         if other is not replica and other.name not in replica.linked
     ]
     rows = (
-        (replica.leaving, "Terminating", "it is being removed"),
+        (replica.deleting, "Terminating", "it is being removed"),
         (not replica.node, "Pending", "no node that may hold it is free"),
-        (bool(host.trouble), "AgentNotReady", f"nobody speaks for {replica.node}: {host.trouble}"),
+        (bool(host.problem), "AgentNotReady", f"nobody speaks for {replica.node}: {host.problem}"),
         (not replica.address, "Provisioning", "its node makes room for it"),
         (not replica.actual_type, "WaitingForDatamesh", "it is not a member yet"),
         ("quorum" not in status, "Configuring", "its kernel is being told"),
@@ -219,20 +210,22 @@ def replica_state(
         (len(lost) > 1, "Degraded", f"not connected with {', '.join(lost)}"),
         (len(lost) == 1, "PartiallyDegraded", f"not connected with {', '.join(lost)}"),
     )
-    phase, words = next(((phase, words) for fits, phase, words in rows if fits), ("Healthy", ""))
+    phase, message = next(
+        ((phase, message) for fits, phase, message in rows if fits), ("Healthy", "")
+    )
     ready = ConditionValue(
         replica.io_ready.holds,
         "Ready" if replica.io_ready.holds else replica.io_ready.reason,
         replica.io_ready.message,
     )
-    return phase, words, {"Ready": ready}
+    return phase, message, {"Ready": ready}
 
 
 MOST_ATTACHMENTS = 2
 
 
 class EffectiveLayoutGeneration(Generation):
-    """An effective layout, and no conditions of health."""
+    """Generation with an effective layout, and no conditions of health."""
 
     name = "effectiveLayout"
     definitions = EFFECTIVE_LAYOUT_DEFINITIONS
@@ -264,11 +257,11 @@ class EffectiveLayoutGeneration(Generation):
             guards_diskless=False,
         )
 
-    # access does not count
+    # Access replicas have no vote
     def tie_breakers(self, layout: VolumeLayout, diskful: int, access: int) -> int:  # noqa: ARG002
         return int(diskful % 2 == 0 and diskful > 0 and layout.failures == layout.diskful // 2)
 
-    # those with disks vote
+    # replicas with disks vote
     def quorum(self, layout: VolumeLayout, diskful: int, total: int) -> QuorumSettings:  # noqa: ARG002
         return QuorumSettings(diskful // 2 + 1, min(layout.redundancy, max(diskful, 1)))
 
@@ -307,8 +300,6 @@ class EffectiveLayoutGeneration(Generation):
             "volumes": {},
         }
 
-    # --- reading ---
-
     def read(self, obj: Obj, volume: Obj | None) -> VolumeReplica:
         status, mesh = obj.get("status") or {}, (volume or {}).get("status") or {}
         address = next((one["address"] for one in status.get("addresses") or ()), None)
@@ -326,7 +317,7 @@ class EffectiveLayoutGeneration(Generation):
             in_quorum=status.get("quorum", False),
             in_sync=state == "UpToDate" or obj["spec"]["type"] != DISKFUL,
             primary=(status.get("attachment") or {}).get("inUse", False),
-            asked_primary=bool(member and member["attached"]),
+            ordered_primary=bool(member and member["attached"]),
             two_primaries=observed == revision
             and (mesh.get("datamesh") or {}).get("multiattach", False),
             actual_type=member["type"] if member else "",
@@ -336,13 +327,13 @@ class EffectiveLayoutGeneration(Generation):
             up_to_date=state == "UpToDate",
         )
 
-    def read_beside(self, volume: Obj | None) -> object:
+    def volume_part(self, volume: Obj | None) -> object:
         return (volume or {}).get("status")
 
-    def orders_in(self, status: Obj) -> object:
+    def orders_in_status(self, status: Obj) -> object:
         return (status.get("datamesh"),)
 
-    def before(self, volume: Obj) -> PreviousDecisions:
+    def previous_decisions(self, volume: Obj) -> PreviousDecisions:
         status = volume.get("status") or {}
         mesh = status.get("datamesh") or {}
         attached = [
@@ -352,12 +343,12 @@ class EffectiveLayoutGeneration(Generation):
             attached, 0, mesh.get("sharedSecret", ""), parse(status.get("size", 0)).value
         )
 
-    # it stands in the volume alone
-    def orders_by(self, volume: Obj, replica: VolumeReplica) -> object:  # noqa: ARG002
+    # the datamesh in the volume's status holds all orders
+    def order_inputs(self, volume: Obj, replica: VolumeReplica) -> object:  # noqa: ARG002
         status = volume.get("status") or {}
         return status.get("datameshRevision"), status.get("datamesh")
 
-    def orders(self, volume: Obj, replica: VolumeReplica, *, first: bool) -> AgentOrders:
+    def orders(self, volume: Obj, replica: VolumeReplica, *, initial: bool) -> AgentOrders:
         status = volume.get("status") or {}
         mesh, revision = status.get("datamesh") or {}, status.get("datameshRevision", 0)
         members = {member["name"]: member for member in mesh.get("members") or ()}
@@ -366,7 +357,9 @@ class EffectiveLayoutGeneration(Generation):
             return AgentOrders(None, revision=revision)
         peers = {
             member["nodeName"]: PeerConfig(
-                _number(name), member["addresses"][0]["address"]["port"], member["type"] == DISKFUL
+                int(name.rpartition("-")[2]),
+                member["addresses"][0]["address"]["port"],
+                member["type"] == DISKFUL,
             )
             for name, member in members.items()
             if member["nodeName"]
@@ -383,11 +376,9 @@ class EffectiveLayoutGeneration(Generation):
             peers=peers,
             quorum_rule=self.quorum_rule,
         )
-        return AgentOrders(wanted, ours["attached"], replica.number, first, revision)
+        return AgentOrders(wanted, ours["attached"], replica.number, initial, revision)
 
-    # --- writing ---
-
-    def tell_volume(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
+    def volume_status(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
         status, layout, generation = (
             view.volume.get("status") or {},
             view.layout,
@@ -412,36 +403,39 @@ class EffectiveLayoutGeneration(Generation):
             "baselineGuaranteedMinimumDataRedundancy": layout.redundancy - 1,
             "datamesh": mesh,
             "datameshRevision": revision,
-            "effectiveLayout": counts.told(layout),
+            "effectiveLayout": counts.published(layout),
             "membershipLayout": _membership(view),
-            "actuallyAttachedTo": view.actual,
+            "actuallyAttachedTo": view.attached_nodes,
             **({"size": size} if size else {}),
         }
         return {**status, "datameshTransitions": transitions(view, decision, status, now)}
 
-    # a newer one says something
+    # a later generation publishes conditions
     def health(self, view: VolumeView, now: EffectiveLayout) -> dict[str, ConditionValue]:  # noqa: ARG002
-        """Conditions that say how the volume is."""
+        """Return the volume's conditions of health."""
         return {}
 
-    # it stands in the datamesh
-    def grounds(self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) -> object:  # noqa: ARG002
-        return view.host(replica).trouble, [other.name for other in view.mesh]
-
-    # it stands in the datamesh
-    def tell_replica(
+    def status_inputs(
         self,
         view: VolumeView,
         replica: VolumeReplica,
         decision: VolumeDecision,  # noqa: ARG002  # the datamesh holds the controller's decision
+    ) -> object:
+        return view.host(replica).problem, [other.name for other in view.members]
+
+    def replica_status(
+        self,
+        view: VolumeView,
+        replica: VolumeReplica,
+        decision: VolumeDecision,  # noqa: ARG002  # the datamesh holds it
         now: str,
     ) -> Obj:
         status = replica.obj.get("status") or {}
-        phase, words, findings = replica_state(view, replica)
+        phase, message, findings = replica_state(view, replica)
         conditions = with_conditions(replica.obj, findings, now)
-        return {**status, "phase": phase, "message": words, "conditions": conditions}
+        return {**status, "phase": phase, "message": message, "conditions": conditions}
 
-    def tell_attachment(
+    def attachment_status(
         self,
         view: VolumeView | None,
         attachment: VolumeAttachment,
@@ -456,7 +450,7 @@ class EffectiveLayoutGeneration(Generation):
         status = attachment.obj.get("status") or {}
         conditions = with_conditions(attachment.obj, findings, now)
         phase = (
-            "Terminating" if attachment.leaving and not standing.attached.holds else standing.phase
+            "Terminating" if attachment.deleting and not standing.attached.holds else standing.phase
         )
         replica = view.on(attachment.node) if view else None
         device = ((replica.obj.get("status") or {}).get("attachment") if replica else None) or {}
@@ -478,7 +472,7 @@ class EffectiveLayoutGeneration(Generation):
 
 
 class ReadyGeneration(EffectiveLayoutGeneration):
-    """The same, with conditions Ready and Resilient."""
+    """Generation with an effective layout, and the conditions Ready and Resilient."""
 
     name = "ready"
 
@@ -498,13 +492,9 @@ def _configuration(failures: int, redundancy: int, topology: str, access: str) -
 
 
 def _membership(view: VolumeView) -> str:
-    """As in 2D+1TB."""
+    """Return the members by type, such as 2D+1TB."""
     kinds = {"Diskful": "D", "TieBreaker": "TB", "Access": "A"}
     counts = {
-        letters: sum(one.type == kind for one in view.mesh) for kind, letters in kinds.items()
+        letters: sum(one.type == kind for one in view.members) for kind, letters in kinds.items()
     }
     return "+".join(f"{count}{letters}" for letters, count in counts.items() if count)
-
-
-def _number(name: str) -> int:
-    return int(name.rpartition("-")[2])

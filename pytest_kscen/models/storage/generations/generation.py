@@ -1,4 +1,8 @@
-"""What every generation of the storage answers, and what all answer alike."""
+"""Generation of the storage: the interface that decisions and agents use, and what all share.
+
+A generation translates between the API's objects and the common terms of a volume's view. It must
+not decide what a volume needs.
+"""
 
 from __future__ import annotations
 
@@ -34,47 +38,47 @@ PORTS = range(7000, 8000)
 
 
 class VolumeDecision(NamedTuple):
-    """What the controller has decided for a volume as it is."""
+    """Decision of the controller about a volume in its present state."""
 
     quorum: QuorumSettings
     minor: int
     secret: str
     size: int
-    """Bytes that the kernels shall make of it."""
+    """Size in bytes that the kernels shall provide."""
     primaries: dict[str, bool]
-    """By the replicas' names."""
+    """Replicas that shall be Primary, by name."""
     two_primaries: bool
-    complete: bool
-    """Whether everybody who can has told an address."""
+    all_addresses_known: bool
+    """True if every replica with a working agent has an address."""
     io_ready: ConditionValue
     has_quorum: ConditionValue
 
 
 class AgentOrders(NamedTuple):
-    """What an agent reads out of the API for its kernel."""
+    """Orders for one replica, as an agent reads them from the API."""
 
     config: ResourceConfig | None
-    """None until the peers are known."""
+    """Configuration of the kernel; None until the peers are known."""
     primary: bool = False
     minor: int = 0
-    first: bool = False
-    """Nobody has data: this replica's shall be the volume's."""
+    initial: bool = False
+    """True if no replica has data, and this one's shall become the volume's."""
     revision: int = 0
 
 
 class AgentReport(NamedTuple):
-    """What an agent tells of its replica."""
+    """Report of an agent about its replica."""
 
     address: ReplicaAddress
     orders: AgentOrders
     status: ResourceStatus | None
-    names: dict[str, VolumeReplica]
-    """The other replicas of the volume by their nodes."""
+    replicas_by_node: dict[str, VolumeReplica]
+    """Other replicas of the volume, by node."""
     refusal: str = ""
-    """Why the kernel did not do what was asked."""
+    """Reason for which the kernel refused an order."""
 
     def answer(self, replica: VolumeReplica) -> ReportAnswer:
-        """What whoever gave the orders waits for."""
+        """Return the part that the controller waits for after new orders."""
         config = self.orders.config
         return (
             replica.type,
@@ -86,17 +90,23 @@ class AgentReport(NamedTuple):
 
 
 class Generation(ABC):
-    """Stateless."""
+    """Generation of the storage. Implementations have no state; one instance serves all
+    clusters.
+    """
 
     name: str
     definitions: tuple[Obj, ...]
     classes: ClassVar[dict[str, str]]
-    """Replications that have a class of their own, besides those that all generations know."""
+    """Replication settings with a class of their own, besides those of all generations, by class
+    name.
+    """
     quorum_rule: QuorumRule
     forms_at_once: bool
-    """Whether all disks are made together, or the first one before the others."""
+    """True if all disks are created together, False if the first one gets the data before the
+    others.
+    """
     replaces_disks: bool
-    """Whether a replica with a disk that was deleted gets a successor by itself."""
+    """True if a deleted replica with a disk is replaced automatically."""
 
     @abstractmethod
     def layout(self, storage_class: Obj | None, volume: Obj) -> VolumeLayout | None: ...
@@ -109,65 +119,66 @@ class Generation(ABC):
 
     @abstractmethod
     def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
-        """Whether the volume can be used."""
+        """Return whether the volume can be used, as a condition."""
 
     @abstractmethod
     def has_quorum(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue: ...
 
     @abstractmethod
     def status_of_pool(self, nodes: Sequence[str]) -> Obj:
-        """What a pool says when it is installed."""
+        """Return the status of a pool at its installation."""
 
     @abstractmethod
     def status_of_class(self, replication: str) -> Obj: ...
 
-    # --- reading ---
-
     @abstractmethod
     def read(self, obj: Obj, volume: Obj | None) -> VolumeReplica:
-        """A replica as it says it is."""
+        """Return the common terms of a replica. The same object and volume part give the same
+        result, which callers cache.
+        """
 
-    # most replicas say all themselves
-    def read_beside(self, volume: Obj | None) -> object:  # noqa: ARG002
-        """The part of the volume that a replica is read from, too."""
+    def volume_part(self, volume: Obj | None) -> object:  # noqa: ARG002  # for other generations
+        """Return the part of the volume that a replica is also read from; None if there is none."""
         return None
 
     @abstractmethod
-    def orders_in(self, status: Obj) -> object:
-        """The part of a volume's or a replica's status that agents go by."""
+    def orders_in_status(self, status: Obj) -> object:
+        """Return the part of a volume's or a replica's status that agents act on."""
 
     def has_same_orders(self, status: Obj, before: Obj) -> bool:
-        """Whether agents have nothing else to go by."""
-        return self.orders_in(status) == self.orders_in(before)
+        """Return whether two statuses give agents the same orders."""
+        return self.orders_in_status(status) == self.orders_in_status(before)
 
     @abstractmethod
-    def before(self, volume: Obj) -> PreviousDecisions: ...
+    def previous_decisions(self, volume: Obj) -> PreviousDecisions: ...
 
     @abstractmethod
-    def orders_by(self, volume: Obj, replica: VolumeReplica) -> object:
-        """All that orders are made of, beside what every replica has."""
+    def order_inputs(self, volume: Obj, replica: VolumeReplica) -> object:
+        """Return everything that orders are made from, except what every replica has."""
 
     @abstractmethod
-    def orders(self, volume: Obj, replica: VolumeReplica, *, first: bool) -> AgentOrders: ...
-
-    # --- writing ---
+    def orders(self, volume: Obj, replica: VolumeReplica, *, initial: bool) -> AgentOrders: ...
 
     @abstractmethod
-    def tell_volume(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
-        """The volume's status."""
+    def volume_status(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
+        """Return the volume's new status."""
 
     @abstractmethod
-    def tell_replica(
+    def replica_status(
         self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision, now: str
     ) -> Obj:
-        """A replica's status with what the controller has to say."""
+        """Return a replica's status with the controller's part updated."""
 
     @abstractmethod
-    def grounds(self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) -> object:
-        """All that the controller says of a replica by, beside the replica itself."""
+    def status_inputs(
+        self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision
+    ) -> object:
+        """Return everything that the controller's part of a replica's status depends on, except the
+        replica itself. Equal inputs let callers keep the previous result.
+        """
 
     @abstractmethod
-    def tell_attachment(
+    def attachment_status(
         self,
         view: VolumeView | None,
         attachment: VolumeAttachment,
@@ -177,11 +188,13 @@ class Generation(ABC):
 
     @abstractmethod
     def report(self, replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
-        """A replica's status with what its agent has to say."""
+        """Return a replica's status with the agent's part updated."""
 
 
 def common_fields(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
-    """The first fields of a Replica, which every generation has in the same places."""
+    """Return the first fields of a VolumeReplica, which all generations keep in the same
+    places.
+    """
     metadata, spec = obj["metadata"], obj["spec"]
     finalizers = metadata.get("finalizers", ())
     return (
@@ -196,41 +209,42 @@ def common_fields(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
 
 
 def is_initial_replica(replica: VolumeReplica, others: Iterable[VolumeReplica]) -> bool:
-    """Whether nobody has data, and it is this replica that shall: one that leaves, or may have
-    begun before it left, is not it.
+    """Return whether no replica has data and this is the one that shall initialise the volume.
+
+    A replica that is being deleted is not chosen, nor one after another that may have begun.
     """
-    if replica.leaving or not replica.is_diskful:
+    if replica.deleting or not replica.is_diskful:
         return False
     for other in others:
         has_begun = (
-            other.number < replica.number or other.leaving or other.initialized or other.up_to_date
+            other.number < replica.number or other.deleting or other.initialized or other.up_to_date
         )
-        if has_begun and other.is_diskful and other.in_mesh:
+        if has_begun and other.is_diskful and other.is_member:
             return False
     return True
 
 
 def granted_size(view: VolumeView, before: str | None) -> str | None:
-    """What the volume has, as it was asked for: every disk has it, and none gives anything back."""
-    asked = view.volume["spec"]["size"]
-    if asked == before:
+    """Return the size in the spec once every disk has it. A size is never reduced."""
+    requested = view.volume["spec"]["size"]
+    if requested == before:
         return before
     there = min((replica.size for replica in view.diskful if replica.size), default=0)
-    grows = before is None or nanos(asked) > nanos(before)
-    return canonical(str(asked)) if grows and there >= parse(asked).value else before
+    grows = before is None or nanos(requested) > nanos(before)
+    return canonical(str(requested)) if grows and there >= parse(requested).value else before
 
 
 STATUSES = {True: "True", False: "False", None: "Unknown"}
 
 
 def with_conditions(obj: Obj, findings: dict[str, ConditionValue], now: str) -> list[Obj]:
-    """An object's conditions with these in their places; each keeps its time while its status
-    stays.
+    """Return an object's conditions with these values. A condition keeps its transition time as
+    long as its status stays; unchanged conditions stay the same objects, so that comparing them is
+    quick.
     """
     metadata = obj["metadata"]
-    asked = metadata["generation"] - (
-        "deletionTimestamp" in metadata
-    )  # which counts as a generation, and asks for nothing else
+    # a deletion counts as a generation, and changes nothing in the spec
+    generation = metadata["generation"] - ("deletionTimestamp" in metadata)
     before: list[Obj] = (obj.get("status") or {}).get("conditions") or []
     kept, is_new = {one["type"]: one for one in before}, False
     for type_, (holds, reason, message) in findings.items():
@@ -240,9 +254,9 @@ def with_conditions(obj: Obj, findings: dict[str, ConditionValue], now: str) -> 
         elif (
             old["reason"] == reason
             and old["message"] == message
-            and old.get("observedGeneration") == asked
+            and old.get("observedGeneration") == generation
         ):
-            continue  # what is the same is the same object: nobody compares it again
+            continue  # an equal condition stays the same object, which is quick to compare
         else:
             since = old["lastTransitionTime"]
         kept[type_] = {
@@ -251,7 +265,7 @@ def with_conditions(obj: Obj, findings: dict[str, ConditionValue], now: str) -> 
             "reason": reason,
             "message": message,
             "lastTransitionTime": since,
-            "observedGeneration": asked,
+            "observedGeneration": generation,
         }
         is_new = True
     return list(kept.values()) if is_new else before

@@ -146,7 +146,7 @@ def test_a_policy_that_makes_no_sense_does_nothing_and_is_told(parent, caplog):
         parent.cut("odd", ingress=[{"fromCIDR": ["300.0.0.0/8"]}])
         parent.runner.advance(2)
     assert parent.passes("b", "a")
-    assert "the policy vms/odd is not understood, and does nothing" in caplog.text
+    assert "policy vms/odd is invalid and has no effect" in caplog.text
 
 
 def test_decisions_are_kept_until_something_changes(parent, monkeypatch):

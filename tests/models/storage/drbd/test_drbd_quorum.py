@@ -120,4 +120,4 @@ def test_one_without_a_disk_learns_at_once_that_its_peers_have_quorum(yard):
 )
 def test_replicas_agree_anew_on_all_but_who_else_may_be_primary(change, is_agreed):
     before = config(3, 0, 2, 1, VOTES)
-    assert dataclasses.replace(before, **change).is_agreed_with(before) is is_agreed
+    assert dataclasses.replace(before, **change).has_same_effect_as(before) is is_agreed

@@ -204,7 +204,7 @@ class Storage(RuleBasedStateMachine):
         if volume:
             self.yard.rest()
             before = [self.face(node) for node in self.nodes], [*volume.resolver.resyncs]
-            volume.agree()
+            volume.update_state()
             assert ([self.face(node) for node in self.nodes], [*volume.resolver.resyncs]) == before
 
     @invariant()
