@@ -123,15 +123,15 @@ def test_who_gave_orders_is_answered_at_once():
 def test_a_new_agent_contradicts_what_the_api_says_and_else_waits():
     coming = linked(node_2=LINKED, node_3=LOST)
     new = replace(REPLICA, in_quorum=False, in_sync=False)
-    assert ReportPacing().wait(new, coming, ANSWER, 0.0) == CONNECT_GRACE
-    assert ReportPacing().wait(replace(new, initialized=False), coming, ANSWER, 0.0) == 0, (
+    assert ReportPacing().delay(new, coming, ANSWER, 0.0) == CONNECT_GRACE
+    assert ReportPacing().delay(replace(new, initialized=False), coming, ANSWER, 0.0) == 0, (
         "that it has the volume's first data"
     )
-    assert ReportPacing().wait(new, WELL, ANSWER, 0.0) == 0
+    assert ReportPacing().delay(new, WELL, ANSWER, 0.0) == 0
     assert ReportPacing().delay(REPLICA, coming, ANSWER, 0.0) == CONNECT_GRACE
     assert ReportPacing().delay(REPLICA, coming._replace(quorum=False), ANSWER, 0.0) == 0
     assert (
-        ReportPacing().wait(
+        ReportPacing().delay(
             REPLICA, coming._replace(disk_state=DiskState.INCONSISTENT), ANSWER, 0.0
         )
         == 0
