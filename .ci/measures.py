@@ -1,7 +1,6 @@
 """Print the measures of readability: now and wanted. `python .ci/measures.py` (half a minute).
 
 The first five are counted in the same way for other projects: how docstrings start, class names in
-several modules, wide lines, modules per 10,000 lines, private functions with one reference.
 several modules, wide lines, modules per 10,000 lines, and private functions that are used once.
 """
 
