@@ -1,0 +1,73 @@
+"""Write docs/api.md, the list of public names; `--check` compares only."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pathlib
+import sys
+from typing import Any
+
+PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "api.md"
+MODULES = (
+    "pytest_kscen",
+    "pytest_kscen.admission",
+    "pytest_kscen.chaos",
+    "pytest_kscen.resources",
+    "pytest_kscen.scenario",
+    "pytest_kscen.scheduler",
+    "pytest_kscen.storage",
+)
+HEAD = """# Public API
+
+Users may import the names on this page. They are typed. A public name is removed or changes its
+meaning only in a release that the [changelog](../CHANGELOG.md) marks, and after a release in which
+its use warned. Everything else in the package is private and may change in any release. Fixtures,
+markers, options and commands are in [the reference](reference.md).
+
+`journal.jsonl`, `run.json` and `outcome.json` carry the version of their schema. `judge` reads
+older versions, or names a release that can.
+
+This page is generated: `python .ci/api_page.py`.
+"""
+
+
+def summary(thing: Any) -> str:
+    """Return the first sentence of an object's docstring; a constant has its value instead."""
+    text = inspect.getdoc(thing) if callable(thing) or inspect.isclass(thing) else None
+    if not text or (not inspect.isclass(thing) and not callable(thing)):
+        return f"`{thing!s}`" if not callable(thing) else ""
+    sentence = " ".join(text.split("\n\n")[0].split()).split(". ")[0]
+    return sentence.rstrip(".").replace("|", "\\|")
+
+
+def kind(thing: Any) -> str:
+    if inspect.isclass(thing):
+        return "exception" if issubclass(thing, BaseException) else "class"
+    return "function" if callable(thing) and hasattr(thing, "__code__") else "constant"
+
+
+def page() -> str:
+    parts = [HEAD]
+    for name in MODULES:
+        module = importlib.import_module(name)
+        parts += [f"## {name}\n", "| name | kind | summary |", "|---|---|---|"]
+        for each in sorted(module.__all__):
+            thing = getattr(module, each)
+            parts.append(f"| `{each}` | {kind(thing)} | {summary(thing)} |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def main(arguments: list[str]) -> int:
+    new = page()
+    if "--check" not in arguments:
+        PAGE.write_text(new, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != new:
+        print("docs/api.md is stale: run python .ci/api_page.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
