@@ -1,6 +1,7 @@
-"""What an actor is given: the API, the clock, chance of its own and a pen.
+"""Actors: what one is given to act with, an API, a clock, a random stream and a journal.
 
-It reaches the world through nothing else.
+An actor reaches the cluster through nothing else. `RunContext` makes actors for one run; each
+write of an actor is recorded in the run's journal.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
 
 class RecordingApi(ForwardingApi):
-    """Reads pass through; writes are witnessed."""
+    """Api that records each write in the journal, before it is sent and when it is answered.
+    Reads pass through unrecorded, so that a journal holds what was changed and nothing else.
+    """
 
     def __init__(self, api: Api, witness: ActorJournal) -> None:
         super().__init__(api)
@@ -155,7 +158,9 @@ RECORDS_OWN = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime"]
 
 @dataclass(slots=True)
 class OngoingAction:
-    """An action under way."""
+    """Action that an actor performs: began, perhaps accepted by the API, and ended with a
+    result. Given by `Actor.doing`; its caller may set the result before the block ends.
+    """
 
     clock: Clock
     heard_at: float | None = None
@@ -163,22 +168,24 @@ class OngoingAction:
     """How it has ended, if nothing is raised."""
 
     def heard(self) -> None:
-        """From now on whoever is to do it knows of it: the API has taken it."""
+        """Mark the action as accepted by the API: from now on the responsible component has
+        time to perform it.
+        """
         self.heard_at = self.clock.now()
 
     @property
     def had(self) -> dict[str, float]:
-        """The seconds that were there to do it, if anybody has said so."""
-        return (
-            {}
-            if self.heard_at is None
-            else {"available": round(self.clock.now() - self.heard_at, 6)}
-        )
+        """Return the seconds since the API accepted the action, as a journal field; empty if it
+        never did.
+        """
+        return {} if self.heard_at is None else {"available": round(self.clock.now() - self.heard_at, 6)}
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """One actor's hands."""
+    """Name, API, clock, random stream and journal of one actor. Objects that it creates must
+    carry its labels, by which cleanup finds them.
+    """
 
     name: str
     api: Api
@@ -192,21 +199,24 @@ class Actor:
         self.witness.note(what, **data)
 
     def log(self, level: int, what: str, **particulars: Any) -> None:
-        """Say it to people: in the log of this kind of actor, in words and as the record's
-        fields, the journal's time with them.
+        """Log a message for people under the logger of this kind of actor. Particulars are
+        appended to the text and set as fields of the record, together with the actor's name and
+        the journal's time.
         """
         logger = logging.getLogger(f"pytest_kscen.{self.name.partition('/')[0]}")
         if logger.isEnabledFor(level):
-            said = "".join(f" {name}={value}" for name, value in particulars.items())
+            fields_text = "".join(f" {name}={value}" for name, value in particulars.items())
             own = {
                 f"{name}_" if name in RECORDS_OWN else name: value
                 for name, value in particulars.items()
             }
             fields = {"actor": self.name, "at": self.witness.now, **own}
-            logger.log(level, "%s: %s%s", self.name, what, said, extra=fields)
+            logger.log(level, "%s: %s%s", self.name, what, fields_text, extra=fields)
 
     async def own(self, resource: Resource) -> list[Obj]:
-        """Those that this run has made; a cluster that does not know the resource has none."""
+        """List the objects of a resource that carry this run's label; empty where the resource
+        is not served.
+        """
         try:
             return (
                 await self.api.list(resource, labels=f"{RUN_LABEL}={self.labels[RUN_LABEL]}")
@@ -215,7 +225,9 @@ class Actor:
             return []
 
     def with_patience(self, seconds: float) -> Actor:
-        """The same hands, for whom a refusal is one after so long."""
+        """Return the same actor with an API that stops retrying a refused request after this
+        many seconds.
+        """
         return (
             replace(self, api=self.api.with_patience(seconds))
             if isinstance(self.api, RetryingApi)
@@ -224,8 +236,8 @@ class Actor:
 
     @contextlib.asynccontextmanager
     async def doing(self, action: str, **particulars: Any) -> AsyncIterator[OngoingAction]:
-        """Log and note that an action begins, how it ended (and why it was stopped, if that is
-        told), and how long it took.
+        """Record and log the beginning and the end of an action: result, seconds taken, and the
+        reason if it was stopped or failed.
         """
         began = self.clock.now()
         self.note("began", action=action, **particulars)
@@ -252,8 +264,8 @@ class Actor:
 
 @dataclass(frozen=True, slots=True)
 class ParentCluster:
-    """The cluster in which the tested one's nodes are virtual machines, and the namespace of
-    those.
+    """Cluster whose virtual machines are the tested cluster's nodes, and the namespace of those
+    machines. Chaos on machines acts there.
     """
 
     api_for: Callable[[str], Api]
@@ -266,7 +278,9 @@ class ParentCluster:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Where actors of one run get their hands."""
+    """Shared environment of one run's actors: API, clock, randomness, journal, run id, parent
+    cluster and health source. It makes an `Actor` for each name.
+    """
 
     api_for: Callable[[str], Api]
     clock: Clock
@@ -277,37 +291,36 @@ class RunContext:
     """Whether the tested cluster is ours, and we may delete what we find in it."""
     parent: ParentCluster | None = None
     health: HealthSource = DEFAULT_HEALTH
-    """Where a volume says how it is."""
+    """Conditions of a volume from which its health is read."""
     shared: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What the run's actors have in common, by the name of whoever made it."""
+    """Objects that the run's actors share, by the name of the actor that made them."""
     keys: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """What the volumes that the run has made would be called without a salt, by their names."""
     kinds: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
     """How many actors there are of kinds of which there may be several."""
 
     def one_more(self, kind: str) -> str:
-        """The name for another actor of this kind: the first has the kind's own, the others' are
-        numbered.
+        """Return the name of another actor of this kind: the kind itself for the first,
+        `kind/2`, `kind/3` for those after it. So each draws from a stream of its own.
         """
         self.kinds[kind] += 1
         return f"{kind}/{self.kinds[kind]}" if self.kinds[kind] > 1 else kind
 
     def actor(self, name: str, *, key: str = "", passing: bool = False) -> Actor:
-        """Hands for this name; who is called otherwise with another salt has a key, which its
-        chance goes by.
+        """Make an actor for this name. Its stream goes by `key` where the name contains a salt,
+        so that draws follow the seed.
 
-        A passing actor lives once, and its chance is kept for nobody.
+        A passing actor lives once; its stream is not kept.
         """
         return self._actor(
             name, self.api_for, self.journal.witness(name), key=key or name, passing=passing
         )
 
     def in_parent(self, name: str) -> Actor:
-        """The same actor's hands in the parent cluster."""
+        """Make the same actor for the parent cluster; raises LookupError if the run has none."""
         if self.parent is None:
             raise LookupError(
-                f"{name} acts on virtual machines, and this run knows of no parent "
-                "cluster that has them"
+                f"{name} acts on virtual machines, and this run has no parent cluster that has them"
             )
         return self._actor(
             name, self.parent.api_for, self.journal.witness(name).called("parent"), key=name

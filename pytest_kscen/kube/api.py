@@ -1,5 +1,7 @@
-"""One request to an API server, however it came (an actor's call, the official client, a
-socket), and its answer.
+"""Requests to an API server and their answers, for every client: actors, the official client, a
+socket.
+
+`Api` is the protocol that actors use; `Server` is what answers in process.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The query of a request, decoded."""
+    """Query of a request, decoded into typed fields. Unset fields are not sent."""
 
     labels: str = ""
     fields: str = ""
@@ -48,14 +50,14 @@ DEFAULTS = Options()
 
 
 def log_options(container: str, limit: int) -> Options:
-    """Those of a question for a log; nothing is said of what is empty."""
+    """Return the options of a request for a container's log; empty values are left out."""
     asked = {"container": container, "limitBytes": str(limit or "")}
     return Options(extra=tuple((name, value) for name, value in asked.items() if value))
 
 
 @dataclass(slots=True)
 class Request:
-    """What somebody wants of the API.
+    """Request of the Kubernetes API, before it is sent or after it was received.
 
     `verb` is RBAC's: get, list, watch, create, update, patch, delete, deletecollection.
     """
@@ -79,10 +81,10 @@ class Request:
 
 @dataclass(slots=True)
 class Answer:
-    """What the API says; refusals are exceptions (objects.errors). A log is a string, or `Texts`
-    when it is followed.
+    """Response of the API. A log is a string, or `Texts` when it is followed; refusals are
+    exceptions (`objects.errors`).
 
-    What is passed on by a proxy has an HttpCall for its body, and is answered by an HttpAnswer.
+    A proxied request has an HttpCall as its body and an HttpAnswer as its answer.
     """
 
     body: Any
@@ -91,9 +93,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """What is asked over HTTP of something that is no API server.
-
-    The target is a path with its query, quoted.
+    """HTTP request to something behind the API server's proxy. The target is a quoted path with
+    its query.
     """
 
     method: str = "GET"
@@ -107,7 +108,7 @@ LARGEST_ANSWER = 8 * 1024 * 1024  # bytes of an answer that are read
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """What it says."""
+    """HTTP response from behind the API server's proxy."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -119,7 +120,7 @@ class HttpAnswer:
 
 
 class Event(NamedTuple):
-    """One line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status as its
+    """Line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status as its
     object.
     """
 
@@ -128,7 +129,7 @@ class Event(NamedTuple):
 
 
 class Watch(Protocol):
-    """A stream of events; ends after the request's time-out, or when it is closed."""
+    """Stream of events; it ends after the request's timeout, or when it is closed."""
 
     def __aiter__(self) -> AsyncIterator[Event]: ...
 
@@ -139,14 +140,18 @@ class Watch(Protocol):
 
 @runtime_checkable
 class Handing(Protocol):
-    """A watch that calls its reader instead of waking it."""
+    """Watch that calls its reader for each event instead of waking a task, which saves a turn
+    of the loop.
+    """
 
     async def hand_to(self, taker: Callable[[Event], None]) -> None:
-        """Returns when the watch is over; what the taker raises, this raises."""
+        """Call `taker` with each event until the watch ends; an exception of the taker is
+        raised here.
+        """
 
 
 class Texts(Protocol):
-    """A text that comes piece by piece; whoever stops reading closes it."""
+    """Text that arrives in pieces; a reader that stops early must close it."""
 
     async def __anext__(self) -> str: ...
 
@@ -154,19 +159,19 @@ class Texts(Protocol):
 
 
 class Server(Protocol):
-    """Whoever answers requests in this process: the embedded API."""
+    """Server that answers requests in this process: the embedded API server."""
 
     async def handle(self, request: Request) -> Answer:
-        """Answer anything but a watch."""
+        """Answer any request except a watch."""
 
     def watch(self, request: Request) -> Watch:
-        """Open a watch; refuses at once or not at all."""
+        """Open a watch; a refusal is raised here and not later."""
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
-        """Discovery: which resource serves this kind."""
+        """Return the resource that serves this kind, as discovery has it."""
 
     async def resources(self) -> list[Resource]:
-        """Discovery: every resource that can be listed, watched and deleted, in its preferred
+        """Return every resource that can be listed, watched and deleted, in its preferred
         version.
         """
 
@@ -176,7 +181,7 @@ class Server(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list's items and where it stands."""
+    """Items of a list, and the resource version that they are as of."""
 
     items: list[Obj]
     resource_version: str
@@ -184,10 +189,10 @@ class Listing:
 
 
 class Api(Protocol):
-    """Requests by resource. Refusals are `objects.errors.ApiError`s. What is returned is shared:
-    never change it.
+    """Requests by resource. Refusals are `objects.errors.ApiError`. Returned objects are shared
+    and must not be changed.
 
-    Keyword arguments (`**options`) are the fields of `kube.requests.Options`.
+    Keyword arguments (`**options`) are the fields of `Options`.
     """
 
     async def get(
@@ -244,22 +249,22 @@ class Api(Protocol):
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch: ...
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
-        """What a container has written, or its first bytes, this many."""
+        """Return what a container has written, or its first `limit` bytes."""
 
     async def proxy(
         self, resource: Resource, name: str, namespace: str, call: HttpCall
     ) -> HttpAnswer:
-        """Ask a Service (`name:port`, `https:name:port`) or a Pod over HTTP, through the API
-        server.
+        """Send an HTTP request to a Service (`name:port`, `https:name:port`) or a Pod through
+        the API server's proxy.
 
-        Whatever comes back is the answer, also the API server's own word that there is nobody to
-        ask."""
+        Every response is returned, also the API server's own when the target cannot be reached.
+        """
 
     async def resource_of(self, api_version: str, kind: str) -> Resource: ...
 
     async def resources(self) -> Sequence[Resource]:
-        """Every resource that can be listed, watched and deleted, each in the version that its
-        group prefers.
+        """Return every resource that can be listed, watched and deleted, each in its group's
+        preferred version.
         """
 
 
@@ -268,7 +273,9 @@ class Api(Protocol):
 
 
 class ForwardingApi:
-    """The reads."""
+    """Api that forwards reads to another one; a subclass adds the writes, with retries or
+    recording.
+    """
 
     def __init__(self, api: Api) -> None:
         self._api = api

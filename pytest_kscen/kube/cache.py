@@ -1,8 +1,8 @@
-"""What is known of one resource: its objects, indexes of them, the version they are as of, and who
-is told of changes.
+"""Cache of one resource: its objects, indexes of them, their version, and handlers of changes.
 
-Handlers hear (new, old) of each change exactly once, None standing for "not there". They must not
-wait and must not write."""
+A handler is called exactly once for each change with (new, old), None for an object that is
+absent. It must not wait and must not write. An informer fills the cache; controllers read it.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Ref(NamedTuple):
-    """An object's place within its resource."""
+    """Namespace and name of an object within its resource."""
 
     namespace: str
     name: str
@@ -35,18 +35,18 @@ class Ref(NamedTuple):
 
 
 def age(version: str) -> tuple[int, str]:
-    """Resource versions are whole numbers of any length; this orders them."""
+    """Return a sort key for a resource version, which is a whole number of any length."""
     return len(version), version
 
 
 def is_newer(version: str, other: str) -> bool:
-    """Whether the one is of a later state than the other."""
+    """Return True if the version is of a later state than the other."""
     return version > other if len(version) == len(other) else len(version) > len(other)
 
 
 def _is_alike(new: Obj, old: Obj) -> bool:
-    """Whether only the rest was written, told at a glance: what lasting keys are made of are the
-    same objects as before.
+    """Return True if lasting keys cannot have changed: the parts they are made of are the same
+    objects in memory.
     """
     now, before = new["metadata"], old["metadata"]
     return (
@@ -60,7 +60,9 @@ NO_KEYS: list[Hashable] = []
 
 
 class Index:
-    """Where a picture's objects are, by the keys that a function finds in them."""
+    """Objects of a cache by the keys that a function computes from them, kept up to date with
+    each change.
+    """
 
     def __init__(self, objects: dict[Ref, Obj], keys: Keys) -> None:
         self._objects = objects
@@ -95,7 +97,7 @@ class Index:
 
 
 class ObjectCache:
-    """Changed by whoever follows the resource, read by everybody else."""
+    """Objects of one resource. Only the informer that follows the resource changes it."""
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
@@ -115,9 +117,9 @@ class ObjectCache:
         return iter(list(self.objects.values()))
 
     def index(self, name: Hashable, keys: Keys, *, lasting: bool = False) -> Index:
-        """The index of this name, which all who ask share.
+        """Return the index of this name; callers with one name share it.
 
-        Lasting keys are made of spec, labels, owners and place.
+        Lasting keys are made of spec, labels, owners and place, which seldom change.
         """
         if name not in self._indexes:
             index = self._indexes[name] = Index(self.objects, keys)
@@ -127,13 +129,13 @@ class ObjectCache:
         return self._indexes[name]
 
     def on_change(self, handler: Handler) -> None:
-        """Tell this handler of every change, beginning with what is there already."""
+        """Call this handler for every change, beginning with the objects that are present."""
         self._handlers.append(handler)
         for obj in self:
             handler(obj, None)
 
     def off_change(self, handler: Handler) -> None:
-        """Tell this one no more."""
+        """Stop calling this handler."""
         self._handlers.remove(handler)
 
     @property
@@ -145,7 +147,7 @@ class ObjectCache:
         await self.reached("")
 
     async def reached(self, version: str) -> None:
-        """Wait until the picture is at least as new as this write."""
+        """Wait until the cache is at least as new as this write."""
         if not self.has_reached(version):
             await self._until(lambda: self.has_reached(version))
 
@@ -153,7 +155,7 @@ class ObjectCache:
         return bool(self.version) and not is_newer(version, self.version)
 
     async def lost(self, ref: Ref, uid: str) -> None:
-        """Wait until the picture does not show this object any more."""
+        """Wait until the cache does not contain this object any more."""
         await self._until(lambda: self.has_lost(ref, uid))
 
     def has_lost(self, ref: Ref, uid: str) -> bool:
@@ -169,13 +171,13 @@ class ObjectCache:
                 self._waiting.pop(future, None)
 
     def release(self) -> None:
-        """Let go of everybody who waits: the picture will not come any further."""
+        """Wake all waiters: the cache will not be updated again."""
         for future in self._waiting:
             if not future.done():
                 future.set_result(None)
 
     def forget(self) -> None:
-        """Be as before the first list; nobody is told."""
+        """Reset to the state before the first list, without calling handlers."""
         self.objects.clear()
         self.version = ""
         for index in self._indexes.values():

@@ -1,8 +1,9 @@
-"""Events as client-go's recorder writes them: what happens again is counted, what is alike is
-combined, a flood is cut.
+"""Events as client-go's recorder writes them: repeated ones counted, similar ones combined,
+floods limited.
 
-A controller reports without waiting; what it reports is written in order by a task that lives while
-there is something to write. An event that the API refuses is lost, as in Kubernetes."""
+A controller reports without waiting. A task writes the events in order while there are any. An
+event that the API refuses is lost, as in Kubernetes.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ BURST, REFILL = (
 
 
 class Recent(Generic[T]):
-    """A dict that forgets what was put in before a while, and of too many entries the oldest."""
+    """Dict that drops entries older than a limit, and the oldest when there are too many."""
 
     def __init__(self, lifetime: float) -> None:
         self._lifetime = lifetime
@@ -70,7 +71,7 @@ class Recent(Generic[T]):
 
 @dataclass(slots=True)
 class _Bucket:
-    """How many more events an object may have."""
+    """Token bucket: how many more events an object may have now."""
 
     tokens: float
     since: float
@@ -78,7 +79,7 @@ class _Bucket:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An event that is being written: its name may still change."""
+    """Event that is being written; its name may still change."""
 
     metadata: Obj
     first: str
@@ -86,9 +87,8 @@ class _Seen:
 
 
 class _Memory:
-    """What was said before, for ever, unless it is too much.
-
-    Of what is written no more is kept than it takes to count it again.
+    """Earlier events, by what makes two events equal. Of each only what counting it again needs
+    is kept.
     """
 
     def __init__(self) -> None:
@@ -96,8 +96,8 @@ class _Memory:
         self._unwritten: list[Hashable] = []
 
     def get(self, key: Hashable, metadata: Obj) -> _Seen | None:
-        """`metadata` is what the event would have if it were the first; its name is the earlier
-        one's but for the number.
+        """Return the earlier event of this key, if any. `metadata` is what the event would have
+        as the first of its kind; the name of the earlier one differs in its number alone.
         """
         seen = self._entries.get(key)
         if not isinstance(seen, str):
@@ -127,7 +127,9 @@ class _Memory:
 
 
 class Correlator:
-    """Decides what becomes of an event: nothing, a new object, or one more count of an old one."""
+    """Decide what becomes of an event: dropped, a new object, or one more count of an earlier
+    one.
+    """
 
     def __init__(self) -> None:
         self._buckets: Recent[_Bucket] = Recent(BURST * REFILL)  # then it is full again
@@ -137,8 +139,8 @@ class Correlator:
         self._seen = _Memory()
 
     def correlate(self, event: Obj, now: float) -> Obj | None:
-        """The event to write, with the name and the count of an earlier one if it is one more of
-        those.
+        """Return the event to write, with name and count of the earlier one if it repeats it;
+        None if it is dropped.
         """
         involved = event["involvedObject"]
         about = _mark(
@@ -162,7 +164,7 @@ class Correlator:
         return event
 
     def settle(self) -> None:
-        """All that was to be written is."""
+        """Note that all pending events have been written."""
         self._seen.settle()
 
     def _may_pass(self, about: Hashable, now: float) -> bool:
@@ -186,7 +188,7 @@ class Correlator:
 
 
 def _mark(*parts: object) -> bytes:
-    """What stands for them in memory, where they are kept for long and many."""
+    """Return a short digest that stands for these parts, since many are kept for long."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
@@ -197,7 +199,7 @@ INSTANCE = "kscen"  # the host of those that report in the newer way
 
 
 class _Writer:
-    """Writes events in the order in which they were reported."""
+    """Write events in the order in which they were reported."""
 
     def __init__(self, api: Api, clock: Clock, component: str) -> None:
         self.component = component
@@ -245,7 +247,9 @@ class _Writer:
         await self._create(event)
 
     async def _create(self, event: Obj) -> None:
-        """Two events of one instant may have drawn one name: the later takes the next free one."""
+        """Create the event; if another of the same instant has its name, take the next free
+        one.
+        """
         metadata = event["metadata"]
         while True:
             try:
@@ -258,7 +262,9 @@ class _Writer:
 
 
 class EventRecorder:
-    """What a controller reports with: `recorder.normal(pod, "Started", "Container started")`."""
+    """Recorder that a controller reports with: `recorder.normal(pod, "Started", "Container
+    started")`.
+    """
 
     def __init__(
         self,
@@ -274,7 +280,7 @@ class EventRecorder:
         self._api = api
 
     def on(self, host: str) -> EventRecorder:
-        """The same recorder, reporting from this machine."""
+        """Return the same recorder, reporting from this machine."""
         return EventRecorder(
             self._api, self._writer.clock, self._writer.component, host, writer=self._writer
         )
@@ -295,8 +301,8 @@ class EventRecorder:
         kind: str = "Normal",
         related: Obj | None = None,
     ) -> None:
-        """Report in the newer way, as the scheduler does: what was done, to the microsecond, and
-        nothing is counted.
+        """Report in the newer form, as the scheduler does: an action, to the microsecond, never
+        counted.
         """
         component = self._source["component"]
         event = self._event(about, reason, message, "")
@@ -343,7 +349,7 @@ class EventRecorder:
 
 
 def reference_to(obj: Obj, field_path: str = "") -> Obj:
-    """An ObjectReference."""
+    """Return an ObjectReference to this object."""
     metadata = obj["metadata"]
     reference = {
         "apiVersion": obj.get("apiVersion"),
@@ -358,8 +364,8 @@ def reference_to(obj: Obj, field_path: str = "") -> Obj:
 
 
 def event_name(about: str, now: float, what: str) -> str:
-    """The object's name and the instant in nanoseconds; below the microsecond stands what was
-    said, not when.
+    """Return an event's name: the object's name and the instant in nanoseconds, of which the
+    digits below the microsecond come from the message.
     """
     nanoseconds = int(now * 1_000_000) * 1000 + zlib.crc32(what.encode()) % 1000
     return f"{about}.{nanoseconds:x}"

@@ -1,7 +1,7 @@
-"""Where a controller is held while a Scenario wants it to stand still: at the end of each of its
-loops.
+"""Gates that hold controllers at the end of each loop while a Scenario requires them to pause.
 
-The Scenario's own status says who may work. Nobody is held before somebody follows Scenarios.
+The Scenario's status names which controllers may work. No controller is held before Scenarios are
+followed.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ AGAIN = 0.5  # seconds before a watch that broke is opened again
 
 
 class Attendance:
-    """Of those whose coming and going is seen: who stands at a gate, and who has passed it and
-    not come back.
+    """Presence of controllers at a gate: which wait there, and which have passed and not come
+    back.
     """
 
     _all: ClassVar[weakref.WeakKeyDictionary[Clock, Self]] = weakref.WeakKeyDictionary()
 
     def __init__(self) -> None:
         self._stands: dict[str, dict[object, bool]] = {}
-        """By controller and visitor, whether it has been told to wait."""
-        self.tell: Callable[[], None] = lambda: None
-        """Called when somebody begins to wait."""
+        """By controller and visitor: True while it is held."""
+        self.notify: Callable[[], None] = lambda: None
+        """Called when a controller begins to wait."""
 
     @classmethod
     def of(cls, clock: Clock) -> Self:
-        """That of all who live by this clock."""
+        """Return the one attendance list of this clock."""
         if clock not in cls._all:
             cls._all[clock] = cls()
         return cls._all[clock]
 
     def asks(self, controller: str, visitor: object) -> None:
-        """It has come to its gate, and goes on unless it is told to wait."""
+        """Note that the controller has come to its gate; it goes on unless it is held."""
         visitors = self._stands.setdefault(controller, {})
         for each in [each for each in visitors if _is_gone(each)]:
             del visitors[each]
         visitors[visitor] = False
 
     def waits(self, controller: str, visitor: object) -> None:
-        """It was told to."""
+        """Note that the controller is held."""
         self._stands[controller][visitor] = True
-        self.tell()
+        self.notify()
 
     def is_away(self, controller: str) -> bool:
-        """Whether it may be in the middle of a loop."""
+        """Return True if the controller may be in the middle of a loop."""
         visitors = self._stands.get(controller) or {}
         return any(not stands and not _is_gone(each) for each, stands in visitors.items())
 
@@ -68,8 +68,8 @@ def _is_gone(visitor: object) -> bool:
 
 
 async def check_scenario_step_phase(controller: str, api: Api, clock: Clock) -> None:
-    """For the end of a controller's loop: returns when the Scenario that is on, if there is one,
-    lets it go on.
+    """Wait, at the end of a controller's loop, until the active Scenario allows the controller
+    to go on. Returns at once if no Scenario is active.
     """
     attendance, this = Attendance.of(clock), asyncio.current_task()
     while True:
@@ -90,7 +90,7 @@ async def check_scenario_step_phase(controller: str, api: Api, clock: Clock) -> 
 
 
 class Gates:
-    """One cluster's: who passes, and who waits."""
+    """Gates of one cluster: which controllers pass, and which wait."""
 
     def __init__(self) -> None:
         self._api: Api | None = None
@@ -100,7 +100,7 @@ class Gates:
         self._changed = asyncio.Event()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
-        """From now on Scenarios are obeyed."""
+        """Follow Scenarios, and hold controllers as their status demands."""
         self._api, self._scenarios, self._attendance = (
             api,
             Informer(api, clock, SCENARIOS),
@@ -123,15 +123,17 @@ class Gates:
             listener()
 
     def holds(self, controller: str) -> bool:
-        """Whether it had to stand still when Scenarios were last heard of."""
+        """Return True if the controller was to pause as of the last seen state of the
+        Scenarios.
+        """
         return self._scenarios is not None and not may_work(self._scenarios, controller)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Tell when somebody may have to stand still, or may go on."""
+        """Call this listener when a controller may have to pause, or may go on."""
         self._listeners.append(listener)
 
     def of(self, controller: str) -> Callable[[], Awaitable[None]]:
-        """What this controller awaits before it begins its next loop."""
+        """Return the function that this controller awaits before its next loop."""
 
         async def passed() -> None:
             if self._api is not None:
@@ -148,7 +150,7 @@ class Gates:
             await changed.wait()
 
     async def visited(self, controller: str) -> None:
-        """The same for somebody outside, of whom nothing is seen but that he comes."""
+        """Wait until a controller outside the process may work; only its visits are known."""
         attendance = self._attendance
         while True:
             changed = self._changed
@@ -159,8 +161,8 @@ class Gates:
             await changed.wait()
 
     async def _holds_now(self, controller: str) -> bool:
-        """As the API has it at this moment, which is asked only if the Scenario that is on names
-        this controller.
+        """Return True if the API has the controller paused at this moment. The API is read only
+        if the active Scenario names it.
         """
         scenario = on(self._scenarios) if self._scenarios else None
         if self._api is None or scenario is None or not is_named(scenario, controller):

@@ -1,5 +1,5 @@
-"""The Api of an embedded cluster: a call becomes a Request, and the server in this process
-answers it.
+"""Api of an embedded cluster: a call becomes a Request, which the server in this process
+answers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ PROXY_VERBS = {
 
 
 class InProcessApi:
-    """Speaks to a `Server` without a wire; nothing is copied."""
+    """Api on a `Server` without a wire; nothing is copied, so returned objects must not be
+    changed.
+    """
 
     def __init__(self, server: Server, *, user: str = "system:admin", agent: str = "") -> None:
         self._server = server

@@ -1,8 +1,9 @@
-"""How a picture of one resource is kept: a list in pages, then a watch, and again from the list
-when the watch lost its place.
+"""Informers: keep the cache of a resource by a list in pages, then a watch, and a new list when
+the watch lost its place.
 
-A watch that breaks off is opened again where it stood. What a new list shows is compared with the
-picture, so that no change is told twice and none is missed."""
+A watch that breaks off is opened again at its last version. A new list is compared with the cache,
+so that each change is reported exactly once.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.8, 30.0
 CALM = 120.0  # seconds without a failure, after which back-off begins anew
 PAGE = 500
-VAIN = 4  # watches that end at once and tell nothing, after which lists do, until one works again
-LASTS = 60.0  # seconds after which a watch that told nothing is one that works
+VAIN = 4  # watches that end at once without events; then lists are used until one works again
+LASTS = 60.0  # seconds after which a watch without events counts as working
 
 
 class Backoff:
-    """How long to wait after a failure: longer each time, up to a limit, with a little chance so
-    that not all come at once.
+    """Delays after failures: longer each time up to a limit, with jitter so that clients do not
+    retry at one instant.
     """
 
     def __init__(self, clock: Clock, jitter: Stream | None) -> None:
@@ -54,7 +55,7 @@ class Backoff:
 
 
 class Informer(ObjectCache):
-    """A picture, and the life that keeps it."""
+    """Cache of one resource together with the task that keeps it up to date."""
 
     def __init__(
         self,
@@ -75,10 +76,10 @@ class Informer(ObjectCache):
         self._backoff = Backoff(clock, jitter)
         self._vain = 0
         self.refusal = ""
-        """Why the picture could not be had, or followed, when that was tried last."""
+        """Error of the last failed list or watch."""
 
     async def run(self) -> Never:
-        """Follow the resource for ever."""
+        """Follow the resource until it is cancelled."""
         while True:
             try:
                 listing = await self._page("")
@@ -115,8 +116,8 @@ class Informer(ObjectCache):
         )
 
     async def _follow(self) -> None:
-        """Watch, and again from where the last one broke off; a refusal, such as 410, ends it;
-        so do watches that tell nothing.
+        """Watch, and watch again from where the last watch broke off. A refusal, such as 410,
+        ends it; so do watches without events.
         """
         while True:
             before, began = self.version, self._clock.now()
@@ -165,9 +166,8 @@ class Informer(ObjectCache):
 
 
 class Informers:
-    """One informer for each resource, shared by all who ask.
-
-    Running it keeps them all alive; a crash of one ends it.
+    """Informers by resource, shared by all callers. Running it keeps them up to date; a crash
+    of one ends it.
     """
 
     def __init__(self, api: Api, clock: Clock, chance: Chance | None = None) -> None:
@@ -189,12 +189,12 @@ class Informers:
         return self._informers[resource]
 
     def known(self, resource: Resource) -> Informer | None:
-        """The informer, if somebody has asked for it."""
+        """Return the resource's informer if one was requested."""
         return self._informers.get(resource)
 
     def drop(self, resource: Resource) -> None:
-        """Follow this resource no more, which is served no longer; but for those who are still
-        told of it, should it come back.
+        """Stop watching a resource that is no longer served. Keep its listeners, in case it
+        returns.
         """
         informer = self._informers[resource]
         informer.release()
@@ -205,7 +205,9 @@ class Informers:
             task.cancel()
 
     def forget(self) -> None:
-        """What was seen before they run anew is no news then."""
+        """Empty the caches before the informers run again, so that known objects are not
+        reported as new.
+        """
         for informer in self._informers.values():
             informer.forget()
 
@@ -246,7 +248,7 @@ NAME = "onlookers"
 
 
 class SharedInformers(Informers):
-    """One watch of each resource for a whole run."""
+    """Informers with one watch of each resource for a whole run, while any listener needs them."""
 
     _lookers = 0
     _life: asyncio.Task[None] | None = None
@@ -261,7 +263,7 @@ class SharedInformers(Informers):
         return informers
 
     def look(self) -> asyncio.Task[None]:
-        """From now on; what is returned is over when nobody looks any more, or when a handler
+        """Start watching; the returned task ends when no listener is left, or when a handler
         has crashed.
         """
         self._lookers += 1
@@ -291,7 +293,9 @@ class SharedInformers(Informers):
 
 
 class Ears:
-    """One listener's handlers among others': a crash of theirs ends them, and nobody else."""
+    """Handlers of one listener among others: a crash of one of them ends these handlers and no
+    others.
+    """
 
     def __init__(self, life: asyncio.Task[None]) -> None:
         self._life = life
@@ -311,7 +315,7 @@ class Ears:
         informer.on_change(heard)
 
     async def run(self) -> None:
-        """For ever, but for a crash, here or of the pictures."""
+        """Run until a handler or the informers crash."""
         await asyncio.wait((self._crash, self._life), return_when=asyncio.FIRST_COMPLETED)
         (self._crash if self._crash.done() else self._life).result()
 
@@ -369,7 +373,9 @@ class OwnWrites(ForwardingApi):
                 await informer.lost(ref, uid)
 
     def _forget_seen(self) -> None:
-        """What the pictures show by now, of things that nobody may ever look at again."""
+        """Drop writes that the caches show by now, of objects that may never be looked at
+        again.
+        """
         known = self._informers.known
         for about in [*self._written]:
             seen = (
@@ -453,7 +459,7 @@ class OwnWrites(ForwardingApi):
         answer = await self._api.delete(resource, name, namespace, **options)
         if uid := (answer.get("details") or {}).get(
             "uid"
-        ):  # a Status: it is gone, and nobody says at which version
+        ):  # a Status: the object is gone, at an unknown version
             self._removed.setdefault(self._about, []).append((resource, Ref(namespace, name), uid))
         return self._note(resource, answer)
 

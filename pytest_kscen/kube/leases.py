@@ -1,11 +1,12 @@
-"""A Lease, as controllers hold one: who has it acts, and the others wait until it is given back or
-has run out.
+"""Leases as controllers hold them: the holder acts, others wait until the Lease is given back
+or has expired.
 
-Whether somebody else's has run out is told by the time of our own loop, from when it was last seen
-to change: two machines' clocks need not agree, and who sets ours makes nothing run out. While an
-API does not answer nobody else can take it there, so whoever holds it goes on; it is lost when
-somebody else has it or has removed it, or when its holder is refused. Who alone is cut off from the
-API learns when he is back that it is another's."""
+Expiry of another holder's Lease is measured by this process' clock from its last observed change,
+since clocks of two machines need not agree. While the API does not answer, no other candidate can
+take the Lease there, so its holder goes on. It is lost when another holder has it or removed it,
+or when this holder is refused. A holder that alone is cut off from the API learns at its next
+answer that the Lease has another holder.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +35,14 @@ PATIENCE = 5.0  # seconds that one request to renew it, or to give it back, may 
 
 
 class LeaseLost(Exception):
-    """Somebody else may act now. The message says who."""
+    """Lease that has another holder now, which the message names."""
 
 
 class Lease:
-    """One candidate's."""
+    """Lease as one candidate sees it."""
 
     def __init__(self, api: Api, clock: Clock, name: str, namespace: str, holder: str) -> None:
-        """`holder` is nobody else's name."""
+        """Prepare the candidate. `holder` must be unique among candidates."""
         self._api = api
         self._clock = clock
         self._name = name
@@ -51,13 +52,13 @@ class Lease:
         self._runs_out = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.is_kept = False
-        """Whether whoever else holds it has been seen to renew it."""
+        """True once another holder has been observed to renew the Lease."""
 
     def __str__(self) -> str:
         return f"{self._namespace}/{self._name}"
 
     async def take(self) -> str:
-        """Once: who holds it instead, or nobody, as it is ours now."""
+        """Try once; return the present holder, or an empty text if the Lease is ours now."""
         while True:
             found = await self._look()
             if found and (holder := holder_of(found)) not in {"", self.holder}:
@@ -67,7 +68,7 @@ class Lease:
             quicker = (
                 (Conflict, NotFound) if found else (Conflict, AlreadyExists)
             )  # without its namespace it cannot be made
-            with contextlib.suppress(*quicker):  # somebody was
+            with contextlib.suppress(*quicker):  # another candidate was
                 await self._write(found)
                 return ""
 
@@ -82,12 +83,12 @@ class Lease:
 
     @property
     def pause(self) -> float:
-        """Seconds until another look at somebody else's is worth while."""
+        """Return the seconds until another attempt can succeed."""
         return min(RENEWED_EVERY, max(self._left, 0.0))
 
     @property
     def _left(self) -> float:
-        """Seconds until it runs out for whoever holds it, once it was looked at."""
+        """Return the seconds until the present holder's Lease expires, as last observed."""
         return self._runs_out - self._loop.time() if self._loop else 0.0
 
     async def hold(self, work: Coroutine[Any, Any, None]) -> None:
@@ -123,16 +124,16 @@ class Lease:
     async def _renew(self) -> None:
         found = await self._look()
         if found is None:
-            raise LeaseLost(f"somebody has removed the Lease {self}")
+            raise LeaseLost(f"the Lease {self} was removed by another client")
         if (holder := holder_of(found)) != self.holder:
-            raise LeaseLost(f"the Lease {self} is held by {holder or 'nobody'} now")
+            raise LeaseLost(f"the Lease {self} is held by {holder or 'no holder'} now")
         try:
             await self._write(found)
-        except (Conflict, NotFound):  # somebody was quicker
+        except (Conflict, NotFound):  # another candidate was quicker
             await self._renew()
 
     async def _give_back(self) -> None:
-        """What cannot be given back runs out."""
+        """Give the Lease back; if that fails it expires by itself."""
         with contextlib.suppress(ApiError, OSError):
             async with asyncio.timeout(PATIENCE):
                 found = await self._look()

@@ -1,8 +1,9 @@
-"""An Api that does not give up: what a server may refuse in passing is asked again, later and
-later, for a stated time.
+"""Api that retries: a request that a server may refuse in passing is repeated with growing
+delays, for a stated time.
 
-A create whose answer was lost may have been done: an object of this name that carries our labels is
-then the answer. A refusal that comes after a lost answer has that for its cause."""
+A create whose answer was lost may have been done. An object of this name that carries our labels
+is then the answer. A refusal that follows a lost answer has the loss as its cause.
+"""
 
 from __future__ import annotations
 
@@ -28,15 +29,15 @@ LOST = (500, 502, 503, 504)  # an answer of the way there as much as of the serv
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether the same request may be answered otherwise a little later."""
+    """Return True if the same request may be answered otherwise a little later."""
     return isinstance(error, OSError) or (
         isinstance(error, ApiError) and error.status.get("code") in PASSING
     )
 
 
 def may_be_done(error: BaseException | None) -> bool:
-    """Whether what was asked may have been done although this came back: an answer was lost,
-    this one or one before it.
+    """Return True if the request may have been done although it failed: its answer, or one of
+    an earlier attempt, was lost.
     """
     if isinstance(error, ApiError):
         return error.status.get("code") in LOST or may_be_done(error.__cause__)
@@ -44,11 +45,11 @@ def may_be_done(error: BaseException | None) -> bool:
 
 
 class RetryingApi(ForwardingApi):
-    """Every request but watches, which are their followers' to repeat."""
+    """Api that retries every request but watches, which informers reopen themselves."""
 
     def __init__(self, api: Api, clock: Clock, jitter: Stream, patience: float = PATIENCE) -> None:
-        """`patience` is with what the server answers; one that is not there is waited for as
-        long as ever.
+        """Prepare the retries. `patience` limits the seconds for what the server refuses; a
+        server that cannot be reached is waited for as long as the caller lives.
         """
         super().__init__(api)
         self._patience = patience
@@ -56,7 +57,7 @@ class RetryingApi(ForwardingApi):
         self._jitter = jitter
 
     def with_patience(self, seconds: float) -> RetryingApi:
-        """The same for somebody who has less time."""
+        """Return the same Api with another limit in seconds."""
         return RetryingApi(self._api, self._clock, self._jitter, seconds)
 
     async def get(
@@ -206,9 +207,9 @@ class RetryingApi(ForwardingApi):
 
 
 def _conflict_or_passing(error: Exception) -> bool:
-    """What has no version and no uid in it cannot be out of date: the server only asks for it
-    again.
+    """Return True for a conflict, too: a request without version and uid cannot be out of date,
+    so it can be repeated.
 
-    That something of this name exists is another matter.
+    AlreadyExists is no such conflict.
     """
     return may_pass(error) or type(error) is Conflict

@@ -1,9 +1,10 @@
-"""Asking a URL. One in the cluster is asked through the API server's proxy, which every cluster
-has; any other directly.
+"""Requests to URLs. A URL inside the cluster goes through the API server's proxy, any other
+directly.
 
-A Service is `name.namespace`, with `.svc` and `.svc.cluster.local` after it if one likes; a private
-address may be that of a pod or of a Service. Direct questions are real input and output: simulated
-time stands still until there is an answer, and their time-out is the wall's."""
+A Service is `name.namespace`, optionally with `.svc` or `.svc.cluster.local`. A private address
+may be that of a pod or a Service. Direct requests are real I/O: simulated time stands still until
+the answer, and their timeout is wall time.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ BOTH_WAYS = 2
 
 
 class InCluster(NamedTuple):
-    """Whom a URL names."""
+    """Pod or Service that a URL addresses."""
 
     name: str
     namespace: str
@@ -40,7 +41,7 @@ class InCluster(NamedTuple):
 
 
 def parts_of(url: str) -> SplitResult:
-    """Refuses what is no URL that can be asked (ValueError)."""
+    """Split a URL; raises ValueError for one that cannot be requested."""
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
         raise ValueError(f"{url!r} is no URL to ask: write http://host/path or https://host/path")
@@ -49,7 +50,7 @@ def parts_of(url: str) -> SplitResult:
 
 
 def service_of(host: str) -> InCluster | None:
-    """The Service that a host's name means, if it is one in the cluster."""
+    """Return the Service that a host name means, or None if it is not one of the cluster."""
     name, *rest = host.rstrip(".").split(".")
     if not rest or (rest[1:] and rest[1:] not in WITHIN) or rest[0].isdecimal():
         return None
@@ -57,7 +58,8 @@ def service_of(host: str) -> InCluster | None:
 
 
 async def ask(api: Api, url: str, call: HttpCall, within: float) -> HttpAnswer:
-    """Whatever the answer's status is, it is one; that there is none is an OSError.
+    """Send the call to a URL and return the response, whatever its status; raises OSError if
+    there is none.
 
     The call's target comes from the URL.
     """
@@ -74,8 +76,8 @@ async def ask(api: Api, url: str, call: HttpCall, within: float) -> HttpAnswer:
 
 
 async def _at_address(api: Api, host: str) -> InCluster | None:
-    """The pod or the Service with this address; nobody asks for public ones, and for what is on
-    this machine.
+    """Return the pod or Service with this address; public addresses and those of this machine
+    are not looked up.
     """
     try:
         address = ipaddress.ip_address(host)
@@ -90,7 +92,7 @@ async def _at_address(api: Api, host: str) -> InCluster | None:
 
 
 def _asked(parts: SplitResult, call: HttpCall, within: float) -> HttpAnswer:
-    """In a thread; the connection is cut when the time is over, whatever it waits for."""
+    """Send the request in a thread; the connection is cut when the time is over."""
     connection = _connection(parts, within)
     overdue = threading.Event()
 

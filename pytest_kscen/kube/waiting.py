@@ -1,5 +1,5 @@
-"""Waiting until an object, or several, are as somebody wants them: a watch of just these, for a
-stated time.
+"""Wait until one object, or several, meet a condition: a watch of just these, for a stated
+time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ AGAIN = 1.0  # seconds before a watch that broke or ended is opened again
 
 
 class Unseen(TimeoutError):
-    """In the end nobody could look whether it was so: no list was answered any more."""
+    """Timeout at whose end the state is unknown, because lists were not answered any more."""
 
 
 async def wait_for(
@@ -36,8 +36,8 @@ async def wait_for(
     # part of what is waited for: callers state it beside the condition
     timeout: float,  # noqa: ASYNC109
 ) -> T:
-    """What the condition says as soon as it says something true; None to it means that the
-    object is not there.
+    """Wait for a condition on one object and return its first true value; the condition gets
+    None while the object is absent.
     """
     where = f"{namespace}/{name}" if namespace else name
     return await _wait(
@@ -58,7 +58,7 @@ async def wait_for_those(
     condition: Callable[[Iterable[Obj]], T],
     timeout: float,  # noqa: ASYNC109  # as above
 ) -> T:
-    """The same of all objects that have these labels."""
+    """Wait for a condition on the list of objects that have these labels."""
     return await _wait(
         *(api, clock, resource, namespace, {"labels": labels}),
         condition=condition,

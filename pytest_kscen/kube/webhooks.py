@@ -1,7 +1,7 @@
-"""Webhooks of ours that a real API server calls: served over HTTPS on loopback, registered, and
+"""Webhooks that a real API server calls: served over HTTPS on loopback, registered, and
 answered.
 
-Whoever serves some lives in a loop: it opens them, and then stays until it is cancelled.
+The owner opens them inside a loop and then stays until it is cancelled.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ DENIED = 403
 
 
 class Served:
-    """Ports, open until they are closed."""
+    """HTTP servers on local ports, open until they are closed."""
 
     def __init__(self) -> None:
         self._runners: list[web.AppRunner] = []
         self._sockets = Sockets()
 
     async def serve(self, routes: list[web.RouteDef], tls: ssl.SSLContext | None = None) -> int:
-        """Under which port they are from now on."""
+        """Serve these routes and return the port."""
         app = web.Application(client_max_size=2**24)
         app.add_routes(routes)
         runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0)
@@ -45,7 +45,7 @@ class Served:
         return int(runner.addresses[0][1])
 
     async def stay(self) -> Never:
-        """Be open until this is cancelled."""
+        """Keep the servers open until this is cancelled."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -64,13 +64,13 @@ class Served:
 
 
 async def asked(request: web.Request) -> Obj:
-    """What an AdmissionReview asks."""
+    """Return the request of an AdmissionReview."""
     review: Obj = orjson.loads(await request.read())["request"]
     return review
 
 
 def allowed(review: Obj, patch: Iterable[Obj] = (), warnings: Iterable[str] = ()) -> web.Response:
-    """Let in, changed by a patch if there is one."""
+    """Return a response that allows the request, with a patch if one is given."""
     response: dict[str, Any] = {"uid": review["uid"], "allowed": True}
     if patch := list(patch):
         response |= {
@@ -88,14 +88,14 @@ def denied(review: Obj, why: str, warnings: Iterable[str] = ()) -> web.Response:
 
 
 def _answer(response: Obj, warnings: Iterable[str]) -> web.Response:
-    if told := list(warnings):
-        response = {**response, "warnings": told}
+    if texts := list(warnings):
+        response = {**response, "warnings": texts}
     body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response}
     return web.Response(body=orjson.dumps(body), content_type="application/json")
 
 
 def webhook(name: str, url: str, bundle: str, policy: str, rule: Obj, *conditions: str) -> Obj:
-    """One, as its configuration has it. `bundle` is the authority's certificate in base64."""
+    """Return one webhook of a configuration. `bundle` is the authority's certificate in base64."""
     return {
         "name": name,
         "clientConfig": {"url": url, "caBundle": bundle},
@@ -113,7 +113,7 @@ def webhook(name: str, url: str, bundle: str, policy: str, rule: Obj, *condition
 
 
 def configuration(resource: Resource, name: str, label: str, *webhooks: Obj) -> Obj:
-    """Of the validating ones, or of the mutating ones."""
+    """Return a configuration of validating or mutating webhooks."""
     metadata = {"name": name, "labels": {label: "true"}}
     return {
         "apiVersion": resource.api_version,

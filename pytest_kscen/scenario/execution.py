@@ -214,7 +214,7 @@ class Play:
 
     async def run(self) -> None:
         """Until it has succeeded or failed, whatever comes."""
-        self._attendance.tell = self.convergence.wake
+        self._attendance.notify = self.convergence.wake
         try:
             self._check()
             await self.progress.at(RUNNING)

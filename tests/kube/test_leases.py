@@ -227,8 +227,8 @@ def test_what_somebody_else_writes_beside_a_renewal_does_no_harm(place):
     ("holder", "why"),
     [
         ("c", "the Lease default/post is held by c now"),
-        ("", "the Lease default/post is held by nobody now"),
-        (None, "somebody has removed the Lease default/post"),
+        ("", "the Lease default/post is held by no holder now"),
+        (None, "the Lease default/post was removed by another client"),
     ],
 )
 def test_whatever_somebody_makes_of_it_it_is_lost(place, holder, why):

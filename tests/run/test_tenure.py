@@ -168,7 +168,7 @@ def test_a_run_whose_lease_somebody_has_removed_ends_and_is_unknown(world):
         await world.api.delete(LEASES, NAME, world.parent.namespace)
 
     world.cluster.runner.start(remove(), "saboteur")
-    with pytest.raises(LeaseLost, match=f"somebody has removed the Lease vms/{NAME}"):
+    with pytest.raises(LeaseLost, match=f"the Lease vms/{NAME} was removed by another client"):
         runner.run("10m")
     outcome = runner.runs[0].outcome
     assert (outcome.judged, outcome.lasted) == ("unknown", 10.0)

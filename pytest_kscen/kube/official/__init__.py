@@ -1,8 +1,9 @@
-"""The official `kubernetes` client answered in this process, without a socket: sync, aio, and
+"""Official `kubernetes` client answered in this process, without a socket: sync, aio, and
 dynamic on both.
 
-No server may enter here: it comes as a `Transport`. The modules `sync` and `aio` load the client,
-which is slow, so they are imported when a client is asked for and not before."""
+Must not import a server, which comes as a `Transport`. The modules `sync` and `aio` load the
+client, which is slow, so they are imported when a client is first requested.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def sync_client(transport: Transport, runner: Runner) -> kubernetes.client.ApiClient:
-    """The synchronous client for the thread that asks for it."""
+    """Make the synchronous client for the calling thread."""
     from pytest_kscen.kube.official.sync import InProcessClient
 
     return InProcessClient(transport, runner)
@@ -28,8 +29,8 @@ def sync_client(transport: Transport, runner: Runner) -> kubernetes.client.ApiCl
 def aio_client(
     transport: Transport, loop: asyncio.AbstractEventLoop | None = None
 ) -> kubernetes.aio.client.ApiClient:
-    """The asynchronous client for the loop that the server lives in, and if that is named, for
-    no other.
+    """Make the asynchronous client for the loop of the server, and for no other if that loop is
+    given.
     """
     from pytest_kscen.kube.official.aio import InProcessAioClient
 

@@ -1,4 +1,4 @@
-"""The asynchronous client inside the cluster's running loop: it awaits the server itself."""
+"""Asynchronous client inside the cluster's running loop: it awaits the server itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OTHER_LOOP = (
 
 
 class InProcessAioClient(ApiClient):
-    """The client with another transport under it."""
+    """Official asynchronous client with a transport in place of its network session."""
 
     def __init__(
         self, transport: Transport, loop: asyncio.AbstractEventLoop | None
@@ -41,7 +41,7 @@ class InProcessAioClient(ApiClient):
 
 
 class AioRest:
-    """What the client takes for its session."""
+    """Object that the client uses as its session."""
 
     def __init__(
         self, transport: Transport, host: str, loop: asyncio.AbstractEventLoop | None
@@ -70,7 +70,7 @@ class AioRest:
 
 
 class AioResponse:
-    """As much of `aiohttp.ClientResponse` as the client and its users read."""
+    """Subset of `aiohttp.ClientResponse` that the client and its users read."""
 
     def __init__(self, answer: HttpAnswer, method: str, url: str, timeout: Any) -> None:
         self.method = method
@@ -117,7 +117,7 @@ class AioResponse:
 
 
 class Content:
-    """As much of `aiohttp.StreamReader`."""
+    """Subset of `aiohttp.StreamReader`."""
 
     def __init__(self, answer: HttpAnswer, timeout: Any) -> None:
         self._chunks = answer.stream

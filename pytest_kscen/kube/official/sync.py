@@ -1,9 +1,10 @@
-"""The synchronous client: each call is answered within its instant; a watch turns the loop until
-its next event.
+"""Synchronous client: each call is answered within its instant; a watch runs the loop until its
+next event.
 
-It belongs to the thread that made it. Another thread would move time under the test's feet, so it
-is refused, and as some helpers swallow that refusal (SharedInformer), the client repeats it at its
-next call."""
+It belongs to the thread that made it. A call from another thread would move time during the test's
+own call, so it is refused. Some helpers swallow that refusal (SharedInformer), so the client
+repeats it at its next call.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def whole(answer: HttpAnswer, url: str) -> HTTPResponse:
 
 
 class Reader:
-    """Draws the pieces out of a stream, letting cluster time pass for each if it must."""
+    """Reader of a stream's pieces, which lets cluster time pass for each if it must."""
 
     def __init__(self, chunks: Chunks, runner: Runner, limit: float | None) -> None:
         self.limit = limit
@@ -59,9 +60,8 @@ class Reader:
         self._runner = runner
 
     def next(self) -> bytes | None:
-        """The next piece; None at the end.
-
-        A TimeoutError says that the client's own read time-out is over.
+        """Return the next piece, None at the end; raises TimeoutError when the client's read
+        timeout is over.
         """
         if self.closed:
             return None
@@ -84,7 +84,7 @@ async def _close(chunks: Chunks) -> None:
 
 
 class StreamedResponse(HTTPResponse):
-    """Reads as far as it is asked to."""
+    """Response that is read piece by piece, as far as the caller requests."""
 
     def __init__(self, answer: HttpAnswer, url: str, reader: Reader) -> None:
         self._reader = reader
@@ -165,7 +165,9 @@ IN_LOOP = (
 
 
 class InProcessClient(ApiClient):
-    """The client with another transport under it, and without the ways around that transport."""
+    """Official synchronous client with a transport in place of its connection pool; ways around
+    it are closed.
+    """
 
     def __init__(self, transport: Transport, runner: Runner) -> None:
         super().__init__(Configuration(host=new_host()))
@@ -185,7 +187,7 @@ class InProcessClient(ApiClient):
 
 
 class SyncRest:
-    """What the client takes for its connection pool."""
+    """Object that the client uses as its connection pool."""
 
     def __init__(self, transport: Transport, runner: Runner, host: str) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""What carries the official client's requests: HTTP in all but the socket."""
+"""Transport of the official client's requests: HTTP in everything but the socket."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _count = itertools.count(1)
 
 
 class Chunks(Protocol):
-    """A body that comes piece by piece."""
+    """Body that arrives in pieces."""
 
     async def __anext__(self) -> bytes: ...
 
@@ -41,7 +41,7 @@ class Chunks(Protocol):
 
 
 class HttpAnswer(Protocol):
-    """A response: its body is there, or comes as a stream."""
+    """Response whose body is complete, or comes as a stream."""
 
     @property
     def status(self) -> int: ...
@@ -57,7 +57,7 @@ class HttpAnswer(Protocol):
 
 
 class Transport(Protocol):
-    """A server's door for HTTP requests; headers' names are in lower case."""
+    """Entry of a server for HTTP requests; header names are lower case."""
 
     async def call(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
@@ -67,7 +67,7 @@ class Transport(Protocol):
 def call_of(
     method: str, url: str, headers: Mapping[str, str] | None, body: Any
 ) -> tuple[str, str, str, dict[str, str], bytes]:
-    """The client's request as its own transport would send it."""
+    """Return the client's request as its own transport would send it."""
     address = urlsplit(url)
     lowered = {name.lower(): value for name, value in (headers or {}).items()}
     sent = b""
@@ -95,12 +95,12 @@ def _bytes_of(body: Any, type_: str) -> bytes:
 
 
 def phrase_of(status: int) -> str:
-    """The reason phrase of Go's HTTP server, which tests may compare."""
+    """Return the reason phrase of Go's HTTP server, which tests may compare."""
     return GO_PHRASES.get(status) or HTTPStatus(status).phrase
 
 
 async def next_chunk(chunks: Chunks) -> bytes | None:
-    """None at the end."""
+    """Return the next piece, or None at the end."""
     try:
         return await chunks.__anext__()
     except StopAsyncIteration:
@@ -108,13 +108,13 @@ async def next_chunk(chunks: Chunks) -> bytes | None:
 
 
 def new_host() -> str:
-    """A name for one client's server: the dynamic client keeps what it discovers in a file that
-    is named by it.
+    """Return a host name for one client's server: the dynamic client names its discovery file
+    by it.
     """
     return f"https://embedded-{os.getpid()}-{next(_count)}.kscen.invalid"
 
 
 def forget(host: str) -> None:
-    """Take away what the dynamic client has kept of this server."""
+    """Delete the discovery file that the dynamic client has kept for this server."""
     digest = md5(host.encode(), usedforsecurity=False).hexdigest()
     Path(tempfile.gettempdir(), f"osrcp-{digest}.json").unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The Api of a cluster behind a socket: a kubeconfig, a connection, requests over HTTPS. The one
-door to the network.
+"""Api of a cluster behind a socket: kubeconfig, connections, requests over HTTPS. The only
+module that opens sockets to servers.
 
-No cluster's life may enter here: whoever starts and ends a cluster hands us its kubeconfig.
+Must not start or end clusters; a cluster's owner passes its kubeconfig.
 """
 
 from pytest_kscen.kube.remote.api import RemoteApi

@@ -1,4 +1,4 @@
-"""The Api of a real cluster: a call becomes one request over the shared connection, under its
+"""Api of a real cluster: a call becomes one request over the shared connection, under its
 actor's name.
 """
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KEPT = {"list", "watch", "delete"}  # the verbs of what is kept until somebody deletes it
+KEPT = {"list", "watch", "delete"}  # verbs of objects that are kept until they are deleted
 
 
 class Discovery:
-    """What is known of a server's kinds."""
+    """Kinds and resources that a server has, read once and cached."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -55,10 +55,10 @@ class Discovery:
         return found
 
     async def resources(self, *, agent: str) -> list[Resource]:
-        """What can be listed, watched and deleted, in the first version of its group that has it,
-        the preferred one first.
+        """Return the resources that can be listed, watched and deleted, each in the first
+        version of its group that has it, the preferred one first.
 
-        A group that is out of order alone is an aggregated server's, and left out.
+        A group that alone cannot be read belongs to an aggregated server and is left out.
         """
         groups = orjson.loads(await self._connection.request("GET", "/apis", agent=agent))["groups"]
         versions = ["v1"]
@@ -79,7 +79,7 @@ class Discovery:
         try:
             return await self._rows(api_version, agent)
         except ServiceUnavailable as error:
-            logger.warning("nobody tells what %s has: %s", api_version, error)
+            logger.warning("discovery of %s failed: %s", api_version, error)
             return []
 
     async def _rows(self, api_version: str, agent: str) -> list[Any]:
@@ -123,7 +123,7 @@ _PRECONDITIONS = {"precondition_uid": "uid", "precondition_version": "resourceVe
 
 
 def query_of(options: Options) -> list[tuple[str, str]]:
-    """What is set, in a stable order."""
+    """Return the options that are set, in a stable order."""
     pairs = [
         (word, _text(field, getattr(options, field)))
         for field, word in _QUERY.items()
@@ -133,7 +133,7 @@ def query_of(options: Options) -> list[tuple[str, str]]:
 
 
 def deletion_of(options: Options) -> Obj | None:
-    """DeleteOptions, if there is anything to say in them."""
+    """Return DeleteOptions, or None if no option needs them."""
     body = {
         word: getattr(options, field)
         for field, word in _DELETION.items()
@@ -168,7 +168,7 @@ def _text(field: str, value: Any) -> str:
 
 
 class RemoteWatch:
-    """A `kube.requests.Watch`."""
+    """Watch over an HTTP stream."""
 
     def __init__(self, connection: Connection, target: str, agent: str) -> None:
         self._connection = connection
@@ -194,7 +194,7 @@ class RemoteWatch:
         return self._events.popleft()
 
     def close(self) -> None:
-        """End it at once, whoever reads."""
+        """End the watch at once, also for a task that is reading it."""
         self._open = False
         self._forget()
         if self._opening and not self._opening.done():
@@ -249,7 +249,7 @@ AGENT = "pytest-kscen"
 
 
 class RemoteApi:
-    """Speaks to a server over a `Connection`."""
+    """Api on a server behind a `Connection`."""
 
     def __init__(
         self, connection: Connection, agent: str = "", discovery: Discovery | None = None
@@ -259,7 +259,7 @@ class RemoteApi:
         self._discovery = discovery or Discovery(connection)
 
     def named(self, agent: str) -> RemoteApi:
-        """The same server for another actor."""
+        """Return the same server's Api for another actor."""
         return RemoteApi(self._connection, agent, self._discovery)
 
     async def get(
@@ -387,7 +387,7 @@ class RemoteApi:
 def _target(
     resource: Resource, namespace: str, name: str = "", subresource: str = "", **options: Any
 ) -> str:
-    """The path and the query of a request."""
+    """Return path and query of a request."""
     path = resource.path(quote(namespace, safe=""), quote(name, safe=":"), subresource)
     query = query_of(Options(**options)) if options else ()
     return f"{path}?{urlencode(query)}" if query else path

@@ -1,8 +1,9 @@
-"""One cluster's HTTPS connections: pooled, bounded, patient.
+"""HTTPS connections to one cluster: pooled, limited and retried.
 
-What the server asks to be repeated (429 with Retry-After) is repeated, so is a read whose
-connection broke; credentials that were refused are read again once, for tokens that expire. A
-refusal is an ApiError, a lost connection a ConnectionError."""
+A request is repeated when the server answers 429 with Retry-After, and a read when its connection
+broke. Credentials that were refused are read again once, for tokens that expire. A refusal is an
+ApiError, a lost connection a ConnectionError.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ TURNS = 1000  # of the loop; a handful does
 
 
 class Sockets:
-    """Makes them, and ends them."""
+    """Sockets of this process, which it makes and closes."""
 
     def __init__(self) -> None:
         self._made: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -65,14 +66,14 @@ class Sockets:
         return made
 
     def listen(self, host: str) -> socket.socket:
-        """At a free port of this host; whoever is let in there is one of them."""
+        """Listen at a free port of this host; accepted sockets are registered too."""
         listening = _Listening(socket.AF_INET, socket.SOCK_STREAM)
         listening.accepted = self._made
         listening.bind((host, 0))
         return listening
 
     async def end(self, turn: Callable[[], Awaitable[None]]) -> None:
-        """After this none is open. `turn` lets the loop turn once."""
+        """Close all sockets. `turn` lets the loop run once."""
         for one in self._open():
             with contextlib.suppress(OSError):  # it was never connected, or its peer was quicker
                 one.shutdown(socket.SHUT_RDWR)
@@ -86,8 +87,8 @@ class Sockets:
 
 
 class _Listening(socket.socket):
-    """Remembers whom it has let in: a server under TLS knows of nobody before they have shaken
-    hands.
+    """Listening socket that remembers accepted ones: a server under TLS reports a client only
+    after the handshake.
     """
 
     accepted: weakref.WeakSet[socket.socket]
@@ -119,9 +120,7 @@ REFUSED = 400
 
 
 class _RefusedError(Exception):
-    """An answer that is a refusal, and the seconds after which the server wants to be asked
-    again.
-    """
+    """Refusal by the server, with the seconds after which it accepts the request again."""
 
     def __init__(self, error: ApiError, wait: float) -> None:
         super().__init__(error.message)
@@ -130,7 +129,7 @@ class _RefusedError(Exception):
 
 
 class Connection:
-    """Shared by all who talk to this cluster from one event loop.
+    """Connections to one cluster, shared by all clients of one event loop.
 
     `reload` reads the credentials again when they expire.
     """
@@ -143,7 +142,9 @@ class Connection:
         *,
         users: str = "",
     ) -> None:
-        """With `users`, each actor is a user of its own, whose name begins so, with all rights."""
+        """Prepare the connections. With `users`, each actor is a user of its own, whose name
+        begins with this text, with all rights.
+        """
         self.access = access
         self.users = users
         self._clock = clock
@@ -166,7 +167,7 @@ class Connection:
         accept: str = JSON,
         attempts: int = ATTEMPTS,
     ) -> bytes:
-        """The answer's bytes. The target is a path with its query, quoted."""
+        """Return the response's bytes. The target is a quoted path with its query."""
         headers = self._headers(agent, accept) | (
             {"Content-Type": content_type} if body is not None else {}
         )
@@ -179,9 +180,9 @@ class Connection:
             return await self._persist(method, target, ask, attempts)
 
     async def pass_on(self, target: str, call: HttpCall, *, agent: str) -> HttpAnswer:
-        """Have the server ask somebody behind it, once; whatever it answers is the answer.
+        """Send a request through the server's proxy once; every response is returned.
 
-        Credentials stay ours.
+        Our credentials are not forwarded.
         """
         given = {name: value for name, value in call.headers if not name.lower().startswith(OURS)}
         headers = self._headers(agent, "*/*") | given
@@ -201,7 +202,7 @@ class Connection:
                 ) from error
 
     async def stream(self, target: str, *, agent: str) -> aiohttp.ClientResponse:
-        """An answer that is read as it comes; whoever asked closes it."""
+        """Return a response that is read as it arrives; the caller closes it."""
         headers = self._headers(agent, JSON)
         patience = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT)
         return await self._persist(
@@ -217,7 +218,7 @@ class Connection:
         )
 
     def remember(self, close: Callable[[], None]) -> Callable[[], None]:
-        """Close this with the connection; returns how to be forgotten."""
+        """Call this with the connection's close; returns a function that cancels it."""
         number = next(self._numbers)
         self._streams[number] = close
 
@@ -238,8 +239,8 @@ class Connection:
     async def _persist(
         self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS
     ) -> T:
-        """Ask until there is an answer, or a refusal or a loss that another try would not
-        better.
+        """Repeat the request until there is a response, or a refusal or loss that another
+        attempt would not change.
         """
         refreshed, attempt = False, 0
         while True:
@@ -309,7 +310,7 @@ class Connection:
         )
 
     async def _refresh(self) -> bool:
-        """Read the credentials again; whether they have changed."""
+        """Read the credentials again; return True if they have changed."""
         before = self.access.authorization
         if self._reload:
             self.access = await asyncio.to_thread(self._reload)
@@ -333,7 +334,7 @@ def _session(sockets: Sockets) -> aiohttp.ClientSession:
 
 
 async def _beginning_of(response: aiohttp.ClientResponse) -> bytes:
-    """As much as anybody looks at."""
+    """Return the first bytes of a response's body, as much as a message needs."""
     body = bytearray()
     while len(body) < LARGEST_ANSWER and (
         chunk := await response.content.read(LARGEST_ANSWER - len(body))
@@ -343,12 +344,12 @@ async def _beginning_of(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _is_passing(error: Exception) -> bool:
-    """Whether another try may find the server there: not with a wrong address or certificate."""
+    """Return True if another attempt may succeed; a wrong address or certificate will not."""
     return not isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL)
 
 
 def words_of(error: Exception) -> str:
-    """What went wrong, without the library's own objects."""
+    """Return what went wrong, without the library's object representations."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     if words := getattr(cause, "verify_message", None):
         return f"its certificate is not trusted: {words}"
@@ -388,7 +389,7 @@ def _retry_after(headers: Mapping[str, str]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server, and the credentials that it takes."""
+    """Server address and the credentials for it."""
 
     server: str
     authorization: str = ""
@@ -398,7 +399,9 @@ class Access:
 
 
 def configuration_of(path: pathlib.Path | str, context: str = "") -> Any:
-    """The official client's Configuration of a context; the file's current one unless named."""
+    """Return the official client's Configuration of a context; the file's current context by
+    default.
+    """
     from kubernetes import client, config
 
     configuration = client.Configuration()
