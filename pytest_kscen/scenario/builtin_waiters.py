@@ -43,7 +43,9 @@ BACK_OFF = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SchedulerWaiter:
-    """One scheduler's."""
+    """Waiter for one scheduler: finished when each of its pods has been tried and cannot be
+    placed.
+    """
 
     name: str = SCHEDULER
     profiles: Collection[str] = (DEFAULT,)
@@ -80,7 +82,7 @@ class SchedulerWaiter:
 
 
 def scheduler_of(pod: Obj) -> str:
-    """Who is to place it."""
+    """Return the name of the scheduler that places this pod."""
     return pod["spec"].get("schedulerName") or DEFAULT
 
 
@@ -133,7 +135,7 @@ UNREADY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachabl
 
 
 def _is_seen(obj: Obj) -> bool:
-    """Whether the controller has looked at the object as it is."""
+    """Return True if the controller has observed the object's current generation."""
     return int((obj.get("status") or {}).get("observedGeneration") or 0) >= int(
         obj["metadata"].get("generation") or 0
     )

@@ -166,7 +166,7 @@ async def _delete_all(api: Api) -> list[str]:
 
 
 async def _delete(api: Api, resource: Resource, obj: Obj) -> None:
-    """Pods at once: nobody shall wait for programs to end."""
+    """Delete an object; pods without a grace period."""
     metadata = obj["metadata"]
     options = {"grace_period": 0} if resource == PODS else {"propagation": "Background"}
     try:

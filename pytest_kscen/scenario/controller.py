@@ -85,13 +85,13 @@ class ScenarioController:
         raise AssertionError
 
     def _oldest(self) -> Obj | None:
-        """Whose turn it is, as it is now."""
+        """Return the oldest Scenario that has not finished, as it is now."""
         return min(
             (each for each in self._scenarios if phase_of(each) == PENDING), key=_age, default=None
         )
 
     async def _let_wait(self) -> Never:
-        """Each that is new is Pending, whatever is on; the oldest first."""
+        """Set each new Scenario to Pending, oldest first, while another one is active."""
         while True:
             self._new.clear()
             for each in sorted((each for each in self._scenarios if not phase_of(each)), key=_age):
@@ -100,12 +100,12 @@ class ScenarioController:
             await self._new.wait()
 
     async def let_in(self, write: Write) -> None:
-        """Admission asks: whoever is on may count it."""
+        """Count a write that admission allows for the active scenario."""
         if self._on:
             await self._on.let_in(write)
 
     def attempted(self, attempt: PodAttempted) -> None:
-        """A scheduler tells of an attempt itself."""
+        """Record an attempt that a scheduler reports itself."""
         if self._on:
             self._on.attempted(attempt)
 
@@ -115,15 +115,15 @@ class ScenarioController:
             self._on.give_up(why)
 
     def simulates(self, controller: str) -> bool:
-        """Whether a scenario is on of which this is a target."""
+        """Return True if the active scenario simulates this controller."""
         return self._on is not None and controller in self._on.troupe.simulated
 
     def disables(self, controller: str) -> bool:
-        """Whether one is on in which this controller does nothing."""
+        """Return True if the active scenario disables this controller."""
         return self._on is not None and controller in self._on.troupe.disabled
 
     def sees(self, resource: Resource) -> Informer:
-        """What the scenarios see of this resource."""
+        """Return the informer through which scenarios see this resource."""
         return self._informers.of(resource)
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
@@ -139,7 +139,7 @@ class ScenarioController:
                 self._on.is_now(new)
 
     async def _play(self, scenario: Obj) -> None:
-        """What was read of it is what its changes are told after: nothing is awaited in between."""
+        """Play one Scenario. Nothing is awaited between reading it and following its changes."""
         name, uid = scenario["metadata"]["name"], scenario["metadata"]["uid"]
         spec = read(ScenarioSpec, scenario["spec"])
         version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
@@ -163,9 +163,9 @@ class ScenarioController:
         await self._leave_nothing()
 
     async def _leave_nothing(self) -> None:
-        """No scenario is on, however the last one ended.
+        """Undo what the last scenario changed, however it ended.
 
-        What is refused for good must not end the scenarios that follow.
+        A refusal must not end the scenarios that follow.
         """
         for each in self.register.afterwards:
             try:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def changed(new: Obj, old: Obj) -> str:
-    """What of it is another now, in words; nothing if all is as it was."""
+    """Return what differs between two versions of an object, in words; empty if nothing does."""
     before = _constant(old)
     return " and ".join(what for what, value in _constant(new).items() if value != before[what])
 
@@ -66,12 +66,14 @@ MOST_STEPS = 100_000
 
 
 class ScenarioFailed(Exception):
-    """It cannot go on; the words say why."""
+    """Scenario that cannot go on; the message has the reason."""
 
 
 @dataclass(eq=False)
 class Play:
-    """One scenario that is on."""
+    """Execution of one Scenario: its operations by step, its controllers one at a time, its
+    writes as timeline events.
+    """
 
     progress: Progress
     convergence: Convergence
@@ -108,13 +110,13 @@ class Play:
         self._spec_changed.set()
 
     def give_up(self, why: str) -> None:
-        """It has failed, whatever it is about."""
+        """Fail the scenario at its next step, whatever it is doing."""
         self._spoiled = self._spoiled or why
         self._spec_changed.set()
         self.convergence.wake()
 
     async def let_in(self, write: Write) -> None:
-        """Somebody writes: it is let in when this returns."""
+        """Judge a write; it is allowed when this returns."""
         if (
             write.uid == self.progress.uid
             and write.new
@@ -148,9 +150,10 @@ class Play:
             self._tell(write)
 
     def _is_its_turn(self, who: str) -> bool:
-        """Or was just now: it may be in the middle of a loop.
+        """Return True if it is the controller's turn, or was just now: it may be in the middle
+        of a loop.
 
-        Before there is anything to do, everybody ends the one he is in.
+        Before the first operation every controller may end its loop.
         """
         step = self.progress.step
         return (
@@ -160,8 +163,8 @@ class Play:
         )
 
     async def _takes_step(self, write: Write) -> None:
-        """It is told before it is done; should the server refuse it after all, nothing has
-        happened.
+        """Record the write before it is done; if the server refuses it after all, the record is
+        withdrawn.
         """
         events: list[str] = []
 
@@ -190,8 +193,8 @@ class Play:
         return [self.progress.happened(**event) for event in events_of(write)]
 
     def _was_deleted(self, write: Write) -> bool:
-        """Whether this is one deletion again: a server that has to try twice asks twice, and one
-        for an eviction too.
+        """Return True if this repeats a deletion: a server that has to try twice calls
+        admission twice, and so does an eviction.
         """
         if write.verb != DELETE or not write.uid:
             return False
@@ -200,13 +203,15 @@ class Play:
         return again
 
     def _is_of_another_time(self, write: Write) -> bool:
-        """Whether a pod is bound that is there no more, but for its name: the API refuses that."""
+        """Return True for a binding of a pod whose name another pod has now; the API refuses
+        it.
+        """
         uid = ((write.new or {}).get("metadata") or {}).get("uid") if write.is_binding else None
         pod = self.convergence.shown(PODS, write.ref) if uid else None
         return pod is not None and pod["metadata"]["uid"] != uid
 
     def attempted(self, attempt: PodAttempted) -> None:
-        """A scheduler tells of an attempt itself."""
+        """Record an attempt that a scheduler reports itself."""
         if self._begun and self.progress.phase in ON:
             self.progress.happened(controller=SCHEDULER, pod_attempted=attempt)
 
@@ -316,8 +321,8 @@ class Play:
                 return
 
     def _next_major(self) -> int | None:
-        """The step of the next operations; those that come too late are left out, and that is
-        said.
+        """Return the step of the next operations; operations of past steps are dropped with a
+        message.
         """
         now, self.progress.generation = self.progress.step.step.major, self._generation
         left = [each for each in self._check() if each.id not in self._done]
@@ -333,7 +338,7 @@ class Play:
         return min((each.step for each in left if each.step > now), default=None)
 
     async def _step(self, major: int) -> bool:
-        """One major step; whether it was the last."""
+        """Perform one major step; return True if it was the last."""
         operations = [
             each for each in self._check() if each.step == major and each.id not in self._done
         ]
@@ -358,8 +363,8 @@ class Play:
         return last
 
     async def _let_work(self, waiter: ControllerWaiter) -> None:
-        """One simulated controller's turn, from minor step to minor step, until there is none,
-        or none of which anything comes.
+        """Give one simulated controller its turn, from minor step to minor step, until it
+        causes no more.
         """
         clock, made, most = self.progress.actor.clock, -1, self._made + MOST_STEPS
         end = clock.now() + self.patience
@@ -384,7 +389,7 @@ class Play:
                 return
 
     async def _has_finished(self, waiter: ControllerWaiter) -> bool:
-        """It may work now; whether it has come to its end without another minor step."""
+        """Let the controller work; return True if it finished without another minor step."""
         await self._reached([waiter], stops_at_step=True)
         while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(
             waiter.name
@@ -395,8 +400,8 @@ class Play:
         ) and await self._has_come_back(waiter.name)
 
     async def _has_come_back(self, name: str) -> bool:
-        """Its turn is over when it stands at its gate; whether there was no other minor step
-        until then.
+        """Wait until the controller is at its gate, which ends its turn; return True if there
+        was no other minor step until then.
         """
         await self._come_back(
             [name], or_when=lambda: self.progress.step.phase != CONTROLLER_COMPLETED
@@ -429,7 +434,7 @@ class Play:
         return Attendance.of(self.progress.actor.clock)
 
     async def _goes_on(self, phase: str, following: str) -> bool:
-        """From one phase to the next, unless a minor step has come, or comes while that is
+        """Enter the next phase, unless a minor step has come, or comes while the phase is
         written.
         """
         if self.progress.step.phase == phase:

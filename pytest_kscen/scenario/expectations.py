@@ -1,7 +1,7 @@
-"""What is expected of a scenario, as it stands beside it in YAML: checked before it is played, held
-against its result after.
+"""Expectations of a scenario, as they are written beside it in YAML: checked before it is
+played, compared with its result after.
 
-Each expectation keeps the line that it stands in, so that one that is not met can be told by it.
+Each expectation keeps its line, so that a report can name it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ A_STEP = "a whole number from 1, or [major, minor]"
 
 @dataclass(frozen=True)
 class Expectations:
-    """Of one scenario. Without any, it has to succeed."""
+    """Expectations of one scenario. Without any, it has to succeed."""
 
     document: Document | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, document: Document) -> Expectations:
-        """Those of a document, or a DocumentRefused that names the line of what makes no sense."""
+        """Read the expectations of a document; raises DocumentRefused with the line of an
+        invalid one.
+        """
         obj = document.content
         require_known_keys(document, (), obj, ("apiVersion", "kind", "scenario", *CHECKS))
         wanted = {key: obj[key] for key in obj if key in CHECKS}
@@ -54,8 +56,8 @@ class Expectations:
         return cls(document, wanted)
 
     def unmet(self, phase: str, message: str, result: Result) -> list[Unmet]:
-        """Those that do not hold, in the order in which they were written; a phase that nobody
-        names is Succeeded.
+        """Return the expectations that do not hold, in the order in which they were written.
+        The expected phase is Succeeded unless it is named.
         """
         seen = _Seen(self.document, phase, message, result)
         wanted = {"phase": SUCCEEDED, **self.wanted}
@@ -64,7 +66,7 @@ class Expectations:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What came of the scenario."""
+    """Phase, message and result of the played scenario."""
 
     document: Document | None
     phase: str
@@ -155,7 +157,7 @@ def _pod(seen: _Seen, path: tuple[str, ...], life: Life, wanted: dict[str, Any])
 
 
 def _of_a_pod(life: Life, key: str, value: Any) -> tuple[bool, str]:
-    """Whether it is so, and how it is."""
+    """Return whether a pod's property has the expected value, and the value that it has."""
     if key == "node":
         names = value if isinstance(value, list) else [value]
         return (

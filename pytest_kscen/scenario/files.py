@@ -39,7 +39,7 @@ FILLED_IN = ("id",)
 
 
 def misfits(spec: Any) -> Iterator[tuple[Path, str]]:
-    """Where a spec does not fit, as somebody writes it, and why."""
+    """Yield the paths at which a written spec does not fit its schema, with the reason."""
     yield from _misfits(spec, schema_of(ScenarioSpec), ("spec",))
 
 
@@ -72,7 +72,7 @@ def _misfits_in(value: Obj, schema: Obj, path: Path) -> Iterator[tuple[Path, str
 
 
 def _again(elements: list[Any], key: str, path: Path) -> Iterator[tuple[Path, str]]:
-    """Those that have what tells them apart from another before them."""
+    """Yield list elements whose key an earlier element has already."""
     seen: set[str] = set()
     for number, each in enumerate(elements):
         value = str(each.get(key) or "") if isinstance(each, dict) else ""
@@ -85,7 +85,7 @@ PLACE = re.compile(r"spec\.operations\[(\d+)\]")
 
 
 class ScenarioRefused(DocumentRefused):
-    """What was given is no Scenario that could be played. The words say where, and why."""
+    """Document that is no playable Scenario. The message has file, line and reason."""
 
 
 def scenario_of(source: Any, name: str = "", scheduler: Any = None) -> Obj:
@@ -121,7 +121,7 @@ def configuration_from(source: Any) -> Obj:
 
 
 def configuration_among(found: Iterable[Document]) -> Obj | None:
-    """The scheduler's configuration that stands in a file beside its Scenarios."""
+    """Return the scheduler's configuration that a file holds beside its Scenarios."""
     configurations = [each for each in found if is_configuration(each)]
     if len(configurations) > 1:
         raise ScenarioRefused(
@@ -155,7 +155,7 @@ def _only_one(path: pathlib.Path) -> Obj:
 
 
 def with_ids(message: str, operations: Sequence[Obj]) -> str:
-    """What an API server says of operations, by their ids where they have any."""
+    """Return an API server's message with the ids of operations in place of their numbers."""
 
     def named(found: re.Match[str]) -> str:
         number = int(found[1])
@@ -167,7 +167,7 @@ def with_ids(message: str, operations: Sequence[Obj]) -> str:
 
 
 def checked(document: Document) -> Obj:
-    """The Scenario that this is; what its own schema says of the rest, the API server says."""
+    """Return the Scenario of a document. Its schema is checked later, by the API server."""
     obj, where = document.content, document.at()
     if not isinstance(obj, dict):
         raise ScenarioRefused(f"{where} is no Scenario but {_kind_of(obj)}")
@@ -197,7 +197,7 @@ def checked(document: Document) -> Obj:
 
 
 def read_from_file(document: Document) -> Obj:
-    """The Scenario that this is; all that does not fit it is told with its lines."""
+    """Return the Scenario of a document; every misfit is reported with its line."""
     scenario = checked(document)
     if wrong := [f"{document.at(*path)} {why}" for path, why in misfits(scenario["spec"])]:
         raise ScenarioRefused("\n".join(wrong))

@@ -1,8 +1,8 @@
-"""The gate for controllers that are Python programs of their own and speak through the official
-client.
+"""Gate for controllers that are Python programs of their own and use the official client.
 
-Those that live in the loop of a cluster await `kube.gate.check_scenario_step_phase`; those in any
-other language ask over HTTP."""
+Controllers inside a cluster's loop await `kube.gate.check_scenario_step_phase`; those in other
+languages use HTTP. Keep the imports few: users' programs import this module.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LOOK_AGAIN = 30  # seconds of one watch; Scenarios are listed anew after it
 
 
 def check_scenario_step_phase(controller: str, client: Any) -> None:
-    """Blocks until the Scenario that is on, if there is one, lets this controller go on.
+    """Block until the active Scenario, if there is one, allows this controller to go on.
 
-    `client` is an `ApiClient`.
+    `client` is an `ApiClient` of the official client.
     """
     from kubernetes.client import ApiException, CustomObjectsApi
     from urllib3.exceptions import HTTPError
@@ -46,7 +46,7 @@ def check_scenario_step_phase(controller: str, client: Any) -> None:
 
 
 def _passes(controller: str, scenarios: Any) -> bool:
-    """Whether it may work now; if not, this waits for whatever may have changed that."""
+    """Return True if the controller may work; otherwise wait for a change that may allow it."""
     from kubernetes.watch import Watch
 
     where = (SCENARIOS.group, SCENARIOS.version, SCENARIOS.plural)

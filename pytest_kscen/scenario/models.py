@@ -44,9 +44,9 @@ def part(
     whole: bool = False,
     **field: Any,
 ) -> Any:
-    """A field. `schema` stands in place of what its type says.
+    """Declare a field of a model. `schema` replaces what its type implies.
 
-    A list's elements are told apart by `keys`; of what is `whole` nobody owns a part.
+    `keys` identify the elements of a list; a `whole` value has one owner.
     """
     merging: Obj = (
         {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [*keys]} if keys else {}
@@ -94,7 +94,7 @@ def _schema(hint: Any) -> Obj:
 
 
 def read(model: type[T], obj: Obj | None) -> T:
-    """What the API has let in: its types are right."""
+    """Build a model from an object that the API has accepted, so its types are right."""
     obj = obj or {}
     values = {}
     for name, json, reader in _readers(model):  # type: ignore[arg-type]  # a class can be hashed
@@ -110,7 +110,7 @@ def _readers(model: type) -> list[tuple[str, str, Reader | None]]:
 
 
 def _reader(hint: Any) -> Reader | None:
-    """What makes a value of it; nothing does if it stays as it is."""
+    """Return the function that converts a value to this type, or None if it stays as it is."""
     hint = _without_none(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     inner = (
@@ -158,14 +158,14 @@ def _without_none(hint: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """One controller, by its name."""
+    """Controller of a scenario, by its name."""
 
     name: str = part("name", required=True, default="")
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSet:
-    """Those that shall work, and those that shall not."""
+    """Controllers that are enabled, and those that are disabled."""
 
     enabled: list[Controller] = part(
         "enabled", "Controllers that take part, in this order.", default_factory=list
@@ -180,7 +180,7 @@ class ControllerSet:
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """Who takes part."""
+    """Controllers that take part in the scenario."""
 
     before: ControllerSet | None = part(
         "presimulationControllers",
@@ -197,7 +197,7 @@ class Controllers:
 
 @dataclass(frozen=True, slots=True)
 class TypeMeta:
-    """Which kind."""
+    """Kind of an object."""
 
     api_version: str = part("apiVersion", required=True, default="")
     kind: str = part("kind", required=True, default="")
@@ -205,7 +205,7 @@ class TypeMeta:
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """Which object."""
+    """Name and namespace of an object."""
 
     name: str = part("name", required=True, default="")
     namespace: str = part("namespace", default="")
@@ -250,7 +250,7 @@ class DoneOperation:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing to be done at a step. Exactly one of the four is set."""
+    """Operation at a step. Exactly one of the four kinds is set."""
 
     id: str = part(
         "id",
@@ -267,7 +267,7 @@ class Operation:
 
     @property
     def kinds(self) -> list[str]:
-        """Which of the four are set."""
+        """Return the names of the kinds that are set."""
         return [
             kind
             for kind in ("create", "patch", "delete", "done")
@@ -277,7 +277,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSpec:
-    """What is wanted."""
+    """Specification of a scenario."""
 
     operations: list[Operation] = part(
         "operations", "More may be added while it runs.", keys=("id",), default_factory=list
@@ -310,7 +310,7 @@ class ScenarioStep:
 
 @dataclass(frozen=True, slots=True)
 class StepStatus:
-    """Where the scenario is."""
+    """Current step of the scenario."""
 
     step: ScenarioStep = part("step", default=ScenarioStep())
     phase: str = part("phase", default="")
@@ -319,7 +319,7 @@ class StepStatus:
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """What was done, and the object after it."""
+    """Result of an operation, and the object after it."""
 
     operation: dict[str, Any] = part("operation", schema=ANYTHING, default_factory=dict)
     result: dict[str, Any] | None = part("result", schema=ANYTHING, default=None)
@@ -327,7 +327,7 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """Which pod."""
+    """Reference to a pod."""
 
     name: str = part("name", default="")
     namespace: str = part("namespace", default="")
@@ -366,7 +366,7 @@ class PodAttempted:
 
 @dataclass(frozen=True, slots=True)
 class TimelineEvent:
-    """One thing that happened. Exactly one of what follows the controller is set."""
+    """Event of the timeline. Exactly one of the fields after the controller is set."""
 
     id: str = part(
         "id",
@@ -389,7 +389,7 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """What came of it."""
+    """Result of a scenario."""
 
     simulator_version: str = part("simulatorVersion", default="")
     timeline: dict[str, list[TimelineEvent]] = part(
@@ -402,7 +402,7 @@ class ScenarioResult:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioStatus:
-    """How far it is."""
+    """Status of a scenario."""
 
     phase: str = part("phase", default="")
     message: str | None = part("message", default=None)
@@ -434,8 +434,8 @@ class Scheduling(Protocol):
     """A cluster's scheduler."""
 
     async def adopt(self, written: str) -> None:
-        """Work by this KubeSchedulerConfiguration, or by the cluster's if it is empty; a
-        ValueError says what is wrong with it.
+        """Use this KubeSchedulerConfiguration, or the cluster's if it is empty; raises
+        ValueError for an invalid one.
         """
 
     async def revert(self) -> None:
@@ -443,7 +443,7 @@ class Scheduling(Protocol):
 
 
 def configuration_of(scenario: Obj) -> str:
-    """What the Scenario carries; empty if it carries none."""
+    """Return the scheduler configuration that the Scenario carries; empty if it carries none."""
     return str((scenario["metadata"].get("annotations") or {}).get(ANNOTATION) or "")
 
 

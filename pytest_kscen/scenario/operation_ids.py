@@ -14,9 +14,9 @@ KINDS = ("create", "patch", "delete", "done")
 
 
 def filled(scenario: Obj) -> list[Any]:
-    """Its operations with an id each, if any has none; nothing otherwise.
+    """Return the operations with missing ids filled in; empty if all have one.
 
-    What is no operation is the schema's to refuse.
+    Entries that are no operations are left to the schema.
     """
     operations = _part(scenario, "spec").get("operations")
     if not isinstance(operations, list) or not any(map(_lacks_id, operations)):

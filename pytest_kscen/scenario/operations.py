@@ -42,11 +42,11 @@ OPTIONS = {
 
 
 class OperationFailed(Exception):
-    """One could not be done; the words say which, and why."""
+    """Operation that failed; the message names it and has the reason."""
 
 
 def faults(operations: Sequence[Operation]) -> Iterator[tuple[int, str]]:
-    """What is wrong with these, each with its place."""
+    """Yield what is wrong with these operations, each with its index."""
     for place, each in enumerate(operations):
         if why := wrong(each):
             yield place, why
@@ -134,7 +134,9 @@ Expect: TypeAlias = Callable[[Resource, Ref, Callable[[Obj | None], bool]], obje
 
 
 async def do(api: Api, operation: Operation, expect: Expect = lambda *_: None) -> OperationResult:
-    """Do it, and say what came of it; `expect` is told what will be seen."""
+    """Perform the operation and return its result; `expect` is called with the change that
+    caches will show.
+    """
     try:
         if operation.create:
             return OperationResult(
@@ -167,9 +169,7 @@ async def _create(api: Api, operation: CreateOperation, expect: Expect) -> Obj:
 
 
 async def _with_status(api: Api, resource: Any, made: Obj, status: Obj) -> Obj:
-    """A status that the server keeps apart is part of what was asked for; where it keeps none
-    apart, all is said.
-    """
+    """Write the status too, where the server keeps it as a subresource."""
     metadata = made["metadata"]
     patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
     try:

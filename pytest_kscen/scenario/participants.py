@@ -70,10 +70,11 @@ class ControllerRegister:
     """Whether the scheduler tells of its attempts itself, and need not be overheard."""
 
     def add(self, waiter: ControllerWaiter, *, replace: bool = False) -> None:
-        """One's own controller takes part from now on, unless a scenario disables it; a ValueError
-        if this is no waiter.
+        """Register a waiter for a controller of your own, which then takes part unless a
+        scenario disables it.
 
-        A waiter of ours is replaced only if that is said.
+        A built-in waiter is replaced only with `replace=True`; raises ValueError for an object
+        that is no waiter.
         """
         # Why not; empty if it is one.
         if lacks := [
@@ -102,7 +103,9 @@ class ControllerRegister:
 
 @dataclass(frozen=True)
 class Troupe:
-    """Those of one scenario."""
+    """Controllers that take part in one scenario: simulated ones and those that react before
+    them.
+    """
 
     register: ControllerRegister
     simulated: list[str]
@@ -127,7 +130,7 @@ class Troupe:
 
     @property
     def before(self) -> list[ControllerWaiter]:
-        """Those that react before a simulated controller goes on."""
+        """Return the waiters of controllers that react before a simulated controller goes on."""
         if EVERY in self.disabled:
             return []
         absent = {*self.simulated, *self.disabled}
@@ -151,7 +154,7 @@ class Troupe:
         return self.register.waiters[name]
 
     def wrong(self, spec: ScenarioSpec) -> str:
-        """What is wrong with the names; empty if nothing is."""
+        """Return what is wrong with the controllers' names; empty if nothing is."""
         if spec.controllers.simulated.disabled:
             return (
                 "simulationControllers are never enabled by default, so that there is none "

@@ -1,8 +1,9 @@
-"""Where a scenario is, and what has happened in it: kept here, written into its status as the
-strategy says.
+"""Progress of a scenario: step, phase and events, kept in memory and written into its status as
+the strategy requires.
 
-Phase and step are written at every moment; the result when a step ends, when nothing is left to do,
-or at the end."""
+Phase and step are written at once; the result when a step ends, when no operation is left, or at
+the end.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ LIMIT = 1_400_000  # bytes of JSON; etcd takes 1.5 MiB, and the spec has its sha
 
 
 class Strategy(Enum):
-    """When the result is written."""
+    """Strategy that decides when the result is written."""
 
     AT_MOVING_NEXT_STEP = "AtMovingNextStep"
     ON_PAUSE = "OnPause"
@@ -67,9 +68,9 @@ class Strategy(Enum):
 
 @dataclass(eq=False)
 class Progress:
-    """One scenario's.
+    """Progress of one scenario.
 
-    Whoever reports an event does so before the write that it stands for is done.
+    An event is reported before the write that it stands for is done.
     """
 
     name: str
@@ -109,7 +110,7 @@ class Progress:
         return event.id
 
     def take_back(self, id: str) -> None:
-        """It has not happened: the server has refused it after all."""
+        """Remove an event whose write the server has refused after all."""
         self.actor.note("scenario-event-undone", scenario=self.name, id=id)
         self.events = [each for each in self.events if each.id != id]
 
@@ -134,9 +135,10 @@ class Progress:
         )
 
     def next_minor(self, phase: str) -> Awaitable[None]:
-        """A simulated controller does something: what is told from now on is told of this step.
+        """Begin the next minor step, because a simulated controller acts; later events belong
+        to it.
 
-        Awaited, it is written.
+        Awaiting the result waits until the step is written.
         """
         step = self.step.step
         return self._reaches(
@@ -195,10 +197,11 @@ class Progress:
                 return
 
     async def _patch(self, status: Obj) -> None:
-        """These fields become so, whole.
+        """Replace these fields of the status.
 
-        If the Scenario is gone, or another has its name, nothing is written: whoever follows
-        Scenarios hears of that."""
+        Nothing is written if the Scenario is gone or another has its name; followers of Scenarios
+        see that themselves.
+        """
         patch: list[Obj] = [{"op": "test", "path": "/metadata/uid", "value": self.uid}]
         for name, value in status.items():
             patch.append({"op": "add", "path": f"/status/{name}", "value": value})

@@ -1,9 +1,9 @@
-"""A cluster as it stands, as a Scenario: nodes, volumes and classes first, then each pod where it
-is, then those that wait.
+"""Recording of a cluster as a Scenario: nodes, volumes and classes, then placed pods, then
+pending ones.
 
-Pods are recorded themselves, not the workloads that own them: so they have the same names and stand
-on the same nodes. Of a pod there stays what a scheduler asks for. What programs are told (commands,
-environments) and secrets never leave the cluster."""
+Pods are recorded, not their workloads, so they keep their names and nodes. Of a pod only what a
+scheduler reads is kept: commands, environments and secrets never leave the cluster.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ VOLUME_SECRETS = ("Secret", "Attributes")  # as in nodePublishSecretRef, volumeA
 
 
 class NotRecordedError(Exception):
-    """The cluster does not show what is needed; the words say what."""
+    """Cluster that does not show what a recording needs; the message names it."""
 
 
 async def record(
@@ -135,7 +135,7 @@ def _scenario(name: str, steps: list[list[Obj]]) -> Obj:
 
 
 async def _all(api: Api, resource: Resource, namespace: str = "") -> list[Obj]:
-    """In the order in which they were made."""
+    """List the objects in the order in which they were created."""
     try:
         items = (await api.list(resource, namespace)).items
     except Forbidden as error:
@@ -244,9 +244,9 @@ def _pod(obj: Obj, *, reschedule: bool) -> Obj:
 
 
 def _claims_of(pod: Obj) -> Iterator[Obj]:
-    """The volumes that bind a pod to a place.
+    """Yield the claims that bind a pod to a place.
 
-    An ephemeral one's claim is recorded too, and stands for it.
+    The claim of an ephemeral volume is recorded too, and stands for it.
     """
     for volume in pod["spec"].get("volumes") or ():
         if "persistentVolumeClaim" in volume:

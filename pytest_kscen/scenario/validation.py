@@ -1,6 +1,4 @@
-"""What is wrong with a Scenario and with what is expected of one, by the controller's rules,
-before a cluster is there.
-"""
+"""Validation of a Scenario and its expectations by the controller's rules, without a cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def errors(document: Document) -> Iterator[str]:
-    """With file and line, why this Scenario could only be refused or fail."""
+    """Yield, with file and line, why this Scenario would be refused or fail."""
     try:
         spec = _spec_of(document)
     except DocumentRefused as refusal:
@@ -42,7 +40,7 @@ def errors(document: Document) -> Iterator[str]:
 
 
 def warnings(document: Document) -> Iterator[str]:
-    """With file and line, what is wrong unless the cluster that plays it knows better."""
+    """Yield, with file and line, what is wrong unless the cluster has more than is known here."""
     try:
         spec = _spec_of(document)
     except DocumentRefused:
@@ -67,8 +65,8 @@ def warnings(document: Document) -> Iterator[str]:
 
 
 def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Iterator[str]:
-    """With file and line, what makes no sense of this; the Scenarios are those of which it may
-    be.
+    """Yield, with file and line, what is wrong with these expectations; `scenarios` are those
+    they may belong to.
     """
     try:
         Expectations.of(document)
@@ -88,7 +86,7 @@ def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Ite
 
 
 def _spec_of(document: Document) -> ScenarioSpec:
-    """As a cluster would have it."""
+    """Return the spec as a cluster would have it, with defaults."""
     scenario = read_from_file(document)
     given = scenario["spec"]
     return read(
@@ -105,7 +103,7 @@ def _known() -> ControllerRegister:
 
 
 def _strangers(spec: ScenarioSpec, register: ControllerRegister) -> list[str]:
-    """Controllers that may be somebody's own."""
+    """Return controllers that are not built in and may be the user's own."""
     chosen = [*spec.controllers.simulated.enabled]
     if before := spec.controllers.before:
         chosen += [*before.enabled, *before.disabled]

@@ -33,9 +33,10 @@ TOLD = 3  # things that are told of one controller
 
 
 class ControllerWaiter(Protocol):
-    """What a scenario must know of a controller.
+    """Protocol of a waiter: what a scenario must see of one controller to find out that it has
+    finished.
 
-    Users write their own for controllers of their own.
+    Users write waiters for controllers of their own.
     """
 
     @property
@@ -44,28 +45,29 @@ class ControllerWaiter(Protocol):
 
     @property
     def resources(self) -> Sequence[Resource]:
-        """What it reacts to, and what it makes."""
+        """Return the resources that the controller reads and writes."""
 
     def unfinished(self, cluster: Mapping[Resource, ObjectCache]) -> Iterable[str]:
-        """What it is still to do, in words; nothing if it can do no more with the cluster as it
-        is.
+        """Yield the controller's remaining work, in words; empty if it can do no more with the
+        cluster as it is.
         """
 
     def quiet(self, cluster: Mapping[Resource, ObjectCache]) -> float:
         """Seconds in which nothing may change until one can be sure."""
 
     async def is_idle(self) -> bool:
-        """Asked last: whether the controller itself says that it has nothing to do, if it says
-        anything.
+        """Return True if the controller itself reports that it is idle. Called last; a
+        controller without such a report returns True.
         """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiter:
-    """A waiter by rules for single objects: each says what is still to be done for one, or nothing.
+    """Waiter by rules for single objects: each returns the work that is left for one object, or
+    an empty text.
 
-    A rule sees one object alone, and always says the same of the same object: it is asked once for
-    each version."""
+    A rule must depend on the object alone, because it is called once for each version.
+    """
 
     name: str
     rules: dict[Resource, Callable[[Obj], str]]
@@ -90,9 +92,9 @@ class Waiter:
 
 
 def _found_by(rule: Callable[[Obj], str], obj: Obj) -> list[bool]:
-    """Whether somebody has to look at this object.
+    """Return keys of an index: True for an object with work left.
 
-    A rule that fails does so when it is asked, not whenever its object changes.
+    A rule that fails raises when it is called, not whenever its object changes.
     """
     try:
         return [True] if rule(obj) else []
@@ -101,17 +103,17 @@ def _found_by(rule: Callable[[Obj], str], obj: Obj) -> list[bool]:
 
 
 class NotConvergedError(Exception):
-    """Somebody has not finished in time."""
+    """Controller that has not finished in time."""
 
 
 class WaiterFailed(Exception):
-    """One could not say what is still to be done."""
+    """Waiter that raised an error."""
 
 
 @dataclass(slots=True, eq=False)
 class Expected:
-    """What a write will have changed as soon as its news are here; should it fail after all,
-    nobody waits for ever.
+    """Change that a write will show in the cache. If the write fails after all, waiting for it
+    is bounded.
     """
 
     resource: Resource
@@ -177,7 +179,7 @@ class Convergence:
         *,
         is_let_in: bool = True,
     ) -> Expected | None:
-        """Somebody writes this: nothing is judged by what was before it."""
+        """Note a write in progress: no verdict is based on caches that are older."""
         followed = next(
             (
                 each
@@ -197,11 +199,11 @@ class Convergence:
         expected.until = self.clock.now() + NEWS
 
     def shown(self, resource: Resource, ref: Ref) -> Obj | None:
-        """The object as it was last heard of."""
+        """Return the object as the cache last showed it."""
         return self._seen[resource].objects.get(ref) if resource in self._seen else None
 
     async def _ask_for(self, late: Expected) -> None:
-        """The news are late, or there are none: the server knows."""
+        """Read the object from the server, because its event is late or will not come."""
         late.until = self.clock.now() + NEWS
         try:
             live = await self.api.get(late.resource, late.ref.name, late.ref.namespace)
@@ -215,7 +217,7 @@ class Convergence:
             late.missed()
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
-        """By controller: what it is still to do."""
+        """Return the remaining work by controller."""
         found = {waiter.name: self._unfinished(waiter) for waiter in waiters}
         return {name: words for name, words in found.items() if words}
 
@@ -254,9 +256,7 @@ class Convergence:
                 return
 
     async def until(self, holds: Callable[[], object], patience: float) -> bool:
-        """Wait for something that whoever brings it about tells of (`wake`); whether it came in
-        time.
-        """
+        """Wait for a condition whose cause calls `wake`; return True if it came in time."""
         end = self.clock.now() + patience
         while not holds():
             left = end - self.clock.now()
@@ -268,7 +268,7 @@ class Convergence:
     async def _is_calm(
         self, waiters: Sequence[ControllerWaiter], or_when: Callable[[], object]
     ) -> bool:
-        """Whether nothing changes for as long as that takes."""
+        """Return True if nothing changes for the required time."""
         until = self.clock.now() + max(
             self.settle, *(waiter.quiet(self._seen) for waiter in waiters), 0.0
         )
@@ -286,8 +286,8 @@ class Convergence:
         return not self._at_work and self._changes == before
 
     def told(self, waiters: Iterable[ControllerWaiter], patience: float) -> str:
-        """Who has not finished in this time, and with what; of who is only at work, what has
-        changed last.
+        """Return, for people, which controllers have not finished in time, and with what; for
+        active ones, what changed last.
         """
         unfinished = "; ".join(
             f"{name}: {_counted(words)}" for name, words in self.unfinished(waiters).items()
@@ -319,7 +319,7 @@ class Convergence:
             patience.cancel()
 
     def wake(self) -> None:
-        """Something has come that whoever waits may wait for."""
+        """Wake the waiting tasks: something has changed."""
         self._changed.set()
 
 
@@ -329,7 +329,7 @@ def _counted(words: Sequence[str]) -> str:
 
 
 def _is_heartbeat(new: Obj, old: Obj) -> bool:
-    """Whether a node has only said again that it is as it was."""
+    """Return True if a node's update is only a heartbeat."""
     return bool(
         new.get("kind") == NODES.kind
         and new.get("spec") == old.get("spec")
@@ -348,7 +348,7 @@ def _met_error(pod: Obj) -> bool:
 
 
 def _trouble(obj: Obj) -> str:
-    """Why a pod has no node, if that is what it says."""
+    """Return why a pod has no node, as its conditions state it."""
     placed = condition(obj, "PodScheduled") or {}
     return f" ({placed['message']})" if placed.get("message") else ""
 

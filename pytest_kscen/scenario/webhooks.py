@@ -48,7 +48,7 @@ HELD = f"{GROUP}/held"
 
 
 class HeldPods:
-    """Those that wait for their turn."""
+    """Pods that wait at a scheduling gate."""
 
     def __init__(self, api: Api, pods: Informer) -> None:
         self._api = api
@@ -65,7 +65,7 @@ class HeldPods:
             self._arrived[new["metadata"]["uid"]] = self._count
 
     async def release_next(self) -> bool:
-        """Open the gate of whoever is next; False if nobody waits."""
+        """Open the gate of the next pod; return False if none waits."""
         waiting = [
             pod
             for pod in self._pods
@@ -83,8 +83,8 @@ class HeldPods:
         return True
 
     async def release_all(self) -> None:
-        """Nobody plays any more: every gate of ours is opened, whether or not its pod was heard
-        of.
+        """Open every gate of ours, because no scenario is active, also of pods that are not in
+        the cache.
         """
         refused: ApiError | None = None
         for pod in (await self._api.list(PODS)).items:
@@ -155,8 +155,8 @@ class Front(Served):
         holds: Callable[[], bool],
         passed: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`let_in` hears of each write; `holds` says whether new pods have to wait; `passed`
-        returns when a controller may work.
+        """Prepare the server. `let_in` is called with each write; `holds` returns True if new
+        pods must wait; `passed` returns when a controller may work.
         """
         super().__init__()
         self._let_in = let_in
@@ -224,10 +224,11 @@ def write_of(review: Obj) -> Write:
 async def register(
     api: Api, url: str, authority: bytes, ours: str, *, policy: str = "Ignore"
 ) -> None:
-    """Have the API server call the webhooks for every write but those of `ours`, the scenario
-    controller's own user.
+    """Register the webhooks for every write but those of `ours`, the scenario controller's own
+    user.
 
-    With the policy `Fail` no write is ever missed, and none is let in when nobody answers any more.
+    With the policy `Fail` no write is missed, and none is allowed while the webhooks do not
+    answer.
     """
     bundle = base64.b64encode(authority).decode()
     others = f"request.userInfo.username != '{ours}'"

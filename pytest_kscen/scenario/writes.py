@@ -133,7 +133,7 @@ KEPT_BY_OTHERS = ("resourceVersion", "generation", "managedFields")
 
 
 class Meaning(Enum):
-    """What a write means."""
+    """Meaning of a write for the scenario."""
 
     OURS = "the scenario's own"
     HOUSEKEEPING = "nothing"
@@ -145,9 +145,10 @@ class Meaning(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One that is let in.
+    """Write that admission allows.
 
-    `new` is None for a deletion, and what was sent for a subresource that is no part of the object.
+    `new` is None for a deletion; for a subresource that is no part of the object it is what was
+    sent.
     """
 
     writer: str
@@ -165,7 +166,7 @@ class Write:
 
     @property
     def who(self) -> str:
-        """The controller's name, or whoever it was."""
+        """Return the name of the controller or user."""
         name = self.writer.removeprefix(USERS).removeprefix(OF_THE_SYSTEM)
         if name.startswith("system:node:"):
             return KUBELET
@@ -181,7 +182,7 @@ class Write:
 
     @property
     def is_by_the_system(self) -> bool:
-        """Whether a cluster's own controllers have done it, whichever there are."""
+        """Return True if one of the cluster's own controllers wrote."""
         return self.writer.startswith(OF_THE_SYSTEM) or self.who in (
             *WITHOUT_WAITER,
             *SERVERS,
@@ -197,7 +198,7 @@ class Write:
         return Ref(self.namespace if self.resource.namespaced else "", self.name)
 
     def has_come(self, obj: Obj | None) -> bool:
-        """Whether the object, as somebody sees it, is as it is after this write, or later."""
+        """Return True if the object, as a cache shows it, is as after this write, or later."""
         if self.verb == DELETE:
             return is_going(obj, self.uid)
         if obj is None:
@@ -221,7 +222,7 @@ class Write:
 
     @property
     def is_dry(self) -> bool:
-        """Whether it says itself that it is only tried."""
+        """Return True for a dry run."""
         return self.is_eviction and bool(
             ((self.new or {}).get("deleteOptions") or {}).get("dryRun")
         )
@@ -233,7 +234,7 @@ class Write:
 
 
 def is_going(obj: Obj | None, uid: str) -> bool:
-    """Whether the object with this uid is gone, or on its way."""
+    """Return True if the object with this uid is gone or being deleted."""
     return (
         obj is None
         or obj["metadata"]["uid"] != uid
@@ -261,8 +262,8 @@ def refusal(write: Write) -> str:
 
 
 def meaning_of(write: Write, simulated: Collection[str], known: Collection[str]) -> Meaning:
-    """`simulated` are the targets of the simulation; `known` are controllers that are nobody's
-    hand, beyond the system's own.
+    """Return the meaning of a write. `simulated` are the simulated controllers; `known` are
+    other controllers, beyond the system's own.
     """
     if write.who == NAME or (_is_of_scenarios(write.resource) and not write.subresource):
         return Meaning.OURS
@@ -283,7 +284,7 @@ def meaning_of(write: Write, simulated: Collection[str], known: Collection[str])
 
 
 def blame(write: Write) -> str:
-    """Who has spoiled the scenario, and how."""
+    """Return a message that names the writer that invalidated the scenario, and its write."""
     if (write.resource.plural, write.namespace, write.name) == (CONFIG_MAPS.plural, *CONFIGURATION):
         return f"{write.who} changed the scheduler's configuration while the scenario was running"
     return (
@@ -293,7 +294,7 @@ def blame(write: Write) -> str:
 
 
 def out_of_turn(write: Write, step: StepStatus) -> str:
-    """Who has worked while he had to stand still, and how."""
+    """Return a message that names the controller that wrote while it had to pause."""
     turn = (
         f"it was the turn of {step.running}"
         if step.running and step.running != write.who
@@ -307,7 +308,7 @@ def out_of_turn(write: Write, step: StepStatus) -> str:
 
 
 def is_about_results(write: Write) -> bool:
-    """Whether nothing has changed but the annotations in which a pod tells of its scheduling."""
+    """Return True if only the annotations with scheduling results have changed."""
     if write.verb != UPDATE or write.new is None or write.old is None:
         return False
     return _without_results(write.new) == _without_results(write.old)
@@ -336,7 +337,7 @@ CHANGES = ("scale", "resize", "ephemeralcontainers")
 
 
 def events_of(write: Write) -> Iterator[dict[str, Any]]:
-    """Each as the parts of a timeline's event."""
+    """Yield the fields of the timeline events that a write stands for."""
     if write.is_binding:
         target = ((write.new or {}).get("target") or {}).get("name", "")
         yield _by(write, pod_scheduled=PodScheduled(_pod(write), target))

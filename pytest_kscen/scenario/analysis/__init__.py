@@ -1,5 +1,5 @@
-"""What a scenario has come to, from its timeline alone: a Scenario's status or a run's folder is
-all that this needs.
+"""Analysis of a scenario from its timeline alone: a Scenario's status or a run's folder is
+enough.
 """
 
 from pytest_kscen.scenario.analysis.comparison import Comparison, compare

@@ -1,9 +1,9 @@
-"""Two runs side by side, as of the same scenario with two configurations of the scheduler: what
-came out otherwise.
+"""Comparison of two runs, such as one scenario with two configurations of the scheduler.
 
-Pods are matched by namespace, name and how often they were made; those with names that the other
-run does not know, by what has made them, in their order. A placement differs if the node or the
-major step does; the minor steps only tell in which order the scheduler got there."""
+Pods are matched by namespace, name and how often they were created. Pods whose names the other run
+does not have are matched by their owners, in order. A placement differs if the node or the major
+step does; minor steps only give the order of scheduling.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Key = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """One pod in both runs, with both its names if it has two.
+    """Placement of one pod in both runs, with both names if they differ.
 
-    No node is an empty text, and a pod that a run does not have is `absent`.
+    An empty node means pending; `absent` marks a pod that a run does not have.
     """
 
     namespace: str
@@ -45,7 +45,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of two results."""
+    """Differences of two results: figures, placements, steps and preemptions."""
 
     first: Result
     second: Result
@@ -53,17 +53,17 @@ class Comparison:
 
     @cached_property
     def placements(self) -> list[Placement]:
-        """Those that differ, in the order in which the pods were made."""
+        """Return the placements that differ, in the order in which the pods were created."""
         both = (_placement(one, other) for one, other in _pairs(self.first, self.second))
         return [each for each in both if _differs(each)]
 
     @cached_property
     def is_same(self) -> bool:
-        """Whether every pod was on the same node from the same major step."""
+        """Return True if every pod was on the same node from the same major step."""
         return not self.placements
 
     def rows(self, table: str = "figures") -> list[Row]:
-        """One of the tables: figures, placements, steps, preemptions."""
+        """Return one of the tables: figures, placements, steps, preemptions."""
         if table not in TABLES:
             raise ValueError(
                 f"{table!r} is no table of a comparison; there are {', '.join(TABLES)}"

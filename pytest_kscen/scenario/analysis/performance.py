@@ -26,7 +26,7 @@ MOST_NAMES = 5
 
 @dataclass(frozen=True)
 class Performance:
-    """One."""
+    """Summary of one played scenario for reports."""
 
     name: str
     phase: str
@@ -40,7 +40,9 @@ class Performance:
 
     @classmethod
     def of(cls, journal: Journal, name: str, seed: str, *, was_ended: bool = False) -> Performance:
-        """One that was ended before it was done is told as it was then, with the reason."""
+        """Summarize a scenario from its journal; one that was ended early has the phase and
+        reason of that moment.
+        """
         phase = message = ""
         began = ended = 0.0
         for entry in journal:
@@ -64,12 +66,12 @@ class Performance:
 
     @property
     def placed(self) -> dict[str, str]:
-        """By pod, the node on which it is at the end."""
+        """Return the final node of each pod."""
         return {_called(pod): node for pod, node in self.scene.placed.items()}
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many events there are of each kind."""
+        """Return the number of events of each kind."""
         return {kind: count for kind in KINDS if (count := len(self.timeline.of(kind)))}
 
     @property
@@ -113,7 +115,7 @@ def _allocation(told: Performance) -> Iterator[str]:
 
 
 def properties(told: Performance) -> list[tuple[str, object]]:
-    """For JUnit."""
+    """Return the scenario's JUnit properties."""
     return [
         ("kscen.scenario", told.name),
         ("kscen.scenario.phase", told.phase),
@@ -151,7 +153,7 @@ def archive(folder: pathlib.Path, told: Performance) -> None:
 
 
 def attach(told: Performance, journal: Journal, largest: int) -> None:
-    """To Allure, while it listens."""
+    """Attach the scenario to the Allure report, if one is being written."""
     import allure
 
     text, json = allure.attachment_type.TEXT, allure.attachment_type.JSON

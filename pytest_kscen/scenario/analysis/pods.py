@@ -39,7 +39,7 @@ Scores = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One."""
+    """Attempt of the scheduler to place one pod, with the results of each plugin."""
 
     namespace: str
     pod: str
@@ -56,7 +56,7 @@ class Attempt:
 
     @property
     def filters(self) -> Verdicts:
-        """What each plugin said of each node: `passed`, or why not."""
+        """Return each plugin's result for each node: `passed`, or the reason."""
         return self._of("filter-result")
 
     @property
@@ -77,7 +77,7 @@ class Attempt:
 
     @property
     def scores(self) -> Scores:
-        """As the plugins gave them."""
+        """Return the scores as the plugins gave them."""
         return _numbers(self._of("score-result"))
 
     @property
@@ -124,7 +124,7 @@ class Attempt:
 
 
 def attempts_of(pod: Obj) -> list[Attempt]:
-    """All that a pod's own annotations tell of, the history first: for a pod that was read from
+    """Return the attempts that a pod's annotations contain, oldest first; the pod may come from
     any cluster.
     """
     metadata = pod["metadata"]
@@ -151,7 +151,7 @@ PLACED, PENDING, DELETED, PREEMPTED = "placed", "pending", "deleted", "preempted
 
 @dataclass(eq=False, slots=True)
 class Life:
-    """One pod's."""
+    """Life of one pod: created, placed, moved, ended."""
 
     namespace: str
     name: str
@@ -174,7 +174,7 @@ class Life:
 
     @property
     def state(self) -> str:
-        """What became of it: placed, pending, deleted, preempted."""
+        """Return the final state: placed, pending, deleted or preempted."""
         if self.gone:
             return PREEMPTED if self.is_preempted else DELETED
         return PLACED if self.node else PENDING
@@ -236,7 +236,7 @@ class _Lives:
         return life
 
     def _of(self, name: Name, step: ScenarioStep) -> Life:
-        """A pod whose making is not told begins where it is first told of."""
+        """Return the pod's life; one without a creation event begins at its first event."""
         return self._now.get(name) or self._begin(name, step)
 
     def _scheduled(self, what: PodScheduled, step: ScenarioStep) -> None:
@@ -263,7 +263,7 @@ class _Lives:
 
 
 def lives(events: Iterable[TimelineEvent]) -> list[Life]:
-    """In the order in which they began."""
+    """Return the lives of all pods, in the order in which they began."""
     found, lasted = _Lives(), _Minors()
     for event in events:
         found.see(event)
@@ -277,7 +277,7 @@ def lives(events: Iterable[TimelineEvent]) -> list[Life]:
 
 
 class _Minors:
-    """How many minor steps each major one has had, as far as events tell."""
+    """Number of minor steps of each major step, as far as events show."""
 
     def __init__(self) -> None:
         self._most: dict[int, int] = {}
@@ -311,7 +311,7 @@ TOLD, NOMINATED, FOLLOWED = "told", "nominated", "followed"
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """One pod's."""
+    """Preemption of one pod."""
 
     namespace: str
     pod: str
@@ -325,7 +325,7 @@ class Preemption:
 
 
 def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
-    """In the order in which they happened."""
+    """Return the preemptions in the order in which they happened."""
     found: list[Preemption] = []
     for within in _by_step(events):
         clues = _Clues(within)
@@ -363,7 +363,7 @@ def _by_step(events: Iterable[TimelineEvent]) -> Iterable[Told]:
 
 
 class _Clues:
-    """What one major step tells of who came."""
+    """Events of one major step that show for which pod another was preempted."""
 
     def __init__(self, told: Sequence[tuple[TimelineEvent, int]]) -> None:
         self._told = told

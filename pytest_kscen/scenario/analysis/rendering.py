@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    """Columns under their names; numbers stand to the right."""
+    """Return rows as text columns under their names; numbers are right-aligned."""
     if not rows:
         return "(none)\n"
     names = list(_names(rows))
@@ -57,7 +57,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """With a heading, unless there are no rows."""
+    """Return rows as CSV with a header line; empty without rows."""
     rows = list(rows)
     if not rows:
         return ""
@@ -73,7 +73,7 @@ def as_json_lines(rows: Iterable[Row]) -> str:
 
 
 def spelled(value: Any) -> str:
-    """For people: four decimals at most, and a dash for what is not there."""
+    """Return a value for people: at most four decimals, a dash for None."""
     if value is None or value == "":
         return "-"
     if isinstance(value, float):
@@ -94,7 +94,7 @@ def _is_number(value: Any) -> bool:
 
 
 def events(result: Result) -> Iterator[Row]:
-    """Each event of the timeline."""
+    """Yield a row for each event of the timeline."""
     for event in result.timeline:
         kind, what, node = _told(event)
         step = {"step": event.step.major, "minor": event.step.minor}
@@ -147,7 +147,7 @@ def _told(event: TimelineEvent) -> tuple[str, str, str]:
 
 
 def pods(result: Result) -> Iterator[Row]:
-    """Each pod's life."""
+    """Yield a row for each pod."""
     for life in result.pods:
         yield {
             **_pod(life),
@@ -170,7 +170,7 @@ def _pod(life: Life) -> Row:
 
 
 def attempts(result: Result) -> Iterator[Row]:
-    """Each attempt to place a pod."""
+    """Yield a row for each attempt to place a pod."""
     for life, attempt in _attempts(result):
         filtered, kept = len(attempt.filters), len(attempt.feasible)
         best = next(iter(attempt.totals.values()), None)
@@ -186,7 +186,7 @@ def attempts(result: Result) -> Iterator[Row]:
 
 
 def filters(result: Result) -> Iterator[Row]:
-    """What each plugin said of each node."""
+    """Yield a row for each plugin's result for each node."""
     for life, attempt in _attempts(result):
         for node, by in attempt.filters.items():
             for plugin, verdict in by.items():
@@ -199,7 +199,7 @@ def filters(result: Result) -> Iterator[Row]:
 
 
 def scores(result: Result) -> Iterator[Row]:
-    """What each plugin gave to each node, and what became of it: normalised, times the weight."""
+    """Yield a row for each score: as the plugin gave it, normalised, and times its weight."""
     for life, attempt in _attempts(result):
         raw = attempt.scores
         for node, by in attempt.final_scores.items():
@@ -253,7 +253,7 @@ def by_step(result: Result) -> Iterator[Row]:
 
 
 def utilisation(result: Result) -> Iterator[Row]:
-    """Each node at each step in which it changed."""
+    """Yield a row for each node at each step in which it changed."""
     for resource in result.resources:
         for node, series in result.utilisation(resource).items():
             for step, value in series.by_step.items():
@@ -268,7 +268,7 @@ def utilisation(result: Result) -> Iterator[Row]:
 
 
 def preemptions(result: Result) -> Iterator[Row]:
-    """Each pod that had to go."""
+    """Yield a row for each preempted pod."""
     for each in result.preemptions:
         where = {"namespace": each.namespace, "pod": each.pod, "node": each.node}
         yield {
@@ -310,9 +310,9 @@ Point = tuple[float, float]
 
 
 def picture(results: Sequence[Result], names: Sequence[str] = ()) -> str:
-    """Of one result, or of two beside each other.
+    """Draw one result, or two beside each other, as SVG.
 
-    How many pods there are is told where nothing else is asked for.
+    Without resources to draw, the number of pods is drawn.
     """
     resources = in_order({resource for result in results for resource in result.resources})
     resources = [resource for resource in resources if resource != PODS] or resources
@@ -353,7 +353,7 @@ class _Scale:
         self.first, self.end = first, last + 1
 
     def x(self, step: float) -> float:
-        """Where it begins."""
+        """Return the horizontal position of a step."""
         return LEFT + WIDTH * (step - self.first) / (self.end - self.first)
 
     @property
@@ -415,9 +415,9 @@ def _stairs(
     y: Callable[[float], float],
     choose: Callable[[list[float]], float],
 ) -> list[Point]:
-    """A value holds until the next step.
+    """Draw a step function: a value holds until the next step.
 
-    Of steps that are closer than the eye can tell, one value is chosen.
+    Of steps that are closer than a pixel, one value is chosen.
     """
     columns: dict[float, list[float]] = {}
     for step, value in series.by_step.items():

@@ -27,8 +27,8 @@ Amounts = dict[str, int]
 
 
 def wanted(pod: Obj) -> Amounts:
-    """Its containers together, or its greediest init container, and its overhead; nothing if it
-    has finished.
+    """Return a pod's requests: its containers together or its largest init container, plus
+    overhead; nothing once it has finished.
     """
     if (pod.get("status") or {}).get("phase") in OVER:
         return {}
@@ -89,7 +89,7 @@ Name = tuple[str, str]
 
 @dataclass
 class Scene:
-    """One moment. Amounts are in nano-units."""
+    """State of the cluster at one moment of the timeline. Amounts are in nano-units."""
 
     nodes: dict[str, Obj] = field(default_factory=dict)
     pods: dict[Name, Obj] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class Scene:
     """The nodes whose room or pods have changed since `touched` was last emptied."""
 
     def free(self, node: str, resource: str) -> int:
-        """What is left of it; less than nothing if too much is promised."""
+        """Return the amount that is left of a resource; negative if the node is overcommitted."""
         return self.room[node].get(resource, 0) - self.promised.get(node, {}).get(resource, 0)
 
     def see(self, event: TimelineEvent) -> None:
@@ -169,7 +169,7 @@ class Scene:
 
 
 def scenes(events: Iterable[TimelineEvent]) -> Iterator[tuple[TimelineEvent, Scene]]:
-    """Each event with the cluster after it; the scene is one and the same, and goes on."""
+    """Yield each event with the cluster after it; the scene is one object that is updated."""
     scene = Scene()
     for event in events:
         scene.see(event)
@@ -177,7 +177,9 @@ def scenes(events: Iterable[TimelineEvent]) -> Iterator[tuple[TimelineEvent, Sce
 
 
 def steps(events: Iterable[TimelineEvent]) -> Iterator[tuple[int, Scene]]:
-    """Each major step with the cluster at its end; `touched` has the nodes that changed in it."""
+    """Yield each major step with the cluster at its end; `touched` has the nodes that changed
+    in it.
+    """
     step, scene = None, Scene()
     for event in events:
         if step is not None and event.step.major != step:

@@ -1,6 +1,4 @@
-"""All queries on a scenario's result, computed on demand and once, with its summary and its
-report.
-"""
+"""Queries on a scenario's result, computed on demand and once, with its summary and its report."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ Figures = dict[str, float]
 
 
 def summary(result: Result) -> Figures:
-    """In the order in which people ask."""
+    """Return the figures of a result, in the order of the report."""
     pods = result.pods
     attempts = [attempt for life in pods for attempt in life.attempts]
     return {
@@ -107,7 +105,7 @@ MEASURES = ("allocation", "imbalance", "range", "fragmentation", "stranded")
 
 
 def report(result: Result, *, markdown: bool = False) -> str:
-    """As plain text, or as Markdown."""
+    """Return the report as plain text, or as Markdown."""
     parts = [f"{result.note}\n"] if result.note else []
     for title, rows in _tables(result):
         if markdown:
@@ -153,40 +151,40 @@ ALWAYS = ("cpu", "memory", "pods", "ephemeral-storage")
 
 @dataclass(frozen=True)
 class Result:
-    """Of one scenario."""
+    """Result of one scenario, read from its timeline. Each query is computed once."""
 
     timeline: Timeline
     _known: dict[tuple[str, ...], object] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of_status(cls, scenario: Obj) -> Result:
-        """From a Scenario, as the API or a file has it."""
+        """Read the result from a Scenario object, as the API or a file has it."""
         return cls(Timeline.of_status(scenario))
 
     @classmethod
     def of_journal(cls, journal: Iterable[Entry], scenario: str = "") -> Result:
-        """From a run's journal; of more than one scenario, one must be named."""
+        """Read the result from a run's journal; `scenario` names one if there are several."""
         return cls(Timeline.of_journal(journal, scenario))
 
     @classmethod
     def of_folder(cls, path: pathlib.Path | str, scenario: str = "") -> Result:
-        """From the folder that a run has left."""
+        """Read the result from the archive folder of a run."""
         return cls(Timeline.of_folder(path, scenario))
 
     @property
     def note(self) -> str:
-        """What is missing from the timeline, if something is."""
+        """Return what is missing from the timeline; empty if it is whole."""
         return self.timeline.note
 
     def scenes(self) -> Iterator[tuple[TimelineEvent, Scene]]:
-        """Each event with the cluster after it, for whatever else somebody wants to count."""
+        """Yield each event with the cluster after it, for queries of your own."""
         return replay.scenes(self.timeline)
 
     # --- the cluster, by major step ---
 
     @cached_property
     def resources(self) -> list[str]:
-        """Those that nodes have and some pod asked for."""
+        """Return the resources that nodes have and some pod requested."""
         asked: set[str] = set()
         for _, scene in replay.steps(self.timeline):
             for node in scene.touched:
@@ -205,8 +203,8 @@ class Result:
         }
 
     def _of(self, resource: str) -> str:
-        """A LookupError if no node has this; what every node has may be asked for though there
-        is none.
+        """Check that some node has this resource, else raise LookupError; common ones may be
+        queried anyway.
         """
         if resource not in (*ALWAYS, *self._had):
             there = in_order({*ALWAYS, *self._had})
@@ -216,15 +214,15 @@ class Result:
         return resource
 
     def allocation(self, resource: str) -> Series:
-        """How much of all nodes is promised to pods, as a part of what they have."""
+        """Return the share of all nodes' capacity that pods request, by major step."""
         return self._once(utilization.allocation, "allocation", self._of(resource))
 
     def utilisation(self, resource: str) -> dict[str, Series]:
-        """The same for each node, told at the steps in which it changed."""
+        """Return the same share for each node, at the steps in which it changed."""
         return self._once(utilization.utilisation, "utilisation", self._of(resource))
 
     def spread(self, resource: str) -> Spread:
-        """How the nodes' utilisation differs: standard deviation, least, most, range."""
+        """Return the spread of the nodes' utilisation: standard deviation, least, most, range."""
         return self._once(utilization.spread, "spread", self._of(resource))
 
     def imbalance(self, resource: str) -> Series:
@@ -269,16 +267,14 @@ class Result:
         return found[-1]
 
     def attempts(self, pod: str = "", namespace: str = "") -> list[Attempt]:
-        """What the scheduler told of each time that it looked for a place: for one pod, or for
-        all.
-        """
+        """Return the scheduler's attempts for one pod, or for all."""
         if pod:
             return self.pod(pod, namespace).attempts
         return [attempt for life in self.pods for attempt in life.attempts]
 
     @cached_property
     def preemptions(self) -> list[Preemption]:
-        """Who had to go for whom."""
+        """Return the preemptions, each with the pod that it made room for."""
         return pods.preemptions(self.timeline)
 
     # --- for people, and for other programs ---
@@ -292,11 +288,11 @@ class Result:
         return report(self, markdown=markdown)
 
     def picture(self) -> str:
-        """Allocation by step, as SVG that stands in a page."""
+        """Draw the allocation by step as SVG for use in a page."""
         return picture([self])
 
     def compare(self, other: Result, *, names: tuple[str, str] = ("a", "b")) -> Comparison:
-        """This run beside another."""
+        """Compare this run with another."""
         return compare(self, other, names=names)
 
     def rows(self, table: str) -> list[Row]:

@@ -73,12 +73,12 @@ KINDS = {
 
 
 class NoScenario(LookupError):
-    """There is none where one was looked for, or it is not clear which is meant."""
+    """Lookup that found no scenario, or several without a name to choose by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """When a pod got which node."""
+    """Step and node of a pod's placement."""
 
     pod: PodRef
     node: str
@@ -86,7 +86,7 @@ class Scheduled:
 
 
 class Timeline:
-    """All events, in the order in which they happened."""
+    """Events of a scenario, in the order in which they happened."""
 
     def __init__(self, events: Iterable[TimelineEvent], note: str = "") -> None:
         self.events = list(events)
@@ -95,7 +95,7 @@ class Timeline:
 
     @classmethod
     def of_status(cls, scenario: Obj) -> Timeline:
-        """What a Scenario's status has of it."""
+        """Read the timeline from a Scenario's status."""
         result = read(ScenarioStatus, scenario.get("status")).result
         if result is None:
             return cls([])
@@ -116,7 +116,7 @@ class Timeline:
 
     @classmethod
     def of_folder(cls, path: pathlib.Path | str, scenario: str = "") -> Timeline:
-        """That of a run, from the folder that it has left."""
+        """Read the timeline from the archive folder of a run."""
         file = pathlib.Path(path) / JOURNAL
         if not file.is_file():
             raise NoScenario(f"{path} is no folder of a run, for it has no {JOURNAL}")
@@ -138,7 +138,7 @@ class Timeline:
         return [event for event in self.events if getattr(event, KINDS[kind]) is not None]
 
     def scheduled(self, pod: str, namespace: str = "") -> Scheduled:
-        """When this pod got its node, the last time if it did more than once."""
+        """Return when this pod got its node, the last time if it did more than once."""
         found = None
         for event in self.of("podScheduled"):
             what = event.pod_scheduled

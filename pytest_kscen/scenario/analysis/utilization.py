@@ -29,16 +29,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Series:
-    """The steps in which it was told, in their order.
+    """Values by major step, at the steps in which they changed.
 
-    What has an end is not there any more from that step on.
+    A series with an end has no value from that step on.
     """
 
     by_step: dict[int, float]
     ended: int | None = None
 
     def at(self, *, step: int) -> float:
-        """At the end of this step; a step in which nothing happened is as the one before."""
+        """Return the value at the end of this step; a step without events keeps the previous
+        value.
+        """
         if self.ended is not None and step >= self.ended:
             raise LookupError(
                 f"nothing is known of step {step}: it had gone by the end of step {self.ended}"
@@ -64,12 +66,12 @@ class Series:
 
     @property
     def mean(self) -> float:
-        """Of the steps that are told."""
+        """Return the mean of the recorded steps."""
         return sum(self.by_step.values()) / len(self.by_step) if self.by_step else 0.0
 
 
 def filled(series: Series, steps: Iterable[int]) -> list[float | None]:
-    """Its value at each of these steps; None where it has none."""
+    """Return the series' value at each of these steps, None where it has none."""
     found: list[float | None] = []
     for step in steps:
         try:
@@ -84,7 +86,7 @@ DECIMALS = 9  # what differs beyond is the processor's affair
 
 @dataclass(frozen=True)
 class Spread:
-    """How the utilisation of nodes is spread, by major step."""
+    """Spread of the nodes' utilisation by major step."""
 
     deviation: Series
     """The standard deviation over the nodes."""
@@ -95,7 +97,7 @@ class Spread:
 
 
 def allocation(events: Iterable[TimelineEvent], resource: str) -> Series:
-    """What pods on nodes ask for, as a part of what the nodes have."""
+    """Return requests of placed pods as a share of the nodes' capacity."""
     counted: dict[str, tuple[int, int]] = {}
     promised = room = 0
     found = {}
@@ -109,7 +111,7 @@ def allocation(events: Iterable[TimelineEvent], resource: str) -> Series:
 
 
 def utilisation(events: Iterable[TimelineEvent], resource: str) -> dict[str, Series]:
-    """The same for each node, for as long as it is there: told at the steps in which it changed."""
+    """Return the same share for each node while it exists, at the steps in which it changed."""
     found: dict[str, dict[int, float]] = {}
     ended: dict[str, int] = {}
     for step, scene in steps(events):
@@ -151,7 +153,7 @@ class _Column:
 
     @property
     def values(self) -> Values:
-        """Of the nodes that have one."""
+        """Return the values of the nodes that have one."""
         found: Values = self._values[~self._np.isnan(self._values)]
         return found
 
@@ -164,7 +166,7 @@ class _Column:
 
 
 def _of(scene: Scene, node: str, resource: str) -> tuple[int, int]:
-    """What is promised of a node, and what it has; nothing of one that is not there."""
+    """Return requested and available amounts of a node; zeros for a node that is absent."""
     if node not in scene.nodes:
         return 0, 0
     return scene.promised.get(node, {}).get(resource, 0), scene.room[node].get(resource, 0)
@@ -192,7 +194,7 @@ Shape = tuple[tuple[str, int], ...]
 def fragmentation(
     events: Iterable[TimelineEvent], resource: str, *, pending: bool = False
 ) -> Series:
-    """For the typical pod, or for those that are pending."""
+    """Return the fragmentation for the typical pod, or for pending pods."""
     events = list(events)
     typical = _workload(events, resource)
     if not typical:
@@ -207,7 +209,7 @@ def fragmentation(
 
 
 def _workload(events: Iterable[TimelineEvent], resource: str) -> Counter[Shape]:
-    """How many pods of each shape the scenario has; a pod that changes its shape has been both."""
+    """Count the pods of each shape; a pod that changes its shape counts twice."""
     found: Counter[Shape] = Counter()
     known: dict[tuple[str, str, str], Shape] = {}
     for event, scene in scenes(events):
