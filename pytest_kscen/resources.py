@@ -1,8 +1,6 @@
 """Public names for the resources of the API: what hooks, waiters and storage models name."""
 
-from pytest_kscen.objects.chaos_mesh import (
-    CRON_WORKFLOWS,
-)
+from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS
 from pytest_kscen.objects.resources import (
     CILIUM_NETWORK_POLICIES,
     CONFIG_MAPS,
@@ -35,9 +33,7 @@ from pytest_kscen.objects.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from pytest_kscen.objects.scenarios import (
-    SCENARIOS,
-)
+from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.objects.storage import (
     REPLICATED_STORAGE_CLASSES,
     REPLICATED_STORAGE_POOLS,
@@ -45,10 +41,7 @@ from pytest_kscen.objects.storage import (
     REPLICATED_VOLUME_REPLICAS,
     REPLICATED_VOLUMES,
 )
-from pytest_kscen.objects.virtualization import (
-    VIRTUAL_MACHINE_OPERATIONS,
-    VIRTUAL_MACHINES,
-)
+from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
 __all__ = [
     "CILIUM_NETWORK_POLICIES",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.chaos.troubles import Aspect, Due, Key, Reach
     from pytest_kscen.kube.actor import RunContext
-    from pytest_kscen.kube.informer import Ears
+    from pytest_kscen.kube.informer import ListenerHandlers
     from pytest_kscen.objects.resources import Obj
 
 Said = TypeVar("Said")
@@ -252,7 +252,7 @@ class Observer:
 
     def _follow(
         self,
-        ears: Ears,
+        ears: ListenerHandlers,
         informer: Informer,
         says: Callable[[Obj], Said | None],
         aspects: Callable[[Obj, Said], Iterable[Aspect]],

@@ -178,7 +178,11 @@ class OngoingAction:
         """Return the seconds since the API accepted the action, as a journal field; empty if it
         never did.
         """
-        return {} if self.heard_at is None else {"available": round(self.clock.now() - self.heard_at, 6)}
+        return (
+            {}
+            if self.heard_at is None
+            else {"available": round(self.clock.now() - self.heard_at, 6)}
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class Watch(Protocol):
 
 
 @runtime_checkable
-class Handing(Protocol):
+class PushWatch(Protocol):
     """Watch that calls its reader for each event instead of waking a task, which saves a turn
     of the loop.
     """

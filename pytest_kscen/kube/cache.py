@@ -34,7 +34,7 @@ class Ref(NamedTuple):
         )  # twice as fast as cls(...): so many are made
 
 
-def age(version: str) -> tuple[int, str]:
+def version_key(version: str) -> tuple[int, str]:
     """Return a sort key for a resource version, which is a whole number of any length."""
     return len(version), version
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.kube.api import MERGE_PATCH, ForwardingApi, Handing
+from pytest_kscen.kube.api import MERGE_PATCH, ForwardingApi, PushWatch
 from pytest_kscen.kube.cache import ObjectCache, Ref, is_newer
 from pytest_kscen.objects.errors import ApiError, error_of
 
@@ -143,7 +143,7 @@ class Informer(ObjectCache):
             **self._selectors,
         )
         try:
-            if isinstance(watch, Handing):
+            if isinstance(watch, PushWatch):
                 await watch.hand_to(self._take)
                 return
             async for event in watch:
@@ -282,9 +282,9 @@ class SharedInformers(Informers):
             await asyncio.wait((life,))
 
     @contextlib.asynccontextmanager
-    async def heard(self) -> AsyncIterator[Ears]:
+    async def heard(self) -> AsyncIterator[ListenerHandlers]:
         """Look, and listen for a while."""
-        ears = Ears(self.look())
+        ears = ListenerHandlers(self.look())
         try:
             yield ears
         finally:
@@ -292,7 +292,7 @@ class SharedInformers(Informers):
             await self.leave()
 
 
-class Ears:
+class ListenerHandlers:
     """Handlers of one listener among others: a crash of one of them ends these handlers and no
     others.
     """

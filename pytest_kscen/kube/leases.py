@@ -160,7 +160,7 @@ class Lease:
             self._runs_out = self._loop.time() + found["spec"].get("leaseDurationSeconds", LASTS)
 
     async def _write(self, before: Obj | None) -> None:
-        spec = claimed(self.holder, LASTS, self._clock.now(), before)
+        spec = lease_spec(self.holder, LASTS, self._clock.now(), before)
         if before:
             await self._api.update(LEASES, {**before, "spec": spec})
         else:
@@ -174,7 +174,7 @@ class Lease:
             await self._api.create(LEASES, new, self._namespace)
 
 
-def signature(who: str) -> str:
+def holder_name(who: str) -> str:
     """A holder's name by which people find it."""
     return f"{who}, process {os.getpid()} on {platform.node()}"
 
@@ -184,7 +184,7 @@ def holder_of(lease: Obj) -> str:
     return (lease.get("spec") or {}).get("holderIdentity") or ""
 
 
-def claimed(holder: str, lasts: float, now: float, before: Obj | None = None) -> Obj:
+def lease_spec(holder: str, lasts: float, now: float, before: Obj | None = None) -> Obj:
     """The spec of a Lease that this holder takes now, or renews; `before` is as it is."""
     was = (before or {}).get("spec") or {}
     timestamp, is_ours = timestamp_of(now, micro=True), was.get("holderIdentity") == holder

@@ -63,7 +63,7 @@ class Served:
         raise AssertionError
 
 
-async def asked(request: web.Request) -> Obj:
+async def admission_request(request: web.Request) -> Obj:
     """Return the request of an AdmissionReview."""
     review: Obj = orjson.loads(await request.read())["request"]
     return review

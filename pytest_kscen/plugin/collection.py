@@ -233,9 +233,9 @@ class Scenarios:
 
     # alone
     def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:  # noqa: ARG002
-        from pytest_kscen.scenario.expectations import Expectations
+        from pytest_kscen.scenario.expectations import ScenarioExpectations
 
-        expectations = Expectations.of(expected) if expected else Expectations()
+        expectations = ScenarioExpectations.of(expected) if expected else ScenarioExpectations()
 
         def perform(runner: ScenarioRunner) -> Iterable[Unmet]:
             played = runner.play(document.content)

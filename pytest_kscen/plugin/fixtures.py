@@ -192,7 +192,7 @@ def curtain(item: pytest.Item) -> None:
             from pytest_kscen.report.allure import LARGEST_JOURNAL
             from pytest_kscen.scenario.analysis import performance
 
-            told = performance.Performance.of(
+            told = performance.ScenarioSummary.of(
                 played.journal, played.name, item.stash[_SEED], was_ended=played.was_ended
             )
             _add(item, performance.summary(told), performance.properties(told))

@@ -12,7 +12,7 @@ from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.clock import Signal
 from pytest_kscen.judge.start_and_end import CLUSTER
 from pytest_kscen.kube.actor import RUN_LABEL
-from pytest_kscen.kube.leases import LASTS, Lease, signature
+from pytest_kscen.kube.leases import LASTS, Lease, holder_name
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.kube.waiting import Unseen, wait_for
 from pytest_kscen.megatest.view import RunPhases, unless
@@ -137,7 +137,7 @@ class ChaosLease:
             await self._claim(parent.api_for(NAME), parent.namespace, "the parent cluster", word)
 
     async def _claim(self, api: Api, namespace: str, where: str, word: Signal) -> None:
-        clock, who = self._context.clock, signature(f"run {self._context.run_id}")
+        clock, who = self._context.clock, holder_name(f"run {self._context.run_id}")
         patient = RetryingApi(api, clock, self._context.chance.stream(f"lease of {where}"))
         lease = Lease(patient, clock, NAME, namespace, who)
         try:

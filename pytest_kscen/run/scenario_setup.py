@@ -277,11 +277,11 @@ def _served(
     The gate's address.
     """
     from pytest_kscen.embedded.apiserver.credentials import make_keys
-    from pytest_kscen.scenario.webhooks import Front, register, unregister
+    from pytest_kscen.scenario.webhooks import WebhookServer, register, unregister
 
     keys, runner = make_keys(), cluster.runner
     api = RetryingApi(cluster.api(NAME), runner.clock, cluster.chance.stream("webhooks try again"))
-    front = Front(let_in, holds, gates.visited)
+    front = WebhookServer(let_in, holds, gates.visited)
     held = HeldPods(api, controller.sees(PODS))
     controller.register.prompts[SCHEDULER] = held.release_next
     controller.register.afterwards.append(held.release_all)

@@ -20,7 +20,7 @@ from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.controller import ScenarioController
 from pytest_kscen.scenario.files import ScenarioRefused, with_ids
 from pytest_kscen.scenario.participants import ControllerRegister
-from pytest_kscen.scenario.progress import Strategy
+from pytest_kscen.scenario.progress import ResultsStrategy
 from pytest_kscen.scenario.writes import NAME
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class ScenarioPlayer:
                 f"{', '.join(STAGES)}"
             )
         runner, journals, chance = cluster.runner, JournalSwitch(), cluster.chance
-        strategy = Strategy.of(terms.results)
+        strategy = ResultsStrategy.of(terms.results)
         context = RunContext(
             cluster.api,
             runner.clock,

@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import Signal
-from pytest_kscen.kube.leases import LASTS, Lease, signature
+from pytest_kscen.kube.leases import LASTS, Lease, holder_name
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, OWN_GROUP
 from pytest_kscen.objects.errors import NotFound
@@ -83,10 +83,10 @@ async def serve(served: Served, tls: ssl.SSLContext) -> str:
     """Where the webhook is from now on."""
     from aiohttp import web
 
-    from pytest_kscen.kube.webhooks import HOST, allowed, asked, denied
+    from pytest_kscen.kube.webhooks import HOST, admission_request, allowed, denied
 
     async def judge(request: web.Request) -> web.Response:
-        review = await asked(request)
+        review = await admission_request(request)
         refusal, warnings = verdict(review.get("object"), review.get("oldObject"))
         return denied(review, refusal, warnings) if refusal else allowed(review, warnings=warnings)
 
@@ -145,7 +145,7 @@ class Leading:
         self._drive: Callable[[], Coroutine[Any, Any, Never]] | None = None
         api = RetryingApi(cluster.api(ENGINE), self._clock, stream)
         self.lease = Lease(
-            api, self._clock, LEASE_NAME, LEASE_NAMESPACE, signature(f"{who} {stream.suffix(5)}")
+            api, self._clock, LEASE_NAME, LEASE_NAMESPACE, holder_name(f"{who} {stream.suffix(5)}")
         )
 
     async def claim(self) -> None:

@@ -105,10 +105,12 @@ def _wanting(pod: Obj) -> list[str]:
 
 
 def _not_looked_at(pod: Obj) -> list[str]:
-    told = condition(pod, "PodScheduled")
+    scheduled = condition(pod, "PodScheduled")
     return (
         []
-        if told and told["status"] == "False" and told.get("reason") != "SchedulingGated"
+        if scheduled
+        and scheduled["status"] == "False"
+        and scheduled.get("reason") != "SchedulingGated"
         else _wanting(pod)
     )
 

@@ -172,7 +172,7 @@ async def _delete(api: Api, resource: Resource, obj: Obj) -> None:
     try:
         await api.delete(resource, metadata["name"], metadata.get("namespace", ""), **options)
     except (NotFound, MethodNotAllowed):
-        return  # somebody else was quicker, or nobody can
+        return  # another client was quicker, or it cannot be deleted
     except ApiError as error:
         raise NotClearedError(
             f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}"

@@ -17,10 +17,10 @@ from pytest_kscen.kube.informer import Informer, Informers
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.scenarios import FAILED, ON, PENDING, SCENARIOS, phase_of
 from pytest_kscen.scenario.builtin_waiters import WHERE_SERVED
-from pytest_kscen.scenario.execution import Play
+from pytest_kscen.scenario.execution import ScenarioExecution
 from pytest_kscen.scenario.models import ScenarioSpec, configuration_of, read
-from pytest_kscen.scenario.participants import ControllerRegister, Troupe
-from pytest_kscen.scenario.progress import Progress, Strategy
+from pytest_kscen.scenario.participants import ControllerRegister, Participants
+from pytest_kscen.scenario.progress import Progress, ResultsStrategy
 from pytest_kscen.scenario.waiting import PATIENCE, Convergence
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ScenarioController:
         actor: Actor,
         register: ControllerRegister,
         *,
-        strategy: Strategy = Strategy.AT_MOVING_NEXT_STEP,
+        strategy: ResultsStrategy = ResultsStrategy.AT_MOVING_NEXT_STEP,
         settle: float = SETTLE,
         patience: float = PATIENCE,
     ) -> None:
@@ -55,7 +55,7 @@ class ScenarioController:
         self._patience = patience
         self._scenarios = Informer(actor.api, actor.clock, SCENARIOS)
         self._informers = Informers(actor.api, actor.clock)
-        self._on: Play | None = None
+        self._on: ScenarioExecution | None = None
         self._new, self._waits = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> Never:
@@ -145,10 +145,10 @@ class ScenarioController:
         version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
         progress = Progress(name, uid, self._actor, version, self._strategy)
         convergence = Convergence(self._actor.api, self._informers, self._actor.clock, self._settle)
-        self._on = Play(
+        self._on = ScenarioExecution(
             progress,
             convergence,
-            Troupe.of(self.register, spec),
+            Participants.of(self.register, spec),
             spec,
             self._patience,
             configuration_of(scenario),

@@ -28,16 +28,23 @@ from pytest_kscen.objects.scenarios import (
 from pytest_kscen.scenario.builtin_waiters import SCHEDULER
 from pytest_kscen.scenario.cluster_setup import NotClearedError, clear
 from pytest_kscen.scenario.models import Controllers, ScenarioSpec, configuration_of, read
-from pytest_kscen.scenario.operations import OperationFailed, do, faults
+from pytest_kscen.scenario.operations import ScenarioOperationFailed, do, faults
 from pytest_kscen.scenario.waiting import NotConvergedError, WaiterFailed
-from pytest_kscen.scenario.writes import DELETE, Meaning, blame, events_of, meaning_of, out_of_turn
+from pytest_kscen.scenario.writes import (
+    DELETE,
+    Meaning,
+    events_of,
+    foreign_write_message,
+    meaning_of,
+    out_of_turn_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.models import Operation, PodAttempted
-    from pytest_kscen.scenario.participants import Troupe
+    from pytest_kscen.scenario.participants import Participants
     from pytest_kscen.scenario.progress import Progress
     from pytest_kscen.scenario.waiting import ControllerWaiter, Convergence
     from pytest_kscen.scenario.writes import Write
@@ -70,14 +77,14 @@ class ScenarioFailed(Exception):
 
 
 @dataclass(eq=False)
-class Play:
+class ScenarioExecution:
     """Execution of one Scenario: its operations by step, its controllers one at a time, its
     writes as timeline events.
     """
 
     progress: Progress
     convergence: Convergence
-    troupe: Troupe
+    troupe: Participants
     spec: ScenarioSpec
     patience: float
     configuration: str = ""
@@ -96,15 +103,14 @@ class Play:
     _generation: int = 0
     _spec_changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    # --- what is told from outside ---
+    # --- calls from outside ---
 
     def is_now(self, scenario: Obj) -> None:
         """Operations may be added while it runs; nothing else may change."""
         self._first = self._first or scenario
         if what := changed(scenario, self._first):
-            self.give_up(
-                f"{self._changed_by or 'somebody'} changed {what} while the scenario was running"
-            )
+            writer = self._changed_by or "another client"
+            self.give_up(f"{writer} changed {what} while the scenario was running")
         self.spec = read(ScenarioSpec, scenario["spec"])
         self._generation = scenario["metadata"]["generation"]
         self._spec_changed.set()
@@ -137,11 +143,11 @@ class Play:
             )
         meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
         if meaning is Meaning.FOREIGN:
-            self.give_up(blame(write))
+            self.give_up(foreign_write_message(write))
         elif self._was_deleted(write) or self._is_of_another_time(write):
             return
         elif meaning is Meaning.STEP and not self._is_its_turn(write.who):
-            self.give_up(out_of_turn(write, self.progress.step))
+            self.give_up(out_of_turn_message(write, self.progress.step))
         elif meaning is Meaning.STEP:
             await self._takes_step(write)
         elif meaning is Meaning.REACTION or (
@@ -231,7 +237,7 @@ class Play:
                 await self._steps()
         except (
             ScenarioFailed,
-            OperationFailed,
+            ScenarioOperationFailed,
             NotConvergedError,
             NotClearedError,
             WaiterFailed,
@@ -285,7 +291,7 @@ class Play:
             each.id for each in self.spec.operations if each.id not in {*self._done, *self._ignored}
         ]
         return (
-            f"never done, because it was said to be done before: {', '.join(left)}" if left else ""
+            f"not performed, because doneOperation came before: {', '.join(left)}" if left else ""
         )
 
     def _check(self) -> list[Operation]:
@@ -304,14 +310,14 @@ class Play:
         while True:
             major = self._next_major()
             if major is None:
-                # Nothing is left to do, and nobody has said that this is all.
+                # No operation is left, and there was no doneOperation.
                 while self._next_major() is None:
                     self._raise_spoiled()
                     self._spec_changed.clear()
                     await self.progress.at(
                         PAUSED,
                         self._with_ignored(
-                            "all operations are done, and none says that the scenario is"
+                            "all operations are done, and none of them is a doneOperation"
                         ),
                     )
                     await self._spec_changed.wait()
@@ -344,7 +350,7 @@ class Play:
         ]
         first = not self.progress.step.step.major
         await self.progress.stands(OPERATING, major=major, running="")
-        if first:  # whoever is held has come to its gate, before there is anything to do
+        if first:  # held controllers are at their gates before the first operation
             await self._come_back([*self.troupe.simulated, *self.troupe.disabled])
             await self._others_react()
         last = False
@@ -381,7 +387,7 @@ class Play:
                 if await self._has_come_back(waiter.name):
                     return
             elif clock.now() >= end:
-                raise NotConvergedError(self.convergence.told([waiter], self.patience))
+                raise NotConvergedError(self.convergence.report([waiter], self.patience))
             await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
             if await self._goes_on(
                 OPERATING_COMPLETED, CONTROLLER_RUNNING

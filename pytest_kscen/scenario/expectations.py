@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_kscen.objects.documents import Document
-    from pytest_kscen.scenario.analysis.pods import Life
+    from pytest_kscen.scenario.analysis.pods import PodHistory
     from pytest_kscen.scenario.analysis.result import Result
 
 PHASES = (SUCCEEDED, FAILED, PAUSED)
@@ -37,14 +37,14 @@ A_STEP = "a whole number from 1, or [major, minor]"
 
 
 @dataclass(frozen=True)
-class Expectations:
+class ScenarioExpectations:
     """Expectations of one scenario. Without any, it has to succeed."""
 
     document: Document | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, document: Document) -> Expectations:
+    def of(cls, document: Document) -> ScenarioExpectations:
         """Read the expectations of a document; raises DocumentRefused with the line of an
         invalid one.
         """
@@ -59,13 +59,13 @@ class Expectations:
         """Return the expectations that do not hold, in the order in which they were written.
         The expected phase is Succeeded unless it is named.
         """
-        seen = _Seen(self.document, phase, message, result)
+        seen = _PlayedScenario(self.document, phase, message, result)
         wanted = {"phase": SUCCEEDED, **self.wanted}
         return [one for key, value in wanted.items() for one in CHECKS[key][1](seen, value)]
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _PlayedScenario:
     """Phase, message and result of the played scenario."""
 
     document: Document | None
@@ -85,7 +85,7 @@ def _check_phase(document: Document, value: Any) -> None:
         raise refused(document, ("phase",), f"{value!r} is no phase", one_of(value, PHASES))
 
 
-def _phase(seen: _Seen, wanted: str) -> Iterator[Unmet]:
+def _phase(seen: _PlayedScenario, wanted: str) -> Iterator[Unmet]:
     if seen.phase != wanted:
         yield seen.unmet(
             "phase",
@@ -101,7 +101,7 @@ def _check_message(document: Document, value: Any) -> None:
         )
 
 
-def _message(seen: _Seen, wanted: str) -> Iterator[Unmet]:
+def _message(seen: _PlayedScenario, wanted: str) -> Iterator[Unmet]:
     if wanted not in seen.message:
         yield seen.unmet(
             "message", expected=f"one with {wanted!r}", observed=seen.message or "none"
@@ -129,7 +129,7 @@ def _check_pods(document: Document, value: Any) -> None:
                 )
 
 
-def _pods(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
+def _pods(seen: _PlayedScenario, wanted: dict[str, Any]) -> Iterator[Unmet]:
     latest = {_called(life): life for life in seen.result.pods}
     for pattern, expected in wanted.items():
         path = ("pods", str(pattern))
@@ -148,7 +148,9 @@ def _pods(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
             yield from _pod(seen, path, life, expected)
 
 
-def _pod(seen: _Seen, path: tuple[str, ...], life: Life, wanted: dict[str, Any]) -> Iterator[Unmet]:
+def _pod(
+    seen: _PlayedScenario, path: tuple[str, ...], life: PodHistory, wanted: dict[str, Any]
+) -> Iterator[Unmet]:
     for key, value in wanted.items():
         holds, observed = _of_a_pod(life, key, value)
         if not holds:
@@ -156,7 +158,7 @@ def _pod(seen: _Seen, path: tuple[str, ...], life: Life, wanted: dict[str, Any])
             yield seen.unmet(*path, key, expected=value, observed=f"{about}{observed}")
 
 
-def _of_a_pod(life: Life, key: str, value: Any) -> tuple[bool, str]:
+def _of_a_pod(life: PodHistory, key: str, value: Any) -> tuple[bool, str]:
     """Return whether a pod's property has the expected value, and the value that it has."""
     if key == "node":
         names = value if isinstance(value, list) else [value]
@@ -226,7 +228,7 @@ def _check_allocation(document: Document, value: Any) -> None:
                 )
 
 
-def _allocation(seen: _Seen, wanted: dict[str, Any]) -> Iterator[Unmet]:
+def _allocation(seen: _PlayedScenario, wanted: dict[str, Any]) -> Iterator[Unmet]:
     last = max((event.step.major for event in seen.result.timeline), default=0)
     for resource, by_step in wanted.items():
         for step, share in by_step.items():
@@ -257,14 +259,14 @@ def _check_events(document: Document, value: Any) -> None:
             )
 
 
-def _events(seen: _Seen, wanted: dict[str, int]) -> Iterator[Unmet]:
+def _events(seen: _PlayedScenario, wanted: dict[str, int]) -> Iterator[Unmet]:
     for kind, count in wanted.items():
         if (there := len(seen.result.timeline.of(kind))) != count:
             yield seen.unmet("events", kind, expected=count, observed=there)
 
 
 CHECKS: dict[
-    str, tuple[Callable[[Document, Any], None], Callable[[_Seen, Any], Iterator[Unmet]]]
+    str, tuple[Callable[[Document, Any], None], Callable[[_PlayedScenario, Any], Iterator[Unmet]]]
 ] = {
     "phase": (_check_phase, _phase),
     "message": (_check_message, _message),
@@ -277,5 +279,5 @@ CHECKS: dict[
 # --- words ---
 
 
-def _called(life: Life) -> str:
+def _called(life: PodHistory) -> str:
     return life.name if life.namespace == "default" else f"{life.namespace}/{life.name}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Whether what somebody wrote fits a Scenario's own schema: the API server would refuse the
+# Whether a written document fits a Scenario's own schema: the API server would refuse the
 # rest, but could name no line.
 
 

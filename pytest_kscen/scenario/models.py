@@ -52,14 +52,14 @@ def part(
         {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [*keys]} if keys else {}
     )
     merging |= {"x-kubernetes-map-type": "atomic"} if whole else {}
-    told = {
+    metadata = {
         "json": json,
         "about": about,
         "schema": schema,
         "required": required,
         "merging": merging,
     }
-    return dataclasses.field(metadata=told, **field)
+    return dataclasses.field(metadata=metadata, **field)
 
 
 def schema_of(model: type) -> Obj:
@@ -229,7 +229,7 @@ class PatchOperation:
     object_meta: ObjectMeta = part("objectMeta", required=True, default=ObjectMeta())
     patch: str = part("patch", "The patch, as JSON or YAML.", required=True, default="")
     patch_type: str = part(
-        "patchType", "Its media type; a strategic merge patch, if nothing is said.", default=""
+        "patchType", "Its media type; a strategic merge patch, by default.", default=""
     )
     options: dict[str, Any] | None = part("patchOptions", schema=ANYTHING, default=None)
 
@@ -376,7 +376,7 @@ class TimelineEvent:
     )
     step: ScenarioStep = part("step", required=True, default=ScenarioStep())
     controller: str | None = part(
-        "controller", "Who did it; nobody is named for an operation.", default=None
+        "controller", "Controller that did it; empty for an operation.", default=None
     )
     create: OperationResult | None = part("create", default=None)
     patch: OperationResult | None = part("patch", default=None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import yaml
 
 from pytest_kscen.kube.api import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from pytest_kscen.kube.cache import Ref, age
+from pytest_kscen.kube.cache import Ref, version_key
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.documents import CONSTRUCTION_ERRORS
 from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound, UnsupportedMediaType
@@ -41,7 +41,7 @@ OPTIONS = {
 }
 
 
-class OperationFailed(Exception):
+class ScenarioOperationFailed(Exception):
     """Operation that failed; the message names it and has the reason."""
 
 
@@ -151,7 +151,7 @@ async def do(api: Api, operation: Operation, expect: Expect = lambda *_: None) -
             return OperationResult(written(operation.delete))
     except (ApiError, OSError) as error:
         why = error.message if isinstance(error, ApiError) else repr(error)
-        raise OperationFailed(
+        raise ScenarioOperationFailed(
             f"operation {operation.id!r} of step {operation.step} failed: {why}"
         ) from error
     return OperationResult({})
@@ -194,11 +194,11 @@ async def _patch(api: Api, operation: PatchOperation, expect: Expect) -> Obj:
         if kind:
             raise
         made = await api.patch(resource, name, patch, namespace, **options)
-    version = age(made["metadata"]["resourceVersion"])
+    version = version_key(made["metadata"]["resourceVersion"])
     expect(
         resource,
         Ref.of(made),
-        lambda seen: seen is None or age(seen["metadata"]["resourceVersion"]) >= version,
+        lambda seen: seen is None or version_key(seen["metadata"]["resourceVersion"]) >= version,
     )
     return made
 

@@ -42,7 +42,7 @@ class ControllerRegister:
     )
 
     prompts: dict[str, Callable[[], Awaitable[bool]]] = field(default_factory=dict)
-    """By controller: what gives it its next piece of work, and says False when none is left."""
+    """By controller: a function that gives it work, and returns False when none is left."""
 
     afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What is done when a scenario is over."""
@@ -51,7 +51,7 @@ class ControllerRegister:
     """By controller: the program of which it is a part, where that can only be held as a whole."""
 
     unheld: Collection[str] = ()
-    """Controllers, and perhaps "*", that nobody can hold here: they are neither simulated nor
+    """Controllers, or "*", that cannot be held here: they are neither simulated nor
     disabled.
     """
 
@@ -67,7 +67,7 @@ class ControllerRegister:
     """
 
     tells_attempts: bool = False
-    """Whether the scheduler tells of its attempts itself, and need not be overheard."""
+    """True if the scheduler reports its attempts itself."""
 
     def add(self, waiter: ControllerWaiter, *, replace: bool = False) -> None:
         """Register a waiter for a controller of your own, which then takes part unless a
@@ -102,7 +102,7 @@ class ControllerRegister:
 
 
 @dataclass(frozen=True)
-class Troupe:
+class Participants:
     """Controllers that take part in one scenario: simulated ones and those that react before
     them.
     """
@@ -112,7 +112,7 @@ class Troupe:
     disabled: list[str]
 
     @classmethod
-    def of(cls, register: ControllerRegister, spec: ScenarioSpec) -> Troupe:
+    def of(cls, register: ControllerRegister, spec: ScenarioSpec) -> Participants:
         disabled = spec.controllers.before.disabled if spec.controllers.before else []
         return cls(
             register,
@@ -162,7 +162,7 @@ class Troupe:
             )
         if blind := [name for name in self.simulated if name in WITHOUT_WAITER]:
             return (
-                f"{', '.join(blind)}: nobody knows when it has finished, so that it cannot be "
+                f"{', '.join(blind)}: it has no waiter, so its end is unknown and it cannot be "
                 "simulated; register a waiter for it"
             )
         return self._wrong_names(

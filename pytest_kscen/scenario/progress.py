@@ -37,7 +37,7 @@ VARIABLE = "UPDATE_SCENARIO_RESULTS_STRATEGY"
 LIMIT = 1_400_000  # bytes of JSON; etcd takes 1.5 MiB, and the spec has its share
 
 
-class Strategy(Enum):
+class ResultsStrategy(Enum):
     """Strategy that decides when the result is written."""
 
     AT_MOVING_NEXT_STEP = "AtMovingNextStep"
@@ -45,7 +45,7 @@ class Strategy(Enum):
     ON_DONE = "OnDone"
 
     @classmethod
-    def of(cls, text: str = "") -> Strategy:
+    def of(cls, text: str = "") -> ResultsStrategy:
         """The one that is named, or that the environment names, or the KEP's default."""
         text = text or os.environ.get(VARIABLE, "")
         try:
@@ -58,11 +58,11 @@ class Strategy(Enum):
 
     def is_due(self, phase: str, *, step_ended: bool) -> bool:
         match self:
-            case Strategy.AT_MOVING_NEXT_STEP:
+            case ResultsStrategy.AT_MOVING_NEXT_STEP:
                 return step_ended or phase != RUNNING
-            case Strategy.ON_PAUSE:
+            case ResultsStrategy.ON_PAUSE:
                 return phase in (PAUSED, *OVER)
-            case Strategy.ON_DONE:
+            case ResultsStrategy.ON_DONE:
                 return phase in OVER
 
 
@@ -77,7 +77,7 @@ class Progress:
     uid: str
     actor: Actor
     version: str
-    strategy: Strategy = Strategy.AT_MOVING_NEXT_STEP
+    strategy: ResultsStrategy = ResultsStrategy.AT_MOVING_NEXT_STEP
     limit: int = LIMIT
     phase: str = ""
     message: str = ""
@@ -100,9 +100,9 @@ class Progress:
             self._made_up += 1
             what["id"] = f"generated-{self._made_up}"
         event = TimelineEvent(step=self.step.step, **what)
-        told = written(event)
-        self.actor.note("scenario-event", scenario=self.name, event=told)
-        self._size += len(orjson.dumps(told)) if not self._left_out else 0
+        entry = written(event)
+        self.actor.note("scenario-event", scenario=self.name, event=entry)
+        self._size += len(orjson.dumps(entry)) if not self._left_out else 0
         if self._left_out or self._size > self.limit:
             self._left_out += 1
         else:

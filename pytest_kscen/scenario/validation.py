@@ -9,11 +9,11 @@ from pytest_kscen.objects.documents import DocumentRefused
 from pytest_kscen.objects.scenarios import EVERY
 from pytest_kscen.scenario import operation_ids
 from pytest_kscen.scenario.builtin_waiters import WHERE_SERVED
-from pytest_kscen.scenario.expectations import Expectations
+from pytest_kscen.scenario.expectations import ScenarioExpectations
 from pytest_kscen.scenario.files import read_from_file
 from pytest_kscen.scenario.models import ScenarioSpec, read
 from pytest_kscen.scenario.operations import faults
-from pytest_kscen.scenario.participants import BY_CLOCK, ControllerRegister, Troupe
+from pytest_kscen.scenario.participants import BY_CLOCK, ControllerRegister, Participants
 from pytest_kscen.scenario.waiting import Waiter
 from pytest_kscen.scenario.writes import WITHOUT_WAITER
 
@@ -33,9 +33,9 @@ def errors(document: Document) -> Iterator[str]:
     for place, why in faults(spec.operations):
         yield f"{document.at('spec', 'operations', str(place))} {why}"
     register = _known()
-    for name in _strangers(spec, register):
+    for name in _unknown_controllers(spec, register):
         register.add(Waiter(name, {}))
-    if why := Troupe.of(register, spec).wrong(spec):
+    if why := Participants.of(register, spec).wrong(spec):
         yield f"{document.at('spec', 'controllers')} {why}"
 
 
@@ -56,11 +56,11 @@ def warnings(document: Document) -> Iterator[str]:
                 f"never done: step {ends} is the last"
             )
     register = _known()
-    for name in _strangers(spec, register):
+    for name in _unknown_controllers(spec, register):
         hint = nearest(name, [*register.waiters, *WITHOUT_WAITER])
         yield (
             f"{document.at('spec', 'controllers')} there is no controller {name!r}{hint}: "
-            "whoever plays this has to register a waiter of that name"
+            "register a waiter of that name where this is played"
         )
 
 
@@ -69,7 +69,7 @@ def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Ite
     they may belong to.
     """
     try:
-        Expectations.of(document)
+        ScenarioExpectations.of(document)
     except DocumentRefused as refusal:
         yield from str(refusal).splitlines()
     names, of = [each.name for each in scenarios], document.content.get("scenario")
@@ -102,7 +102,7 @@ def _known() -> ControllerRegister:
     return register
 
 
-def _strangers(spec: ScenarioSpec, register: ControllerRegister) -> list[str]:
+def _unknown_controllers(spec: ScenarioSpec, register: ControllerRegister) -> list[str]:
     """Return controllers that are not built in and may be the user's own."""
     chosen = [*spec.controllers.simulated.enabled]
     if before := spec.controllers.before:

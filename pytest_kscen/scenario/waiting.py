@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 PATIENCE = 600.0  # seconds for one wait
-NEWS = 2.0  # seconds within which what was written is told
+EVENT_DELAY = 2.0  # seconds within which a write is expected in the caches
 ASKED = 2  # times that a server must not have it: it may be slow itself
-TOLD = 3  # things that are told of one controller
+REPORTED_ITEMS = 3  # items of one controller in a message
 
 
 class ControllerWaiter(Protocol):
@@ -138,12 +138,12 @@ class Convergence:
     settle: float
     """Seconds without a change after which nothing is under way any more."""
     _changes: int = 0
-    _latest: deque[Obj] = field(default_factory=lambda: deque(maxlen=TOLD))
+    _latest: deque[Obj] = field(default_factory=lambda: deque(maxlen=REPORTED_ITEMS))
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: dict[Resource, ObjectCache] = field(default_factory=dict)
     _expected: list[Expected] = field(default_factory=list)
     _at_work: list[str] = field(default_factory=list)
-    """Who has said last that it is not idle."""
+    """Controller that reported last that it is not idle."""
 
     async def follow(self, waiters: Iterable[ControllerWaiter]) -> None:
         """See from now on what these look at."""
@@ -190,13 +190,13 @@ class Convergence:
         )
         if followed is None:
             return None
-        until = self.clock.now() + NEWS if is_let_in else math.inf
+        until = self.clock.now() + EVENT_DELAY if is_let_in else math.inf
         self._expected.append(Expected(followed, ref, has_come, until, missed))
         return self._expected[-1]
 
     def is_let_in(self, expected: Expected) -> None:
         """The server goes on with the write only now."""
-        expected.until = self.clock.now() + NEWS
+        expected.until = self.clock.now() + EVENT_DELAY
 
     def shown(self, resource: Resource, ref: Ref) -> Obj | None:
         """Return the object as the cache last showed it."""
@@ -204,7 +204,7 @@ class Convergence:
 
     async def _ask_for(self, late: Expected) -> None:
         """Read the object from the server, because its event is late or will not come."""
-        late.until = self.clock.now() + NEWS
+        late.until = self.clock.now() + EVENT_DELAY
         try:
             live = await self.api.get(late.resource, late.ref.name, late.ref.namespace)
         except NotFound:
@@ -240,17 +240,17 @@ class Convergence:
         while not or_when():
             left = end - self.clock.now()
             if left <= 0:
-                raise NotConvergedError(self.told(waiters, patience))
+                raise NotConvergedError(self.report(waiters, patience))
             for each in list(self._expected):
                 if each.has_come(self.shown(each.resource, each.ref)):
                     self._expected.remove(each)
                 elif self.clock.now() >= each.until:
                     await self._ask_for(each)
             if bool(self._expected):
-                await self._within(min(left, NEWS))
+                await self._within(min(left, EVENT_DELAY))
             elif self.unfinished(waiters):
                 await self._within(
-                    min(left, NEWS)
+                    min(left, EVENT_DELAY)
                 )  # some ask their controller as well, whose answers are no news
             elif await self._is_calm(waiters, or_when) and await self._are_idle(waiters):
                 return
@@ -262,7 +262,7 @@ class Convergence:
             left = end - self.clock.now()
             if left <= 0:
                 return False
-            await self._within(min(left, NEWS))
+            await self._within(min(left, EVENT_DELAY))
         return True
 
     async def _is_calm(
@@ -285,7 +285,7 @@ class Convergence:
         self._at_work = [waiter.name for waiter in waiters if not await waiter.is_idle()]
         return not self._at_work and self._changes == before
 
-    def told(self, waiters: Iterable[ControllerWaiter], patience: float) -> str:
+    def report(self, waiters: Iterable[ControllerWaiter], patience: float) -> str:
         """Return, for people, which controllers have not finished in time, and with what; for
         active ones, what changed last.
         """
@@ -296,7 +296,7 @@ class Convergence:
             changed = dict.fromkeys(
                 f"{obj.get('kind', '')} {_name(obj)}{_trouble(obj)}".strip() for obj in self._latest
             )
-            at_work = ", ".join(self._at_work) or "somebody"
+            at_work = ", ".join(self._at_work) or "a controller"
             unfinished = (
                 f"{at_work} is at work; what has changed last: {', '.join(changed) or 'nothing'}"
             )
@@ -324,8 +324,8 @@ class Convergence:
 
 
 def _counted(words: Sequence[str]) -> str:
-    more = f" and {len(words) - TOLD} more" if len(words) > TOLD else ""
-    return f"{', '.join(words[:TOLD])}{more}"
+    more = f" and {len(words) - REPORTED_ITEMS} more" if len(words) > REPORTED_ITEMS else ""
+    return f"{', '.join(words[:REPORTED_ITEMS])}{more}"
 
 
 def _is_heartbeat(new: Obj, old: Obj) -> bool:

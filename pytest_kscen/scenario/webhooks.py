@@ -12,7 +12,15 @@ from aiohttp import web
 
 from pytest_kscen.kube.api import STRATEGIC_PATCH
 from pytest_kscen.kube.cache import Ref
-from pytest_kscen.kube.webhooks import HOST, Served, allowed, asked, configuration, denied, webhook
+from pytest_kscen.kube.webhooks import (
+    HOST,
+    Served,
+    admission_request,
+    allowed,
+    configuration,
+    denied,
+    webhook,
+)
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import (
     DEPLOYMENTS,
@@ -146,7 +154,7 @@ BY_OTHERS = (
 KINDS = {(each.group, each.plural): each.kind for each in (PODS, *SCALED)}
 
 
-class Front(Served):
+class WebhookServer(Served):
     """Open until it is closed."""
 
     def __init__(
@@ -179,7 +187,7 @@ class Front(Served):
         )
 
     async def _validate(self, request: web.Request) -> web.Response:
-        review = await asked(request)
+        review = await admission_request(request)
         write = write_of(review)
         if why := refusal(write):
             return denied(review, why)
@@ -188,12 +196,12 @@ class Front(Served):
         return allowed(review)
 
     async def _mutate(self, request: web.Request) -> web.Response:
-        review = await asked(request)
+        review = await admission_request(request)
         patch = held(review["object"]) if self._holds() else []
         return allowed(review, patch)
 
     async def _fill(self, request: web.Request) -> web.Response:
-        review = await asked(request)
+        review = await admission_request(request)
         return allowed(review, operation_ids.patch(review["object"]))
 
     async def _gate(self, request: web.Request) -> web.Response:

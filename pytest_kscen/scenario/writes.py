@@ -65,11 +65,11 @@ ALIASES = {
     f"system:serviceaccount:{STORAGE_NAMESPACE}:controller": REPLICATED_STORAGE,
     f"system:serviceaccount:{STORAGE_NAMESPACE}:agent": REPLICATED_STORAGE,
 }
-"""Controllers that the API's records know by another name."""
+"""Controllers that have another name in the API's records."""
 
 OF_THE_SYSTEM = "system:serviceaccount:kube-system:"
 ACCOUNT = re.compile(r"^system:serviceaccount:[^:]+:")
-"""That of somebody's own controller, which is called like it."""
+"""User name of a user's own controller that has a built-in name."""
 WITHOUT_WAITER = (
     "attachdetach-controller",
     "certificate-controller",
@@ -108,7 +108,7 @@ WITHOUT_WAITER = (
     "validatingadmissionpolicy-status-controller",
     "volumeattributesclass-protection-controller",
 )
-"""Controllers that every cluster has, and that nobody waits for."""
+"""Controllers of every cluster that scenarios do not wait for."""
 SERVERS = (
     "kube-apiserver",
     "system:apiserver",
@@ -117,7 +117,7 @@ SERVERS = (
     "cronjob-controller",
     "ttl-after-finished-controller",
 )
-"""Who else writes what nobody has asked for."""
+"""Other users whose writes are the system's own."""
 NOBODYS = (
     NAME,
     SCHEDULER,
@@ -127,7 +127,7 @@ NOBODYS = (
     *WITHOUT_WAITER,
     *SERVERS,
 )
-"""Names that no account of somebody's own may go by."""
+"""User names that no account of a user may have."""
 HOUSEKEEPING = (EVENTS, LEASES, ENDPOINTS, ENDPOINT_SLICES)
 KEPT_BY_OTHERS = ("resourceVersion", "generation", "managedFields")
 
@@ -138,9 +138,9 @@ class Meaning(Enum):
     OURS = "the scenario's own"
     HOUSEKEEPING = "nothing"
     STEP = "a minor step"
-    RESULT = "what the scheduler tells of an attempt"
+    RESULT = "the scheduler's results of an attempt"
     REACTION = "what another controller does"
-    FOREIGN = "somebody else's"
+    FOREIGN = "a foreign write"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def meaning_of(write: Write, simulated: Collection[str], known: Collection[str])
         return Meaning.FOREIGN
     ends_a_pod = (
         write.who == KUBELET and write.verb == DELETE
-    )  # which somebody else has deleted, and that was counted
+    )  # another client deleted it, which was counted
     if write.subresource == "status" or ends_a_pod:
         return Meaning.HOUSEKEEPING
     if write.who in simulated:
@@ -283,7 +283,7 @@ def meaning_of(write: Write, simulated: Collection[str], known: Collection[str])
     return Meaning.REACTION
 
 
-def blame(write: Write) -> str:
+def foreign_write_message(write: Write) -> str:
     """Return a message that names the writer that invalidated the scenario, and its write."""
     if (write.resource.plural, write.namespace, write.name) == (CONFIG_MAPS.plural, *CONFIGURATION):
         return f"{write.who} changed the scheduler's configuration while the scenario was running"
@@ -293,7 +293,7 @@ def blame(write: Write) -> str:
     )
 
 
-def out_of_turn(write: Write, step: StepStatus) -> str:
+def out_of_turn_message(write: Write, step: StepStatus) -> str:
     """Return a message that names the controller that wrote while it had to pause."""
     turn = (
         f"it was the turn of {step.running}"

@@ -14,7 +14,7 @@ from pytest_kscen.chaos.profiles import NetworkBlock, PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import JournalLost, read
 from pytest_kscen.kube.api import ForwardingApi
-from pytest_kscen.kube.leases import LASTS, LeaseLost, claimed, holder_of
+from pytest_kscen.kube.leases import LASTS, LeaseLost, holder_of, lease_spec
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS, LEASES
@@ -66,7 +66,7 @@ class World:
 
     def held_by(self, holder):
         metadata = {"name": NAME, "namespace": self.parent.namespace}
-        spec = claimed(holder, LASTS, self.cluster.runner.clock.now())
+        spec = lease_spec(holder, LASTS, self.cluster.runner.clock.now())
         self.call(self.api.create(LEASES, {"metadata": metadata, "spec": spec}))
 
     def call(self, coroutine):

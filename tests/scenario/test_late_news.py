@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kscen.kube.cache import ObjectCache, Ref
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.scenario.waiting import ASKED, NEWS, Convergence
+from pytest_kscen.scenario.waiting import ASKED, EVENT_DELAY, Convergence
 from tests.scenario.objects import pod
 
 REF = Ref("default", "p")
@@ -66,18 +66,18 @@ def test_what_the_server_has_is_waited_for(cluster, wait):
     cluster.runner.call(
         cluster.api("test").create(PODS, bound, "default", name="p", subresource="binding")
     )
-    cluster.advance(10 * NEWS)
+    cluster.advance(10 * EVENT_DELAY)
     assert came == []
 
     picture._put(REF, cluster.runner.call(cluster.api("test").get(PODS, "p", "default")))
-    cluster.advance(NEWS)
+    cluster.advance(EVENT_DELAY)
     assert came == ["rest"]
 
 
 def test_what_it_has_refused_is_not(cluster, wait):
     _, let_in, came = wait
     let_in()
-    cluster.advance(ASKED * NEWS - 0.1)
+    cluster.advance(ASKED * EVENT_DELAY - 0.1)
     assert came == []
     cluster.advance(1)
     assert came == ["missed", "rest"]
@@ -85,8 +85,8 @@ def test_what_it_has_refused_is_not(cluster, wait):
 
 def test_it_cannot_have_what_was_not_let_in_yet(cluster, wait):
     _, let_in, came = wait
-    cluster.advance(10 * NEWS)
+    cluster.advance(10 * EVENT_DELAY)
     assert came == []
     let_in()
-    cluster.advance((ASKED + 1) * NEWS)
+    cluster.advance((ASKED + 1) * EVENT_DELAY)
     assert came == ["missed", "rest"]

@@ -354,7 +354,7 @@ def test_what_stands_behind_the_end_is_told(runner):
     )
     assert (played.phase, played.message) == (
         "Succeeded",
-        "never done, because it was said to be done before: late, later",
+        "not performed, because doneOperation came before: late, later",
     )
 
 

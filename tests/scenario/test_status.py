@@ -21,9 +21,9 @@ from pytest_kscen.objects.scenarios import (
     SCENARIOS,
 )
 from pytest_kscen.scenario.cluster_setup import install
-from pytest_kscen.scenario.execution import Play
+from pytest_kscen.scenario.execution import ScenarioExecution
 from pytest_kscen.scenario.models import ScenarioSpec, read
-from pytest_kscen.scenario.participants import ControllerRegister, Troupe
+from pytest_kscen.scenario.participants import ControllerRegister, Participants
 from pytest_kscen.scenario.progress import Progress
 from pytest_kscen.scenario.waiting import Convergence
 from pytest_kscen.scenario.writes import CREATE, NAME, Write
@@ -111,7 +111,7 @@ def test_nothing_is_written_on_another_of_its_name(cluster):
 def test_a_minor_step_that_comes_while_a_phase_is_written_is_not_lost(cluster):
     """The second write of one loop comes while the controller that wrote first is let go on."""
     progress = progress_on(cluster, seconds=(0, 0.2, 0.2, 0.2))
-    play = Play(progress, None, None, ScenarioSpec(), 600)
+    play = ScenarioExecution(progress, None, None, ScenarioSpec(), 600)
 
     async def both():
         await progress.stands(OPERATING, major=1, running="own-controller")
@@ -135,7 +135,9 @@ def test_each_of_several_writes_at_once_is_told_of_its_own_step(cluster):
     )
     api = cluster.api(NAME)
     seen = Convergence(api, Informers(api, clock), clock, 0.1)
-    play = Play(progress, seen, Troupe.of(ControllerRegister(), spec), spec, 600, _begun=True)
+    play = ScenarioExecution(
+        progress, seen, Participants.of(ControllerRegister(), spec), spec, 600, _begun=True
+    )
 
     async def several():
         await progress.at(RUNNING)

@@ -117,7 +117,7 @@ def test_operations(validate, operation, why):
         ),
         (
             {"controllers": ["mine"]},
-            "warning: there is no controller 'mine': whoever plays this has to register a waiter",
+            "warning: there is no controller 'mine': register a waiter",
         ),
     ],
 )

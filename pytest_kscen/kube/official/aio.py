@@ -15,7 +15,7 @@ from pytest_kscen.kube.official.transport import call_of, forget, new_host, next
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pytest_kscen.kube.official.transport import HttpAnswer, Transport
+    from pytest_kscen.kube.official.transport import Transport, TransportAnswer
 
 
 OTHER_LOOP = (
@@ -72,7 +72,7 @@ class AioRest:
 class AioResponse:
     """Subset of `aiohttp.ClientResponse` that the client and its users read."""
 
-    def __init__(self, answer: HttpAnswer, method: str, url: str, timeout: Any) -> None:
+    def __init__(self, answer: TransportAnswer, method: str, url: str, timeout: Any) -> None:
         self.method = method
         self.url = url
         self.status = answer.status
@@ -119,7 +119,7 @@ class AioResponse:
 class Content:
     """Subset of `aiohttp.StreamReader`."""
 
-    def __init__(self, answer: HttpAnswer, timeout: Any) -> None:
+    def __init__(self, answer: TransportAnswer, timeout: Any) -> None:
         self._chunks = answer.stream
         self._buffer = answer.body
         self._timeout = timeout[1] if isinstance(timeout, tuple) else timeout

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.clock import Runner
-    from pytest_kscen.kube.official.transport import Chunks, HttpAnswer, Transport
+    from pytest_kscen.kube.official.transport import Chunks, Transport, TransportAnswer
 
 
 # Responses as the synchronous client's users know them, urllib3's: one that is there, and one
 # that comes piece by piece.
 
 
-def whole(answer: HttpAnswer, url: str) -> HTTPResponse:
+def whole(answer: TransportAnswer, url: str) -> HTTPResponse:
     return HTTPResponse(
         BytesIO(answer.body),
         answer.headers,
@@ -86,7 +86,7 @@ async def _close(chunks: Chunks) -> None:
 class StreamedResponse(HTTPResponse):
     """Response that is read piece by piece, as far as the caller requests."""
 
-    def __init__(self, answer: HttpAnswer, url: str, reader: Reader) -> None:
+    def __init__(self, answer: TransportAnswer, url: str, reader: Reader) -> None:
         self._reader = reader
         self._rest = b""
         phrase = phrase_of(answer.status)

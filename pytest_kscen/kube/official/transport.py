@@ -40,7 +40,7 @@ class Chunks(Protocol):
     def close(self) -> None: ...
 
 
-class HttpAnswer(Protocol):
+class TransportAnswer(Protocol):
     """Response whose body is complete, or comes as a stream."""
 
     @property
@@ -61,7 +61,7 @@ class Transport(Protocol):
 
     async def call(
         self, method: str, path: str, query: str, headers: Mapping[str, str], body: bytes
-    ) -> HttpAnswer: ...
+    ) -> TransportAnswer: ...
 
 
 def call_of(

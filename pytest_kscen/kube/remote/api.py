@@ -15,7 +15,7 @@ import aiohttp
 import orjson
 
 from pytest_kscen.kube.api import APPLY_PATCH, MERGE_PATCH, Event, Listing, Options, log_options
-from pytest_kscen.kube.remote.connection import JSON, words_of
+from pytest_kscen.kube.remote.connection import JSON, error_message
 from pytest_kscen.objects.errors import NotFound, ServiceUnavailable
 from pytest_kscen.objects.resources import PODS, Resource
 
@@ -215,7 +215,7 @@ class RemoteWatch:
             if not self._open:
                 raise StopAsyncIteration from None
             raise ConnectionError(
-                f"the watch {self._target} broke off: {words_of(error)}"
+                f"the watch {self._target} broke off: {error_message(error)}"
             ) from error
         if chunk:
             return chunk

@@ -198,7 +198,7 @@ class Connection:
                     )
             except (aiohttp.ClientError, TimeoutError) as error:
                 raise ConnectionError(
-                    f"{call.method} {self.access.server}{target}: {words_of(error)}"
+                    f"{call.method} {self.access.server}{target}: {error_message(error)}"
                 ) from error
 
     async def stream(self, target: str, *, agent: str) -> aiohttp.ClientResponse:
@@ -261,7 +261,7 @@ class Connection:
             except (aiohttp.ClientError, TimeoutError) as error:
                 if method not in READS or attempt == attempts or not _is_passing(error):
                     raise ConnectionError(
-                        f"{method} {self.access.server}{target}: {words_of(error)}"
+                        f"{method} {self.access.server}{target}: {error_message(error)}"
                     ) from error
                 await self._clock.sleep(FIRST_BACKOFF * 2 ** (attempt - 1))
 
@@ -348,7 +348,7 @@ def _is_passing(error: Exception) -> bool:
     return not isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL)
 
 
-def words_of(error: Exception) -> str:
+def error_message(error: Exception) -> str:
     """Return what went wrong, without the library's object representations."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     if words := getattr(cause, "verify_message", None):

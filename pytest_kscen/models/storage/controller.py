@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_kscen.clock import epoch_of
 from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.controller import ControllerContext
-from pytest_kscen.kube.leases import claimed
+from pytest_kscen.kube.leases import lease_spec
 from pytest_kscen.models.storage import attachment_rules
 from pytest_kscen.models.storage.api_writes import ApiWrite, SetFinalizers, WriteStatus, perform
 from pytest_kscen.models.storage.decisions import (
@@ -108,7 +108,7 @@ class ControllerLease:
                 "apiVersion": LEASES.api_version,
                 "kind": LEASES.kind,
                 "metadata": metadata,
-                "spec": claimed(self._holder, LEASE_DURATION, self._clock.now()),
+                "spec": lease_spec(self._holder, LEASE_DURATION, self._clock.now()),
             }
             try:
                 self._lease = await self._api.create(LEASES, new, NAMESPACE)
@@ -122,7 +122,7 @@ class ControllerLease:
     async def _write(self, lease: Obj) -> None:
         self._lease = await self._api.update(
             LEASES,
-            {**lease, "spec": claimed(self._holder, LEASE_DURATION, self._clock.now(), lease)},
+            {**lease, "spec": lease_spec(self._holder, LEASE_DURATION, self._clock.now(), lease)},
         )
 
 

@@ -18,7 +18,7 @@ from pytest_kscen.scenario.analysis.utilization import filled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_kscen.scenario.analysis.pods import Life
+    from pytest_kscen.scenario.analysis.pods import PodHistory
     from pytest_kscen.scenario.analysis.rendering import Row
     from pytest_kscen.scenario.analysis.result import Result
     from pytest_kscen.scenario.analysis.utilization import Series
@@ -187,9 +187,9 @@ def compare(first: Result, second: Result, *, names: tuple[str, str] = ("a", "b"
     return Comparison(first, second, names)
 
 
-def _pairs(first: Result, second: Result) -> Iterator[tuple[Life | None, Life | None]]:
+def _pairs(first: Result, second: Result) -> Iterator[tuple[PodHistory | None, PodHistory | None]]:
     one, other = _by_key(first), _by_key(second)
-    strangers: dict[tuple[str, str], list[Life]] = {}
+    strangers: dict[tuple[str, str], list[PodHistory]] = {}
     for key, life in other.items():
         if key not in one and life.origin:
             strangers.setdefault((life.namespace, life.origin), []).append(life)
@@ -202,11 +202,11 @@ def _pairs(first: Result, second: Result) -> Iterator[tuple[Life | None, Life | 
     yield from ((None, life) for life in other.values())
 
 
-def _by_key(result: Result) -> dict[Key, Life]:
+def _by_key(result: Result) -> dict[Key, PodHistory]:
     return {(life.namespace, life.name, life.number): life for life in result.pods}
 
 
-def _placement(*lives: Life | None) -> Placement:
+def _placement(*lives: PodHistory | None) -> Placement:
     there = [life for life in lives if life]
     names = ", ".join(dict.fromkeys(life.name for life in there))
     nodes, steps, states = (

@@ -10,7 +10,7 @@ import orjson
 from pytest_kscen.objects.arguments import in_words
 from pytest_kscen.objects.scenarios import FAILED
 from pytest_kscen.report.archive import write_lines
-from pytest_kscen.scenario.analysis.replay import Scene, scenes
+from pytest_kscen.scenario.analysis.replay import ClusterState, scenes
 from pytest_kscen.scenario.analysis.result import Result
 from pytest_kscen.scenario.analysis.timeline import KINDS, Timeline
 
@@ -25,7 +25,7 @@ MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
-class Performance:
+class ScenarioSummary:
     """Summary of one played scenario for reports."""
 
     name: str
@@ -35,11 +35,13 @@ class Performance:
     lasted: float
     """Seconds of cluster time."""
     timeline: Timeline
-    scene: Scene
+    scene: ClusterState
     """The cluster at the end."""
 
     @classmethod
-    def of(cls, journal: Journal, name: str, seed: str, *, was_ended: bool = False) -> Performance:
+    def of(
+        cls, journal: Journal, name: str, seed: str, *, was_ended: bool = False
+    ) -> ScenarioSummary:
         """Summarize a scenario from its journal; one that was ended early has the phase and
         reason of that moment.
         """
@@ -54,7 +56,7 @@ class Performance:
                 message = entry.data.get("message", "")
             ended = entry.at
         timeline = Timeline.of_journal(journal, name)
-        scene = Scene()
+        scene = ClusterState()
         for _, last in scenes(timeline):
             scene = last
         return cls(name, phase or "never begun", message, seed, ended - began, timeline, scene)
@@ -80,33 +82,37 @@ class Performance:
         return {resource: result.allocation(resource).by_step for resource in RESOURCES}
 
 
-def summary(told: Performance) -> list[str]:
+def summary(played: ScenarioSummary) -> list[str]:
     how_far = (
-        f"{_plural(len(told.timeline.steps), 'step')}, {in_words(told.lasted)} of cluster time"
+        f"{_plural(len(played.timeline.steps), 'step')}, {in_words(played.lasted)} of cluster time"
     )
     return [
-        f"scenario {told.name}: {told.phase} after {how_far}; seed {told.seed}",
-        *([f"  {told.message}"] if told.message else []),
-        *_pods(told),
-        *_allocation(told),
+        f"scenario {played.name}: {played.phase} after {how_far}; seed {played.seed}",
+        *([f"  {played.message}"] if played.message else []),
+        *_pods(played),
+        *_allocation(played),
     ]
 
 
-def _pods(told: Performance) -> Iterator[str]:
-    if not told.scene.pods and not told.counts.get("podScheduled"):
+def _pods(played: ScenarioSummary) -> Iterator[str]:
+    if not played.scene.pods and not played.counts.get("podScheduled"):
         return
-    pending = f", {len(told.pending)} without a node: {_some(told.pending)}" if told.pending else ""
+    pending = (
+        f", {len(played.pending)} without a node: {_some(played.pending)}" if played.pending else ""
+    )
     preempted = (
-        f", {told.counts['podUnscheduled']} preempted" if "podUnscheduled" in told.counts else ""
+        f", {played.counts['podUnscheduled']} preempted"
+        if "podUnscheduled" in played.counts
+        else ""
     )
     yield (
-        f"  pods: {told.counts.get('podScheduled', 0)} scheduled{preempted}, "
-        f"{len(told.placed)} on nodes at the end{pending}"
+        f"  pods: {played.counts.get('podScheduled', 0)} scheduled{preempted}, "
+        f"{len(played.placed)} on nodes at the end{pending}"
     )
 
 
-def _allocation(told: Performance) -> Iterator[str]:
-    for resource, by_step in told.allocation.items():
+def _allocation(played: ScenarioSummary) -> Iterator[str]:
+    for resource, by_step in played.allocation.items():
         if any(by_step.values()):
             yield (
                 f"  {resource} allocated by step: "
@@ -114,63 +120,63 @@ def _allocation(told: Performance) -> Iterator[str]:
             )
 
 
-def properties(told: Performance) -> list[tuple[str, object]]:
+def properties(played: ScenarioSummary) -> list[tuple[str, object]]:
     """Return the scenario's JUnit properties."""
     return [
-        ("kscen.scenario", told.name),
-        ("kscen.scenario.phase", told.phase),
-        *([("kscen.scenario.message", told.message)] if told.phase == FAILED else []),
-        ("kscen.scenario.steps", len(told.timeline.steps)),
-        ("kscen.scenario.events", len(told.timeline)),
-        ("kscen.scenario.scheduled", told.counts.get("podScheduled", 0)),
-        ("kscen.scenario.pending", len(told.pending)),
-        ("kscen.seed", told.seed),
+        ("kscen.scenario", played.name),
+        ("kscen.scenario.phase", played.phase),
+        *([("kscen.scenario.message", played.message)] if played.phase == FAILED else []),
+        ("kscen.scenario.steps", len(played.timeline.steps)),
+        ("kscen.scenario.events", len(played.timeline)),
+        ("kscen.scenario.scheduled", played.counts.get("podScheduled", 0)),
+        ("kscen.scenario.pending", len(played.pending)),
+        ("kscen.seed", played.seed),
     ]
 
 
-def as_json(told: Performance) -> bytes:
+def as_json(played: ScenarioSummary) -> bytes:
     facts: dict[str, Any] = {
-        "scenario": told.name,
-        "phase": told.phase,
-        "message": told.message,
-        "seed": told.seed,
-        "lasted": round(told.lasted, 6),
-        "steps": told.timeline.steps,
-        "events": told.counts,
-        "placed": told.placed,
-        "pending": told.pending,
-        "allocation": told.allocation,
+        "scenario": played.name,
+        "phase": played.phase,
+        "message": played.message,
+        "seed": played.seed,
+        "lasted": round(played.lasted, 6),
+        "steps": played.timeline.steps,
+        "events": played.counts,
+        "placed": played.placed,
+        "pending": played.pending,
+        "allocation": played.allocation,
     }
     return orjson.dumps(
         facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
     )
 
 
-def archive(folder: pathlib.Path, told: Performance) -> None:
+def archive(folder: pathlib.Path, played: ScenarioSummary) -> None:
     """Beside its journal."""
-    (folder / "outcome.json").write_bytes(as_json(told))
-    write_lines(folder / "summary.txt", summary(told))
+    (folder / "outcome.json").write_bytes(as_json(played))
+    write_lines(folder / "summary.txt", summary(played))
 
 
-def attach(told: Performance, journal: Journal, largest: int) -> None:
+def attach(played: ScenarioSummary, journal: Journal, largest: int) -> None:
     """Attach the scenario to the Allure report, if one is being written."""
     import allure
 
     text, json = allure.attachment_type.TEXT, allure.attachment_type.JSON
-    with allure.step(f"scenario {told.name}: {told.phase}"):
-        allure.attach("\n".join(summary(told)), "summary", text)
-        allure.attach(as_json(told), "outcome.json", json)
+    with allure.step(f"scenario {played.name}: {played.phase}"):
+        allure.attach("\n".join(summary(played)), "summary", text)
+        allure.attach(as_json(played), "outcome.json", json)
         if journal.size <= largest:
             allure.attach(journal.content(), "journal.jsonl", text)
-        for step in told.timeline.steps:
-            with allure.step(f"step {step}: {_what_happened(told, step)}"):
+        for step in played.timeline.steps:
+            with allure.step(f"step {step}: {_what_happened(played, step)}"):
                 """Steps are Allure's lines."""
 
 
-def _what_happened(told: Performance, step: int) -> str:
+def _what_happened(played: ScenarioSummary, step: int) -> str:
     found: dict[str, int] = {}
     for kind in KINDS:
-        if count := sum(event.step.major == step for event in told.timeline.of(kind)):
+        if count := sum(event.step.major == step for event in played.timeline.of(kind)):
             found[kind] = count
     return ", ".join(f"{count} {kind}" for kind, count in found.items())
 

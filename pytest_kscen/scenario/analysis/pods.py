@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
 
 
-# What the scheduler told of its attempts to place a pod: who filtered which node, why, who
+# Results of the scheduler's attempts to place a pod: who filtered which node, why, who
 # scored what, what was chosen. Results have the shape that kube-scheduler-simulator's users
 # know: by the annotation's name without its prefix.
 
@@ -38,7 +38,7 @@ Scores = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class PodAttempt:
     """Attempt of the scheduler to place one pod, with the results of each plugin."""
 
     namespace: str
@@ -123,7 +123,7 @@ class Attempt:
         return found if isinstance(found, dict) else {}
 
 
-def attempts_of(pod: Obj) -> list[Attempt]:
+def attempts_of(pod: Obj) -> list[PodAttempt]:
     """Return the attempts that a pod's annotations contain, oldest first; the pod may come from
     any cluster.
     """
@@ -137,7 +137,7 @@ def attempts_of(pod: Obj) -> list[Attempt]:
         told.append(annotations)
     name = metadata.get("namespace") or "default", metadata["name"]
     results = [{key: parsed(value) for key, value in each.items()} for each in told]
-    return [Attempt(*name, number, results=each) for number, each in enumerate(results, 1)]
+    return [PodAttempt(*name, number, results=each) for number, each in enumerate(results, 1)]
 
 
 def _numbers(scores: Verdicts) -> Scores:
@@ -150,7 +150,7 @@ PLACED, PENDING, DELETED, PREEMPTED = "placed", "pending", "deleted", "preempted
 
 
 @dataclass(eq=False, slots=True)
-class Life:
+class PodHistory:
     """Life of one pod: created, placed, moved, ended."""
 
     namespace: str
@@ -167,7 +167,7 @@ class Life:
     scheduled: ScenarioStep | None = None
     gone: ScenarioStep | None = None
     is_preempted: bool = False
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[PodAttempt] = field(default_factory=list)
     major_steps: int = 0
     """How long it waited for its node: until it got one, until it was deleted, or to the end."""
     minor_steps: int = 0
@@ -192,8 +192,8 @@ class Life:
 
 class _Lives:
     def __init__(self) -> None:
-        self.all: list[Life] = []
-        self._now: dict[Name, Life] = {}
+        self.all: list[PodHistory] = []
+        self._now: dict[Name, PodHistory] = {}
         self._numbers: dict[Name, int] = {}
 
     def see(self, event: TimelineEvent) -> None:
@@ -227,15 +227,15 @@ class _Lives:
         life.node = pod["spec"].get("nodeName") or ""
         life.is_given = bool(life.node)
 
-    def _begin(self, name: Name, step: ScenarioStep) -> Life:
+    def _begin(self, name: Name, step: ScenarioStep) -> PodHistory:
         if name in self._now:
             self._now[name].gone = step
         number = self._numbers[name] = self._numbers.get(name, 0) + 1
-        life = self._now[name] = Life(*name, number, step)
+        life = self._now[name] = PodHistory(*name, number, step)
         self.all.append(life)
         return life
 
-    def _of(self, name: Name, step: ScenarioStep) -> Life:
+    def _of(self, name: Name, step: ScenarioStep) -> PodHistory:
         """Return the pod's life; one without a creation event begins at its first event."""
         return self._now.get(name) or self._begin(name, step)
 
@@ -251,7 +251,7 @@ class _Lives:
     def _attempted(self, what: PodAttempted, step: ScenarioStep) -> None:
         life = self._of(name_of(what.pod), step)
         life.attempts.append(
-            Attempt(
+            PodAttempt(
                 life.namespace,
                 life.name,
                 len(life.attempts) + 1,
@@ -262,7 +262,7 @@ class _Lives:
         )
 
 
-def lives(events: Iterable[TimelineEvent]) -> list[Life]:
+def pod_histories(events: Iterable[TimelineEvent]) -> list[PodHistory]:
     """Return the lives of all pods, in the order in which they began."""
     found, lasted = _Lives(), _Minors()
     for event in events:
@@ -306,7 +306,7 @@ class _Minors:
 # be found is not named.
 
 
-TOLD, NOMINATED, FOLLOWED = "told", "nominated", "followed"
+REPORTED, NOMINATED, FOLLOWED = "told", "nominated", "followed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +319,9 @@ class Preemption:
     """Where it was."""
     step: ScenarioStep
     by: str
-    """The pod that came, as namespace/name; empty if nobody knows."""
+    """The pod that came, as namespace/name; empty if unknown."""
     evidence: str
-    """How that is known: told, nominated, followed; empty if it is not."""
+    """Source of that: told, nominated, followed; empty if unknown."""
 
 
 def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
@@ -382,7 +382,7 @@ class _Clues:
 
     def who(self, what: PodUnscheduled, place: int) -> tuple[str, str]:
         if what.preempted_by:
-            return what.preempted_by, TOLD
+            return what.preempted_by, REPORTED
         nominations = self._nominations.get(what.bound_to)
         if nominations:
             return min(nominations, key=lambda each: abs(each[0] - place))[1], NOMINATED

@@ -15,7 +15,7 @@ from pytest_kscen.scenario.analysis.utilization import filled
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pytest_kscen.scenario.analysis.pods import Attempt, Life
+    from pytest_kscen.scenario.analysis.pods import PodAttempt, PodHistory
     from pytest_kscen.scenario.analysis.result import Result
     from pytest_kscen.scenario.analysis.utilization import Series
     from pytest_kscen.scenario.models import TimelineEvent
@@ -165,7 +165,7 @@ def pods(result: Result) -> Iterator[Row]:
         }
 
 
-def _pod(life: Life) -> Row:
+def _pod(life: PodHistory) -> Row:
     return {"namespace": life.namespace, "pod": life.name, "number": life.number}
 
 
@@ -216,13 +216,13 @@ def scores(result: Result) -> Iterator[Row]:
                 }
 
 
-def _attempts(result: Result) -> Iterator[tuple[Life, Attempt]]:
+def _attempts(result: Result) -> Iterator[tuple[PodHistory, PodAttempt]]:
     for life in result.pods:
         for attempt in life.attempts:
             yield life, attempt
 
 
-def _attempt(life: Life, attempt: Attempt) -> Row:
+def _attempt(life: PodHistory, attempt: PodAttempt) -> Row:
     return {
         **_pod(life),
         "attempt": attempt.number,

@@ -26,7 +26,7 @@ OVER = ("Succeeded", "Failed")
 Amounts = dict[str, int]
 
 
-def wanted(pod: Obj) -> Amounts:
+def requests_of(pod: Obj) -> Amounts:
     """Return a pod's requests: its containers together or its largest init container, plus
     overhead; nothing once it has finished.
     """
@@ -88,7 +88,7 @@ Name = tuple[str, str]
 
 
 @dataclass
-class Scene:
+class ClusterState:
     """State of the cluster at one moment of the timeline. Amounts are in nano-units."""
 
     nodes: dict[str, Obj] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Scene:
     """The node of each pod that has one."""
     pending: dict[Name, Obj] = field(default_factory=dict)
     """The pods that have none."""
-    wants: dict[Name, Amounts] = field(default_factory=dict)
+    requests: dict[Name, Amounts] = field(default_factory=dict)
     """What each pod asks for."""
     room: dict[str, Amounts] = field(default_factory=dict)
     """What each node has for pods."""
@@ -128,7 +128,7 @@ class Scene:
                 ):  # what is on its way out does not come back
                     node = obj["spec"].get("nodeName") or self.placed.get(name, "")
                     self._leave(name)
-                    self.pods[name], self.wants[name] = obj, wanted(obj)
+                    self.pods[name], self.requests[name] = obj, requests_of(obj)
                     self.pending[name] = obj
                     if node:
                         self._place(name, node)
@@ -151,7 +151,7 @@ class Scene:
 
     def _count(self, name: Name, node: str, sign: int) -> None:
         promised = self.promised.setdefault(node, {})
-        for resource, amount in self.wants.get(name, {}).items():
+        for resource, amount in self.requests.get(name, {}).items():
             promised[resource] = promised.get(resource, 0) + sign * amount
         self.touched[node] = None
 
@@ -164,23 +164,23 @@ class Scene:
 
     def _forget_pod(self, name: Name) -> None:
         self._leave(name)
-        for kept in (self.pods, self.wants, self.pending):
+        for kept in (self.pods, self.requests, self.pending):
             kept.pop(name, None)
 
 
-def scenes(events: Iterable[TimelineEvent]) -> Iterator[tuple[TimelineEvent, Scene]]:
+def scenes(events: Iterable[TimelineEvent]) -> Iterator[tuple[TimelineEvent, ClusterState]]:
     """Yield each event with the cluster after it; the scene is one object that is updated."""
-    scene = Scene()
+    scene = ClusterState()
     for event in events:
         scene.see(event)
         yield event, scene
 
 
-def steps(events: Iterable[TimelineEvent]) -> Iterator[tuple[int, Scene]]:
+def steps(events: Iterable[TimelineEvent]) -> Iterator[tuple[int, ClusterState]]:
     """Yield each major step with the cluster at its end; `touched` has the nodes that changed
     in it.
     """
-    step, scene = None, Scene()
+    step, scene = None, ClusterState()
     for event in events:
         if step is not None and event.step.major != step:
             yield step, scene

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.analysis.comparison import Comparison
-    from pytest_kscen.scenario.analysis.pods import Attempt, Life, Preemption
+    from pytest_kscen.scenario.analysis.pods import PodAttempt, PodHistory, Preemption
     from pytest_kscen.scenario.analysis.rendering import Row
-    from pytest_kscen.scenario.analysis.replay import Scene
-    from pytest_kscen.scenario.analysis.utilization import Series, Spread
+    from pytest_kscen.scenario.analysis.replay import ClusterState
+    from pytest_kscen.scenario.analysis.utilization import Series, UtilizationSpread
     from pytest_kscen.scenario.models import TimelineEvent
 
 
@@ -176,7 +176,7 @@ class Result:
         """Return what is missing from the timeline; empty if it is whole."""
         return self.timeline.note
 
-    def scenes(self) -> Iterator[tuple[TimelineEvent, Scene]]:
+    def scenes(self) -> Iterator[tuple[TimelineEvent, ClusterState]]:
         """Yield each event with the cluster after it, for queries of your own."""
         return replay.scenes(self.timeline)
 
@@ -189,7 +189,7 @@ class Result:
         for _, scene in replay.steps(self.timeline):
             for node in scene.touched:
                 asked |= scene.promised.get(node, {}).keys()
-            asked.update(*(scene.wants[name] for name in scene.pending))
+            asked.update(*(scene.requests[name] for name in scene.pending))
         return in_order(asked & self._had)
 
     @cached_property
@@ -221,7 +221,7 @@ class Result:
         """Return the same share for each node, at the steps in which it changed."""
         return self._once(utilization.utilisation, "utilisation", self._of(resource))
 
-    def spread(self, resource: str) -> Spread:
+    def spread(self, resource: str) -> UtilizationSpread:
         """Return the spread of the nodes' utilisation: standard deviation, least, most, range."""
         return self._once(utilization.spread, "spread", self._of(resource))
 
@@ -250,11 +250,11 @@ class Result:
     # --- the pods ---
 
     @cached_property
-    def pods(self) -> list[Life]:
+    def pods(self) -> list[PodHistory]:
         """The life of each, in the order in which they were made."""
-        return pods.lives(self.timeline)
+        return pods.pod_histories(self.timeline)
 
-    def pod(self, name: str, namespace: str = "") -> Life:
+    def pod(self, name: str, namespace: str = "") -> PodHistory:
         """The life of this one; of one that was made more than once, the last."""
         found = [
             life for life in self.pods if life.name == name and namespace in ("", life.namespace)
@@ -266,7 +266,7 @@ class Result:
             )
         return found[-1]
 
-    def attempts(self, pod: str = "", namespace: str = "") -> list[Attempt]:
+    def attempts(self, pod: str = "", namespace: str = "") -> list[PodAttempt]:
         """Return the scheduler's attempts for one pod, or for all."""
         if pod:
             return self.pod(pod, namespace).attempts

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.quantities import MILLI, NANO
-from pytest_kscen.scenario.analysis.replay import Scene, scenes, steps
+from pytest_kscen.scenario.analysis.replay import ClusterState, scenes, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,7 +85,7 @@ DECIMALS = 9  # what differs beyond is the processor's affair
 
 
 @dataclass(frozen=True)
-class Spread:
+class UtilizationSpread:
     """Spread of the nodes' utilisation by major step."""
 
     deviation: Series
@@ -124,10 +124,10 @@ def utilisation(events: Iterable[TimelineEvent], resource: str) -> dict[str, Ser
     return {node: Series(by_step, ended.get(node)) for node, by_step in found.items()}
 
 
-def spread(events: Iterable[TimelineEvent], resource: str) -> Spread:
+def spread(events: Iterable[TimelineEvent], resource: str) -> UtilizationSpread:
     """Over the nodes that have the resource at all."""
     column = _Column()
-    told: dict[str, dict[int, float]] = {
+    columns: dict[str, dict[int, float]] = {
         name: {} for name in ("deviation", "least", "most", "range")
     }
     for step, scene in steps(events):
@@ -136,9 +136,13 @@ def spread(events: Iterable[TimelineEvent], resource: str) -> Spread:
             column.put(node, promised / room if room else math.nan)
         values = column.values
         least, most = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
-        told["deviation"][step] = round(float(values.std()), DECIMALS) if len(values) else 0.0
-        told["least"][step], told["most"][step], told["range"][step] = least, most, most - least
-    return Spread(**{name: Series(by_step) for name, by_step in told.items()})
+        columns["deviation"][step] = round(float(values.std()), DECIMALS) if len(values) else 0.0
+        columns["least"][step], columns["most"][step], columns["range"][step] = (
+            least,
+            most,
+            most - least,
+        )
+    return UtilizationSpread(**{name: Series(by_step) for name, by_step in columns.items()})
 
 
 class _Column:
@@ -165,7 +169,7 @@ class _Column:
         self._values[place] = value
 
 
-def _of(scene: Scene, node: str, resource: str) -> tuple[int, int]:
+def _of(scene: ClusterState, node: str, resource: str) -> tuple[int, int]:
     """Return requested and available amounts of a node; zeros for a node that is absent."""
     if node not in scene.nodes:
         return 0, 0
@@ -218,22 +222,24 @@ def _workload(events: Iterable[TimelineEvent], resource: str) -> Counter[Shape]:
             continue
         metadata = made.result["metadata"]
         name = (metadata.get("namespace") or "default", metadata["name"])
-        wants = scene.wants.get(name) or {}
-        shape, life = _shape(wants), (*name, metadata.get("uid") or "")
-        if wants.get(resource) and (event.create or known.get(life) != shape):
+        requests = scene.requests.get(name) or {}
+        shape, life = _shape(requests), (*name, metadata.get("uid") or "")
+        if requests.get(resource) and (event.create or known.get(life) != shape):
             known[life] = shape
             found[shape] += 1
     return found
 
 
-def _waiting(scene: Scene, resource: str) -> Counter[Shape]:
+def _waiting(scene: ClusterState, resource: str) -> Counter[Shape]:
     return Counter(
-        _shape(wants) for name in scene.pending if (wants := scene.wants[name]).get(resource)
+        _shape(requests)
+        for name in scene.pending
+        if (requests := scene.requests[name]).get(resource)
     )
 
 
-def _shape(wants: Amounts) -> Shape:
-    return tuple(sorted(wants.items()))
+def _shape(requests: Amounts) -> Shape:
+    return tuple(sorted(requests.items()))
 
 
 class _Pieces:
@@ -246,16 +252,16 @@ class _Pieces:
         self._resource = resource
         self._names = sorted({name for shape in shapes for name, _ in shape})
         self._places = {shape: place for place, shape in enumerate(shapes)}
-        wants = [
+        requests = [
             [-(-dict(shape).get(name, 0) // _unit(name)) for name in self._names]
             for shape in shapes
         ]
-        self._wants: Ints = np.array(wants, dtype=np.int64)
+        self._requests: Ints = np.array(requests, dtype=np.int64)
         self._useless: Ints = np.zeros(len(shapes), dtype=np.int64)
         self._free = 0
         self._seen: dict[str, tuple[int, Ints]] = {}
 
-    def look_at(self, scene: Scene, node: str) -> None:
+    def look_at(self, scene: ClusterState, node: str) -> None:
         if node in self._seen:
             free, lost = self._seen.pop(node)
             self._free -= free
@@ -267,7 +273,7 @@ class _Pieces:
                 dtype=self._np.int64,
             )
             useless: Ints = self._np.where(
-                (self._wants > self._np.maximum(room, 0)).any(axis=1), free, 0
+                (self._requests > self._np.maximum(room, 0)).any(axis=1), free, 0
             )
             self._seen[node] = free, useless
             self._free += free

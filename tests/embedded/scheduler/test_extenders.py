@@ -20,7 +20,7 @@ from pytest_kscen.embedded.scheduler.registry import Registry
 from pytest_kscen.embedded.scheduler.result_annotations import result_annotations
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import RESULTS, parsed
-from pytest_kscen.scenario.analysis.pods import Attempt as Analysed
+from pytest_kscen.scenario.analysis.pods import PodAttempt as Analysed
 
 TARGET = {"apiVersion": "v1", "kind": "Node"}
 

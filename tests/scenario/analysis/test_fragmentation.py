@@ -78,7 +78,7 @@ def test_counting_along_is_the_same_as_counting_anew(happenings):
     events = timeline(happenings)
     for _, last in scenes(events):
         scene = last
-    waiting = [wants for name in scene.pending if (wants := scene.wants[name])]
+    waiting = [wants for name in scene.pending if (wants := scene.requests[name])]
     free = {
         name: {what: max(scene.free(name, what), 0) for what in ("cpu", "pods")}
         for name in scene.nodes
