@@ -20,8 +20,8 @@ def w():
         yield one
 
 
-def passage(w, source, target):
-    return w.cluster.site.network.passage(Flow(source, target))
+def impairment(w, source, target):
+    return w.cluster.site.network.impairment(Flow(source, target))
 
 
 def jobs(w):
@@ -37,11 +37,11 @@ def test_losses(w, seconds):
     incident = w.cause(Losses(PAIR, 0.05, seconds))
     w.runner.advance(20)
     assert [
-        round(passage(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1], ("node-1", "node-3"))
+        round(impairment(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1], ("node-1", "node-3"))
     ] == [0.05, 0.05, 0]
     w.runner.advance(15)
     w.end(incident)
-    assert passage(w, *PAIR).loss == passage(w, *PAIR[::-1]).loss == 0
+    assert impairment(w, *PAIR).loss == impairment(w, *PAIR[::-1]).loss == 0
     assert [(text.split()[0], text.split()[-1]) for text in effects(w)] == [PAIR, PAIR[::-1]]
     assert all(150 < int(text.split()[2]) < 350 for text in effects(w))
     w.runner.advance(60)
@@ -52,7 +52,7 @@ def test_a_taint_keeps_no_job_away(w):
     taint = {"spec": {"taints": [{"key": "for/others", "effect": "NoExecute"}]}}
     w.runner.call(w.cluster.api("test").patch(NODES, "node-1", taint))
     w.cause(Losses(PAIR, 0.05, 30.0))
-    assert [round(passage(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1])] == [0.05, 0.05]
+    assert [round(impairment(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1])] == [0.05, 0.05]
 
 
 def test_a_loss_of_nothing_is_a_rule_without_an_effect(w):
@@ -70,19 +70,19 @@ def test_a_machine_that_reboots_meanwhile_has_no_rule_left(w):
     w.cluster.site.machines.power_on("node-1")
     w.runner.advance(60)
     w.end(incident)
-    assert passage(w, *PAIR).loss == passage(w, *PAIR[::-1]).loss == 0
+    assert impairment(w, *PAIR).loss == impairment(w, *PAIR[::-1]).loss == 0
 
 
 def test_latency(w):
     incident = w.cause(Latency(PAIR, 30.0))
     w.runner.advance(15)
-    assert [passage(w, *pair).load for pair in (PAIR, PAIR[::-1], ("node-3", "node-4"))] == [
+    assert [impairment(w, *pair).load for pair in (PAIR, PAIR[::-1], ("node-3", "node-4"))] == [
         0.9,
         0.9,
         0,
     ]
-    assert passage(w, *PAIR).delay > 0.01
+    assert impairment(w, *PAIR).delay > 0.01
     w.runner.advance(20)
     w.end(incident)
-    assert passage(w, *PAIR).load == 0
+    assert impairment(w, *PAIR).load == 0
     assert [text.split()[0] for text in effects(w)] == list(PAIR)

@@ -52,7 +52,7 @@ class World:
         self.runner.call(incident.end())
 
     def blocked(self, source, target, port=7000, protocol="TCP"):
-        return self.cluster.site.network.passage(Flow(source, target, protocol, port)).blocked
+        return self.cluster.site.network.impairment(Flow(source, target, protocol, port)).blocked
 
     def told(self, *what):
         return [(entry.at, entry.what, entry.data) for entry in self.journal if entry.what in what]

@@ -243,7 +243,7 @@ def test_packets_take_the_networks_way(alone, there, back, takes):
     pod(alone, "web", "web")
     ready(alone, "web")
     address = alone.runner.call(alone.api("test").get(PODS, "web", "default"))["status"]["podIP"]
-    alone.site.network.join(lambda flow: there if flow.target_address == address else back)
+    alone.site.network.add_filter(lambda flow: there if flow.target_address == address else back)
     began = alone.runner.clock.now()
     assert (ask(alone, "web:8080", PODS).status == 200) == (takes < 30)
     assert alone.runner.clock.now() - began == takes

@@ -32,54 +32,54 @@ if TYPE_CHECKING:
 
 async def ensure_image(container: ContainerWorker) -> None:
     """Until the container's image is on its machine."""
-    image, images = container.record.spec["image"], container.host.machine.images
+    image, images = container.record.spec["image"], container.kubelet.machine.images
     policy = container.record.spec.get("imagePullPolicy", "IfNotPresent")
     if policy == "Never":
         await _wait_for_image(container, image)
     if image in images and policy != "Always":
-        container.say(
+        container.record_event(
             "Pulled",
             f'Container image "{image}" already present on machine and can be accessed by the pod',
         )
     else:
-        takes = timings.PULL_PRESENT if image in images else timings.PULL
-        failures = RestartBackoff()
-        container.say("Pulling", f'Pulling image "{image}"')
-        await container.host.clock.sleep(takes)
-        while not container.host.images.can_be_pulled(image):
-            failures.next(container.host.clock.now())
+        seconds = timings.PULL_PRESENT if image in images else timings.PULL
+        backoff = RestartBackoff()
+        container.record_event("Pulling", f'Pulling image "{image}"')
+        await container.kubelet.clock.sleep(seconds)
+        while not container.kubelet.images.can_be_pulled(image):
+            backoff.next(container.kubelet.clock.now())
             name = canonical_image(image)
             why = (
                 f'failed to pull and unpack image "{name}": failed to resolve reference '
                 f'"{name}": not found'
             )
-            container.complain("Failed", f'Failed to pull image "{image}": {why}')
-            container.complain("Failed", "Error: ErrImagePull")
-            container.wait("ErrImagePull", why)
-            await container.host.clock.sleep(timings.SYNC_DELAY)
-            container.say("BackOff", f'Back-off pulling image "{image}"')
-            container.complain("Failed", "Error: ImagePullBackOff")
-            container.wait(
+            container.record_warning("Failed", f'Failed to pull image "{image}": {why}')
+            container.record_warning("Failed", "Error: ErrImagePull")
+            container.set_waiting("ErrImagePull", why)
+            await container.kubelet.clock.sleep(timings.SYNC_DELAY)
+            container.record_event("BackOff", f'Back-off pulling image "{image}"')
+            container.record_warning("Failed", "Error: ImagePullBackOff")
+            container.set_waiting(
                 "ImagePullBackOff", f'Back-off pulling image "{image}": ErrImagePull: {why}'
             )
-            await container.host.clock.sleep(failures.delay - timings.SYNC_DELAY)
-            await container.host.clock.sleep(takes)
-        container.host.machine.images[image] = None
-        lasted = f"{go_duration(takes)} ({go_duration(takes)} including waiting)"
-        container.say(
+            await container.kubelet.clock.sleep(backoff.delay - timings.SYNC_DELAY)
+            await container.kubelet.clock.sleep(seconds)
+        container.kubelet.machine.images[image] = None
+        duration = f"{go_duration(seconds)} ({go_duration(seconds)} including waiting)"
+        container.record_event(
             "Pulled",
-            f'Successfully pulled image "{image}" in {lasted}. Image size: {IMAGE_SIZE} bytes.',
+            f'Successfully pulled image "{image}" in {duration}. Image size: {IMAGE_SIZE} bytes.',
         )
 
 
 async def _wait_for_image(container: ContainerWorker, image: str) -> None:
     """An image that may not be pulled, but may have come with another pod."""
     words = f'Container image "{image}" is not present with pull policy of Never'
-    while image not in container.host.machine.images:
-        container.complain("ErrImageNeverPull", words)
-        container.complain("Failed", "Error: ErrImageNeverPull")
-        container.wait("ErrImageNeverPull", words)
-        await container.host.clock.sleep(timings.CONFIG_RETRY)
+    while image not in container.kubelet.machine.images:
+        container.record_warning("ErrImageNeverPull", words)
+        container.record_warning("Failed", "Error: ErrImageNeverPull")
+        container.set_waiting("ErrImageNeverPull", words)
+        await container.kubelet.clock.sleep(timings.CONFIG_RETRY)
 
 
 SUCCESS_CODES = range(200, 400)
@@ -158,13 +158,13 @@ FALLBACK_LINES, FALLBACK_BYTES = 80, 2048  # of a log that stands for a terminat
 class ContainerWorker:
     """Keeps one container as its pod wants it."""
 
-    __slots__ = ("_begun", "_pod", "_readiness", "_restarts", "host", "record")
+    __slots__ = ("_pod", "_readiness", "_restarts", "_started", "kubelet", "record")
 
     def __init__(self, pod: PodWorker, record: ContainerRecord) -> None:
         self.record = record
-        self._begun: asyncio.Future[None] | None = None
+        self._started: asyncio.Future[None] | None = None
         self._readiness: HttpReadinessProbe | None = None
-        self.host = pod.host
+        self.kubelet = pod.kubelet
         self._pod = pod
         self._restarts = RestartBackoff()
 
@@ -179,78 +179,81 @@ class ContainerWorker:
             return  # it was lost with the machine's power, and may not run twice
         while True:
             await ensure_image(self)
-            env = await self._configured()
-            await self.host.clock.sleep(timings.START)
+            env = await self._resolve_environment()
+            await self.kubelet.clock.sleep(timings.START)
             exit_ = await self._run(env)
             if not may_restart(self._pod.pod, record, exit_.code):
                 return
             if not record.must_restart:
-                now = self.host.clock.now()
+                now = self.kubelet.clock.now()
                 delay = self._restarts.next(now)
                 if delay <= 0:
                     continue
-                await self.host.clock.sleep(timings.SYNC_DELAY)
+                await self.kubelet.clock.sleep(timings.SYNC_DELAY)
                 name, pod = self.record.name, self._pod
                 where = f"{pod.name}_{pod.namespace}({pod.uid})"
-                self.complain(
+                self.record_warning(
                     "BackOff", f"Back-off restarting failed container {name} in pod {where}"
                 )
-                self.wait(
+                self.set_waiting(
                     "CrashLoopBackOff",
                     f"back-off {go_duration(delay)} restarting failed container={name} pod={where}",
                 )
-                await self.host.clock.sleep(delay - timings.SYNC_DELAY)
+                await self.kubelet.clock.sleep(delay - timings.SYNC_DELAY)
 
-    async def begun(self) -> None:
+    async def wait_until_started(self) -> None:
         """Wait until the container has started, its startup probe included."""
         if not self.record.started:
-            self._begun = asyncio.get_running_loop().create_future()
-            await self._begun
+            self._started = asyncio.get_running_loop().create_future()
+            await self._started
 
-    async def _configured(self) -> dict[str, str]:
+    async def _resolve_environment(self) -> dict[str, str]:
         while True:
             try:
                 return await environment_of(
-                    self.host.api,
+                    self.kubelet.api,
                     self._pod.with_addresses(),
                     self.record.spec,
-                    self.host.allocatable,
+                    self.kubelet.allocatable,
                 )
             except MissingReferenceError as error:
-                self.complain("Failed", f"Error: {error}")
-                self.wait("CreateContainerConfigError", str(error))
-                await self.host.clock.sleep(timings.CONFIG_RETRY)
+                self.record_warning("Failed", f"Error: {error}")
+                self.set_waiting("CreateContainerConfigError", str(error))
+                await self.kubelet.clock.sleep(timings.CONFIG_RETRY)
 
     async def _run(self, env: dict[str, str]) -> ContainerExit:
         record = self.record
-        record.run(self._pod.uid, self.host.timestamp())
-        self.say("Created", "Container created")
-        self.say("Started", "Container started")
+        record.run(self._pod.uid, self.kubelet.timestamp())
+        self.record_event("Created", "Container created")
+        self.record_event("Started", "Container started")
         context = self._context(env)
-        program = self.host.images.program_of(context)
+        program = self.kubelet.images.program_of(context)
         record.process = ContainerProcess(program, context)
         record.remark = "" if program else unsimulated_remark(context)
-        probes = self._probe()
+        probes = self._start_probes()
         self._pod.changed()
         try:
             exit_ = await record.process.end()
         finally:
             if probes:
                 probes.cancel()
-        self.ended(exit_)
+        self.record_end(exit_)
         self._pod.changed()
         return exit_
 
-    def ended(self, exit_: ContainerExit) -> None:
+    def record_end(self, exit_: ContainerExit) -> None:
         """Write down how the run ended."""
         process = self.record.process
         if process is not None:
             process.context.log.end()
             self.record.end(
-                exit_.code, exit_.reason, self._last_words(process, exit_), self.host.timestamp()
+                exit_.code,
+                exit_.reason,
+                self._termination_message(process, exit_),
+                self.kubelet.timestamp(),
             )
             if self.record.must_restart:
-                self.record.wait(
+                self.record.set_waiting(
                     "ContainerCreating"
                 )  # that it has ended nobody may see: some pods' containers end but once
 
@@ -265,41 +268,41 @@ class ContainerWorker:
             files=ContainerFiles(record.spec, self._pod.mounted),
             pod=self._pod.pod,
             address=self._pod.address,
-            node=self.host.machine.name,
+            node=self.kubelet.machine.name,
             attempt=record.restarts,
-            clock=self.host.clock,
-            api=self.host.api,
-            log=self.host.logs.begin(self._pod.pod, record.name),
+            clock=self.kubelet.clock,
+            api=self.kubelet.api,
+            log=self.kubelet.logs.begin(self._pod.pod, record.name),
             set_ready=self._set_ready,
-            host=self.host.hosts.of(
-                self.host.machine, self._pod.pod, record.spec, self._pod.address
+            host=self.kubelet.hosts.of(
+                self.kubelet.machine, self._pod.pod, record.spec, self._pod.address
             ),
         )
 
-    def _probe(self) -> asyncio.Task[None] | None:
+    def _start_probes(self) -> asyncio.Task[None] | None:
         """Probes pass as soon as they are asked; until then a container that has them is not
         started, or not ready.
         """
         startup = _seconds_to_success(self.record.spec.get("startupProbe"))
         readiness = _seconds_to_success(self.record.spec.get("readinessProbe"))
         if startup is None and readiness is None:
-            self._passed(ready=True)
+            self._set_started(ready=True)
             return None
         return self._pod.start(
-            self._pass_probes(startup, readiness), f"probes of {self.record.name}"
+            self._run_probes(startup, readiness), f"probes of {self.record.name}"
         )
 
-    async def _pass_probes(self, startup: float | None, readiness: float | None) -> None:
+    async def _run_probes(self, startup: float | None, readiness: float | None) -> None:
         if startup:
-            await self.host.clock.sleep(startup)
-        self._passed(ready=readiness is None)
+            await self.kubelet.clock.sleep(startup)
+        self._set_started(ready=readiness is None)
         if readiness is not None:
-            await self.host.clock.sleep(max(0.0, readiness - (startup or 0.0)))
+            await self.kubelet.clock.sleep(max(0.0, readiness - (startup or 0.0)))
             probe, process = self.record.spec["readinessProbe"], self.record.process
             if "httpGet" not in probe or process is None:
                 self._set_ready(True)
                 return
-            context, images = process.context, self.host.images
+            context, images = process.context, self.kubelet.images
             self._readiness = HttpReadinessProbe(
                 probe, self.record.spec, context, images, lambda: self._pod.pod
             )
@@ -308,16 +311,16 @@ class ContainerWorker:
             finally:
                 self._readiness = None
 
-    def look_again(self) -> None:
+    def annotations_changed(self) -> None:
         """The pod's annotations have changed."""
         if self._readiness:
             self._readiness.wake()
 
-    def _passed(self, *, ready: bool) -> None:
+    def _set_started(self, *, ready: bool) -> None:
         self.record.started = True
         self.record.ready = ready and (self.record.is_sidecar or not self.record.is_init)
-        if self._begun and not self._begun.done():
-            self._begun.set_result(None)
+        if self._started and not self._started.done():
+            self._started.set_result(None)
         self._pod.changed()
 
     def _set_ready(self, ready: bool) -> None:  # noqa: FBT001  # what a program calls
@@ -330,19 +333,19 @@ class ContainerWorker:
         process = self.record.process
         if process is None:
             return
-        self.say("Killing", why)
+        self.record_event("Killing", why)
         hook = (self.record.spec.get("lifecycle") or {}).get("preStop") or {}
         first = min(float((hook.get("sleep") or {}).get("seconds", 0)), grace)
         if first:
-            await self.host.clock.sleep(first)
-        process.ask_to_stop()
-        patience = asyncio.get_running_loop().call_later(grace - first, process.kill)
+            await self.kubelet.clock.sleep(first)
+        process.terminate()
+        timer = asyncio.get_running_loop().call_later(grace - first, process.kill)
         try:
-            self.ended(await process.end())
+            self.record_end(await process.end())
         finally:
-            patience.cancel()
+            timer.cancel()
 
-    def _last_words(self, process: ContainerProcess, exit_: ContainerExit) -> str:
+    def _termination_message(self, process: ContainerProcess, exit_: ContainerExit) -> str:
         if (
             exit_.code
             and self.record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
@@ -352,17 +355,19 @@ class ContainerWorker:
             )
         return process.context.termination_message
 
-    def wait(self, reason: str, message: str) -> None:
+    def set_waiting(self, reason: str, message: str) -> None:
         """Not running, and why."""
-        self.record.wait(reason, message)
-        self.host.logs.wait(self._pod.pod, self.record.name, reason)
+        self.record.set_waiting(reason, message)
+        self.kubelet.logs.set_waiting(self._pod.pod, self.record.name, reason)
         self._pod.changed()
 
-    def say(self, reason: str, message: str) -> None:
-        self.host.recorder.normal(self._pod.pod, reason, message, field_path=self.record.field_path)
+    def record_event(self, reason: str, message: str) -> None:
+        self.kubelet.recorder.normal(
+            self._pod.pod, reason, message, field_path=self.record.field_path
+        )
 
-    def complain(self, reason: str, message: str) -> None:
-        self.host.recorder.warning(
+    def record_warning(self, reason: str, message: str) -> None:
+        self.kubelet.recorder.warning(
             self._pod.pod, reason, message, field_path=self.record.field_path
         )
 

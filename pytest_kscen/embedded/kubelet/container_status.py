@@ -72,7 +72,7 @@ class ContainerRecord:
         )
         return ended["exitCode"] if ended else None
 
-    def wait(self, reason: str, message: str = "") -> None:
+    def set_waiting(self, reason: str, message: str = "") -> None:
         """Not running yet, or not again."""
         if "terminated" in self.state:
             self.last_state = self.state
@@ -229,9 +229,9 @@ class ContainerProcess:
                 if not future.done():
                     future.set_result(None)
 
-    def ask_to_stop(self) -> None:
+    def terminate(self) -> None:
         """SIGTERM."""
-        self.context.ask_to_stop()
+        self.context.terminate()
         if self._task is None:
             self._end(ContainerExit(0, "Completed"))
 

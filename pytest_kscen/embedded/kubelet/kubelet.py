@@ -51,7 +51,7 @@ PREDICATE_MESSAGES = {
 
 
 def admission_failure(
-    pod: Obj, demand: PodDemand, node: Obj, load: NodeUsage, allocatable: Amounts
+    pod: Obj, demand: PodDemand, node: Obj, usage: NodeUsage, allocatable: Amounts
 ) -> PodFailureReason | None:
     """Why the pod is not taken, in the kubelet's words."""
     wanted = (pod["spec"].get("os") or {}).get("name", "linux")
@@ -59,7 +59,7 @@ def admission_failure(
         return PodFailureReason(
             "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
         )
-    for shortage in load.shortages(demand, allocatable):
+    for shortage in usage.shortages(demand, allocatable):
         if shortage.resource in BUILTIN_RESOURCES or shortage.resource in allocatable:
             numbers = (
                 f"requested: {shortage.requested}, used: {shortage.used}, capacity: "
@@ -69,7 +69,7 @@ def admission_failure(
             return PodFailureReason(f"OutOf{shortage.resource}", message)
     if not node_matches_pod(pod, node):
         return _predicate_failure("NodeAffinity")
-    if load.ports_clash(demand):
+    if usage.ports_clash(demand):
         return _predicate_failure("NodePorts")
     if first_untolerated_taint(
         taints_of(node), pod["spec"].get("tolerations") or (), ("NoExecute",)
@@ -94,11 +94,11 @@ class StatusManager:
     """The writer of one kubelet; it lives while there is something to write."""
 
     def __init__(self, host: Kubelet) -> None:
-        self._host = host
+        self._kubelet = host
         self._changed: dict[PodWorker, None] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def mark(self, pod: PodWorker) -> None:
+    def enqueue(self, pod: PodWorker) -> None:
         """This pod's status is not what it was."""
         self._changed[pod] = None
         self.flush()
@@ -107,11 +107,11 @@ class StatusManager:
         """Write what has changed, if the API is within reach."""
         if (
             self._changed
-            and self._host.machine.reachable
+            and self._kubelet.machine.reachable
             and (self._task is None or self._task.done())
         ):
-            self._task = self._host.brood.start(
-                self._write_all(), f"pod statuses of {self._host.machine.name}"
+            self._task = self._kubelet.child_tasks.start(
+                self._write_all(), f"pod statuses of {self._kubelet.machine.name}"
             )
 
     def clear(self) -> None:
@@ -119,8 +119,8 @@ class StatusManager:
         self._changed.clear()
 
     async def _write_all(self) -> None:
-        await self._host.clock.sleep(0)  # what else happens in this instant is told with it
-        while self._changed and self._host.machine.reachable:
+        await self._kubelet.clock.sleep(0)  # what else happens in this instant is told with it
+        while self._changed and self._kubelet.machine.reachable:
             pod = next(iter(self._changed))
             del self._changed[pod]
             try:
@@ -128,59 +128,59 @@ class StatusManager:
             except (ApiError, OSError) as error:
                 logger.warning(
                     "%s: the status of %s/%s: %s",
-                    self._host.machine.name,
+                    self._kubelet.machine.name,
                     pod.namespace,
                     pod.name,
                     error,
                 )
                 if is_retryable(error):
                     self._changed[pod] = None
-                    await self._host.clock.sleep(RETRY_DELAY)
+                    await self._kubelet.clock.sleep(RETRY_DELAY)
                 else:
-                    self._host.brood.start(
-                        self._mark_later(pod), f"what was refused of {pod.namespace}/{pod.name}"
+                    self._kubelet.child_tasks.start(
+                        self._enqueue_later(pod), f"what was refused of {pod.namespace}/{pod.name}"
                     )
 
-    async def _mark_later(self, pod: PodWorker) -> None:
+    async def _enqueue_later(self, pod: PodWorker) -> None:
         """Whoever refuses may think better of it: a real kubelet goes through all that is not
         told every ten seconds.
         """
-        await self._host.clock.sleep(REFUSED_RETRY_DELAY, background=True)
-        if self._host.knows(pod):
-            self.mark(pod)
+        await self._kubelet.clock.sleep(REFUSED_RETRY_DELAY, background=True)
+        if self._kubelet.has_worker(pod):
+            self.enqueue(pod)
 
-    async def _write(self, life: PodWorker) -> None:
-        if not self._host.knows(life):
+    async def _write(self, worker: PodWorker) -> None:
+        if not self._kubelet.has_worker(worker):
             return
-        status = life.status()
+        status = worker.status()
         try:
-            if status != life.pod.get("status"):
-                live = await self._host.api.update(
-                    PODS, {**life.pod, "status": status}, subresource="status"
+            if status != worker.pod.get("status"):
+                live = await self._kubelet.api.update(
+                    PODS, {**worker.pod, "status": status}, subresource="status"
                 )
-                life.see(live, is_told=live["status"] == status)
-            if life.is_done and life.pod["metadata"].get("deletionTimestamp"):
-                metadata = life.pod["metadata"]
-                await self._host.api.delete(
+                worker.pod_changed(live, is_written=live["status"] == status)
+            if worker.is_done and worker.pod["metadata"].get("deletionTimestamp"):
+                metadata = worker.pod["metadata"]
+                await self._kubelet.api.delete(
                     PODS,
-                    life.name,
-                    life.namespace,
+                    worker.name,
+                    worker.namespace,
                     grace_period=0,
                     precondition_uid=metadata["uid"],
                 )
         except NotFound:
-            self._host.gone(life)
+            self._kubelet.remove_worker(worker)
         except Conflict:
-            await self._refresh(life)
+            await self._reread(worker)
 
-    async def _refresh(self, life: PodWorker) -> None:
+    async def _reread(self, worker: PodWorker) -> None:
         """Somebody else has written the pod meanwhile: once more on top of that."""
-        live = await self._host.api.get(PODS, life.name, life.namespace)
-        if live["metadata"]["uid"] != life.uid:
-            self._host.gone(life)
+        live = await self._kubelet.api.get(PODS, worker.name, worker.namespace)
+        if live["metadata"]["uid"] != worker.uid:
+            self._kubelet.remove_worker(worker)
         else:
-            life.see(live)
-            self._changed[life] = None
+            worker.pod_changed(live)
+            self._changed[worker] = None
 
 
 def is_retryable(error: ApiError | OSError) -> bool:
@@ -194,24 +194,24 @@ LEASE_NAMESPACE = "kube-node-lease"
 class Kubelet:
     """One of them."""
 
-    def __init__(self, tools: KubeletServices, machine: Machine) -> None:
+    def __init__(self, services: KubeletServices, machine: Machine) -> None:
         self.machine = machine
-        self.api = tools.api
-        self.clock = tools.clock
-        self.images = tools.images
-        self.logs = tools.logs
-        self.mounter = tools.mounter
-        self.brood = tools.brood
-        self.hosts = tools.hosts
-        self.recorder = tools.recorder.on(machine.name)
-        self.load = NodeUsage()
-        self.statuses = StatusManager(self)
+        self.api = services.api
+        self.clock = services.clock
+        self.images = services.images
+        self.logs = services.logs
+        self.mounter = services.mounter
+        self.child_tasks = services.child_tasks
+        self.hosts = services.hosts
+        self.recorder = services.recorder.on(machine.name)
+        self.usage = NodeUsage()
+        self.status_manager = StatusManager(self)
         self.node: Obj = {}
         self._pods: dict[str, PodWorker] = {}
         self._lease: Obj = {}
-        self._beats = 0
-        self._told: tuple[Obj, int] = ({}, 0)
-        self._room: tuple[object, Amounts] = (None, {})
+        self._heartbeats = 0
+        self._checked: tuple[Obj, int] = ({}, 0)
+        self._allocatable_amounts: tuple[object, Amounts] = (None, {})
 
     async def register(self) -> None:
         """Make the machine's Node, or take over the one that is there."""
@@ -219,15 +219,15 @@ class Kubelet:
             node = await self.api.create(NODES, new_node(self.machine, self.timestamp()))
         except AlreadyExists:
             node = await self.api.get(NODES, self.machine.name)
-        await self.speak_for(node, since_now=True)
+        await self.take_over_node(node, since_now=True)
 
-    async def speak_for(self, node: Obj, *, since_now: bool = False) -> None:
+    async def take_over_node(self, node: Obj, *, since_now: bool = False) -> None:
         """Tell how the node is from now on: it is new, or was made by somebody else, or could
         not speak for a time.
         """
         self.node, self._lease = node, {}
-        self.machine.use_network((node.get("spec") or {}).get("podCIDR", ""))
-        self._announce(since_now=since_now)
+        self.machine.set_pod_network((node.get("spec") or {}).get("podCIDR", ""))
+        self._record_start(since_now=since_now)
         missing = {
             key: value
             for key, value in standard_labels(self.machine).items()
@@ -238,13 +238,13 @@ class Kubelet:
                 NODES, self.machine.name, {"metadata": {"labels": missing}}
             )
         was_ready = is_true(node, "Ready") and not since_now
-        await self.report()
+        await self.write_node_status()
         if not was_ready:
             words = f"Node {self.machine.name} status is now: NodeReady"
             self.recorder.normal(self.node, "NodeReady", words)
         await self._renew()
 
-    def _announce(self, *, since_now: bool) -> None:
+    def _record_start(self, *, since_now: bool) -> None:
         """Say that the kubelet starts, and that the machine was started in between, if so."""
         boot = ((self.node.get("status") or {}).get("nodeInfo") or {}).get("bootID")
         if since_now or boot != self.machine.boot_id:
@@ -253,7 +253,7 @@ class Kubelet:
             words = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
             self.recorder.warning(self.node, "Rebooted", words)
 
-    async def report(self) -> None:
+    async def write_node_status(self) -> None:
         """Write the node's status."""
         for _ in range(3):
             status = status_of(self.machine, self.node, self.timestamp())
@@ -268,21 +268,21 @@ class Kubelet:
             else:
                 return
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """Renew the lease; and the status, if it has changed or was not written for long."""
-        self._beats += 1
-        if self._beats % STATUS_PERIOD == 0 or not self._has_told():
+        self._heartbeats += 1
+        if self._heartbeats % STATUS_PERIOD == 0 or not self._is_node_current():
             with contextlib.suppress(ApiError, OSError):  # once more at the next beat
-                await self.report()
+                await self.write_node_status()
         await self._renew()
 
-    def _has_told(self) -> bool:
+    def _is_node_current(self) -> bool:
         """Whether the Node says what is so; one that was looked at is not looked at again."""
-        told = self.node["status"], len(self.machine.images)
-        if self._told[0] is told[0] and self._told[1] == told[1]:
+        checked = self.node["status"], len(self.machine.images)
+        if self._checked[0] is checked[0] and self._checked[1] == checked[1]:
             return True
-        self._told = told if is_up_to_date(self.machine, self.node) else ({}, 0)
-        return self._told is told
+        self._checked = checked if is_up_to_date(self.machine, self.node) else ({}, 0)
+        return self._checked is checked
 
     async def _renew(self) -> None:
         """Renew the lease as it was last seen; if that fails, the next beat looks at what is
@@ -320,7 +320,7 @@ class Kubelet:
             return await self.api.create(LEASES, new)
         return await self.api.update(LEASES, {**lease, "spec": spec})
 
-    def see_node(self, node: Obj) -> None:
+    def update_node(self, node: Obj) -> None:
         self.node = node
 
     @property
@@ -339,54 +339,63 @@ class Kubelet:
 
     def halt(self) -> None:
         """The machine has lost its power."""
-        for life in self._pods.values():
-            life.halt()
+        for worker in self._pods.values():
+            worker.halt()
         self._pods.clear()
-        self.statuses.clear()
+        self.status_manager.clear()
 
-    def see(self, pod: Obj) -> None:
+    def pod_changed(self, pod: Obj) -> None:
         """A pod that is bound to this node, as it is now."""
-        life = self._pods.get(pod["metadata"]["uid"])
-        if life is None:
-            life = self._pods[pod["metadata"]["uid"]] = PodWorker(self, pod)
-            life.begin()
+        worker = self._pods.get(pod["metadata"]["uid"])
+        if worker is None:
+            worker = self._pods[pod["metadata"]["uid"]] = PodWorker(self, pod)
+            worker.admit()
         else:
-            life.see(pod)
+            worker.pod_changed(pod)
 
-    def lose(self, pod: Obj) -> None:
+    def pod_deleted(self, pod: Obj) -> None:
         """The API has forgotten this pod."""
-        if life := self._pods.pop(pod["metadata"]["uid"], None):
-            life.vanish()
+        if worker := self._pods.pop(pod["metadata"]["uid"], None):
+            worker.pod_deleted()
 
-    def gone(self, life: PodWorker) -> None:
-        self.lose(life.pod)
+    def remove_worker(self, worker: PodWorker) -> None:
+        self.pod_deleted(worker.pod)
 
-    def knows(self, life: PodWorker) -> bool:
-        return self._pods.get(life.uid) is life
+    def has_worker(self, worker: PodWorker) -> bool:
+        return self._pods.get(worker.uid) is worker
 
-    def catch_up(self, pods: list[Obj]) -> None:
+    def resync(self, pods: list[Obj]) -> None:
         """After a time without sight of the API: what is there now."""
         there = {pod["metadata"]["uid"] for pod in pods}
-        for life in [life for uid, life in self._pods.items() if uid not in there]:
-            self.gone(life)
+        for worker in [worker for uid, worker in self._pods.items() if uid not in there]:
+            self.remove_worker(worker)
         for pod in pods:
-            self.see(pod)
-        self.statuses.flush()
+            self.pod_changed(pod)
+        self.status_manager.flush()
 
-    def life_of(self, uid: str) -> PodWorker | None:
+    def worker_of(self, uid: str) -> PodWorker | None:
         return self._pods.get(uid)
 
-    def life_at(self, address: str) -> PodWorker | None:
+    def worker_at(self, address: str) -> PodWorker | None:
         return next(
-            (life for life in self._pods.values() if life.address == address and not life.is_done),
+            (
+                worker
+                for worker in self._pods.values()
+                if worker.address == address and not worker.is_done
+            ),
             None,
         )
 
-    def refusal(self, life: PodWorker) -> PodFailureReason | None:
+    def check_admission(self, worker: PodWorker) -> PodFailureReason | None:
         status = self.node.get("status")
-        if self._room[0] is not status:
-            self._room = status, allocatable_of({"status": {"allocatable": self.allocatable}})
-        return admission_failure(life.pod, life.demand, self.node, self.load, self._room[1])
+        if self._allocatable_amounts[0] is not status:
+            self._allocatable_amounts = (
+                status,
+                allocatable_of({"status": {"allocatable": self.allocatable}}),
+            )
+        return admission_failure(
+            worker.pod, worker.demand, self.node, self.usage, self._allocatable_amounts[1]
+        )
 
 
 def _labels(node: Obj) -> Obj:
@@ -403,5 +412,5 @@ class KubeletServices:
     images: Images
     logs: Logs
     mounter: Mounter
-    brood: ChildTasks
+    child_tasks: ChildTasks
     hosts: NetworkHosts

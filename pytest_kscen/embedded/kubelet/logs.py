@@ -104,8 +104,8 @@ class Log:
             self._clock,
             self.text(options),
             options,
-            leave=self._forget,
-            in_line=self._open is not None,
+            on_close=self._forget,
+            inside_line=self._open is not None,
         )
         if self._ended:
             follower.close()
@@ -140,23 +140,25 @@ class LogFollower:
     def __init__(
         self,
         clock: Clock,
-        first: str,
+        text_so_far: str,
         options: Mapping[str, str],
         *,
-        leave: Callable[[LogFollower], None],
-        in_line: bool,
+        on_close: Callable[[LogFollower], None],
+        inside_line: bool,
     ) -> None:
         self.is_open = True
         self._clock = clock
-        self._leave = leave
+        self._leave = on_close
         self._stamped = options.get("timestamps") in TRUE_VALUES
-        self._left = (
-            int(options["limitBytes"]) - len(first.encode()) if "limitBytes" in options else None
+        self._bytes_left = (
+            int(options["limitBytes"]) - len(text_so_far.encode())
+            if "limitBytes" in options
+            else None
         )
-        self._in_line = in_line
-        self._pieces = [first] if first else []
+        self._inside_line = inside_line
+        self._pieces = [text_so_far] if text_so_far else []
         self._reader: asyncio.Future[None] | None = None
-        if self._left is not None and self._left <= 0:
+        if self._bytes_left is not None and self._bytes_left <= 0:
             self.is_open = False
 
     def feed(self, text: str) -> None:
@@ -183,17 +185,19 @@ class LogFollower:
         stamped = []
         for line in text.splitlines(keepends=True):
             stamped.append(
-                line if self._in_line else f"{timestamp_of(self._clock.now(), micro=True)} {line}"
+                line
+                if self._inside_line
+                else f"{timestamp_of(self._clock.now(), micro=True)} {line}"
             )
-            self._in_line = not line.endswith("\n")
+            self._inside_line = not line.endswith("\n")
         return "".join(stamped)
 
     def _within_limit(self, piece: str) -> str:
-        if self._left is None:
+        if self._bytes_left is None:
             return piece
-        kept = piece.encode()[: max(self._left, 0)]
-        self._left -= len(kept)
-        if self._left <= 0:
+        kept = piece.encode()[: max(self._bytes_left, 0)]
+        self._bytes_left -= len(kept)
+        if self._bytes_left <= 0:
             self.is_open = False
         return kept.decode(errors="ignore")
 
@@ -229,17 +233,17 @@ class Logs:
 
     def begin(self, pod: Obj, container: str) -> Log:
         """The log of a run that starts now."""
-        runs = self._of(pod).containers.setdefault(container, ContainerLogs())
+        runs = self._logs_of(pod).containers.setdefault(container, ContainerLogs())
         if runs.current:
             runs.current.end()
         runs.previous, runs.current = runs.current, Log(self._clock)
         return runs.current
 
-    def wait(self, pod: Obj, container: str, reason: str) -> None:
+    def set_waiting(self, pod: Obj, container: str, reason: str) -> None:
         """There will be none before this is mended."""
-        self._of(pod).waiting[container] = reason
+        self._logs_of(pod).waiting[container] = reason
 
-    def _of(self, pod: Obj) -> PodLogs:
+    def _logs_of(self, pod: Obj) -> PodLogs:
         ref, uid = Ref.of(pod), pod["metadata"]["uid"]
         if ref not in self._pods or self._pods[ref].uid != uid:
             self._pods[ref] = PodLogs(uid)
@@ -258,15 +262,17 @@ class Logs:
         """What a container has written, with the query of `pods/log`; the server has found pod
         and container to exist.
         """
-        return self._log(namespace, pod, container, options).text(options)
+        return self._find_log(namespace, pod, container, options).text(options)
 
     def follow(
         self, namespace: str, pod: str, container: str, options: Mapping[str, str]
     ) -> LogFollower:
         """The same, and what it writes from now on."""
-        return self._log(namespace, pod, container, options).follow(options)
+        return self._find_log(namespace, pod, container, options).follow(options)
 
-    def _log(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Log:
+    def _find_log(
+        self, namespace: str, pod: str, container: str, options: Mapping[str, str]
+    ) -> Log:
         logs = self._pods.get(Ref(namespace, pod))
         runs = logs.containers.get(container) if logs else None
         if options.get("previous") in TRUE_VALUES:

@@ -42,37 +42,40 @@ class Machine:
     hosts: InitVar[ipaddress.IPv4Address] = FIRST_HOST
     address: str = field(init=False)
     _first: ipaddress.IPv4Address | ipaddress.IPv6Address = POD_NETWORKS
-    _room: int = 0
+    _address_count: int = 0
     _last: int = 0
     _addresses: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self, hosts: ipaddress.IPv4Address) -> None:
         self.address = str(hosts + self.number)
 
-    def use_network(self, cidr: str) -> None:
+    def set_pod_network(self, cidr: str) -> None:
         """Give pods addresses of this network; without one, of the machine's own."""
         wanted = cidr or f"{POD_NETWORKS + 256 * self.number}/24"
         if wanted == self.pod_network:
             return
         self.pod_network = wanted
         network = ipaddress.ip_network(self.pod_network)
-        self._first, self._room = network.network_address, min(network.num_addresses - 2, 2**16)
+        self._first, self._address_count = (
+            network.network_address,
+            min(network.num_addresses - 2, 2**16),
+        )
 
-    def take_address(self) -> str:
+    def allocate_address(self) -> str:
         """An address for a pod: the next one, so that none comes back soon."""
-        for _ in range(self._room):
-            self._last = self._last % self._room + 1
+        for _ in range(self._address_count):
+            self._last = self._last % self._address_count + 1
             address = str(self._first + self._last)
             if address not in self._addresses:
                 self._addresses[address] = None
                 return address
         raise RuntimeError(f"{self.name} has no address left in {self.pod_network}")
 
-    def has(self, address: str) -> bool:
+    def has_address(self, address: str) -> bool:
         """Whether a pod has taken it."""
         return address in self._addresses
 
-    def give_back(self, address: str) -> None:
+    def release_address(self, address: str) -> None:
         self._addresses.pop(address, None)
 
 
@@ -83,7 +86,7 @@ class Machines:
         self._chance = chance
         self._hosts = hosts
         self._machines: dict[str, Machine] = {}
-        self._made = 0
+        self._count = 0
         self._listeners: list[Callable[[Machine], None]] = []
 
     def on_change(self, listener: Callable[[Machine], None]) -> None:
@@ -118,10 +121,10 @@ class Machines:
         capacity: dict[str, str] | None = None,
     ) -> Machine:
         identity = self._chance.uid().replace("-", ""), self._chance.uid()
-        machine = Machine(name, self._made, *identity, labels or {}, hosts=self._hosts)
+        machine = Machine(name, self._count, *identity, labels or {}, hosts=self._hosts)
         machine.capacity.update(capacity or {})
-        machine.use_network("")
-        self._made += 1
+        machine.set_pod_network("")
+        self._count += 1
         self._machines[name] = machine
         return machine
 

@@ -80,9 +80,11 @@ def status_of(machine: Machine, node: Obj, now: str) -> Obj:
 def is_up_to_date(machine: Machine, node: Obj) -> bool:
     """Whether the Node says what its kubelet would say, heartbeats aside."""
     status = node["status"]
-    said = {condition["type"]: condition["status"] for condition in status.get("conditions") or ()}
+    reported = {
+        condition["type"]: condition["status"] for condition in status.get("conditions") or ()
+    }
     return len(status.get("images") or ()) == len(machine.images) and all(
-        said.get(type_) == wanted for type_, (wanted, _, _) in CONDITIONS.items()
+        reported.get(type_) == wanted for type_, (wanted, _, _) in CONDITIONS.items()
     )
 
 
@@ -123,40 +125,40 @@ def _node_info(machine: Machine) -> Obj:
 class HeartbeatSource(Protocol):
     """Somebody with a heart."""
 
-    async def beat(self) -> None: ...
+    async def heartbeat(self) -> None: ...
 
 
 class Heartbeats:
     """Groups of hearts by the phase in which they beat."""
 
-    def __init__(self, clock: Clock, brood: ChildTasks) -> None:
+    def __init__(self, clock: Clock, child_tasks: ChildTasks) -> None:
         self._clock = clock
-        self._brood = brood
+        self._child_tasks = child_tasks
         self._groups: dict[float, dict[HeartbeatSource, None]] = {}
         self._phases: dict[HeartbeatSource, float] = {}
         self._tasks: dict[float, asyncio.Task[None]] = {}
 
-    def join(self, heart: HeartbeatSource) -> None:
+    def join(self, source: HeartbeatSource) -> None:
         """Beat every ten seconds, the first time in ten seconds."""
-        phase = self._phases[heart] = self._clock.now() % LEASE_PERIOD
+        phase = self._phases[source] = self._clock.now() % LEASE_PERIOD
         group = self._groups.setdefault(phase, {})
-        group[heart] = None
+        group[source] = None
         if phase not in self._tasks:
-            self._tasks[phase] = self._brood.start(
-                self._beat(phase, group), f"heartbeats at {phase:g} s"
+            self._tasks[phase] = self._child_tasks.start(
+                self._run_group(phase, group), f"heartbeats at {phase:g} s"
             )
 
-    def leave(self, heart: HeartbeatSource) -> None:
-        phase = self._phases.pop(heart, None)
+    def leave(self, source: HeartbeatSource) -> None:
+        phase = self._phases.pop(source, None)
         if phase is not None:
-            self._groups[phase].pop(heart, None)
+            self._groups[phase].pop(source, None)
 
-    async def _beat(self, phase: float, group: dict[HeartbeatSource, None]) -> None:
+    async def _run_group(self, phase: float, group: dict[HeartbeatSource, None]) -> None:
         due = self._clock.now() + LEASE_PERIOD
         while group:
             await self._clock.sleep(due - self._clock.now(), background=True)
             due += LEASE_PERIOD
-            for heart in list(group):
-                if heart in group:
-                    await heart.beat()
+            for source in list(group):
+                if source in group:
+                    await source.heartbeat()
         del self._groups[phase], self._tasks[phase]

@@ -50,17 +50,17 @@ class Kubelets:
     def __init__(self, context: ControllerContext, site: Site) -> None:
         site.kubelets = self
         self._machines = site.machines
-        self._brood = ChildTasks()
-        self._heartbeats = Heartbeats(context.clock, self._brood)
+        self._child_tasks = ChildTasks()
+        self._heartbeats = Heartbeats(context.clock, self._child_tasks)
         mounter = Mounter(context.api.plain, context.clock, context.informers)
-        self._tools = KubeletServices(
+        self._services = KubeletServices(
             context.api.plain,
             context.clock,
             context.recorder,
             site.images,
             site.logs,
             mounter,
-            self._brood,
+            self._child_tasks,
             site.hosts,
         )
         self._kubelets: dict[str, Kubelet] = {}
@@ -72,28 +72,28 @@ class Kubelets:
             tuple[Callable[[Obj | None, Obj | None], None], Obj | None, Obj | None]
         ] = collections.deque()
         """What kubelets will hear when a Scenario lets them go on."""
-        site.gates.on_change(self._go_on)
+        site.gates.on_change(self._deliver_held)
         site.machines.on_change(self._machine_changed)
 
     async def run(self) -> Never:
         for machine in self._machines:
-            kubelet = Kubelet(self._tools, machine)
+            kubelet = Kubelet(self._services, machine)
             while True:
                 try:
                     await kubelet.register()
                 except (ApiError, OSError) as error:
                     if not is_retryable(error):
                         raise
-                    await self._tools.clock.sleep(RETRY_DELAY)
+                    await self._services.clock.sleep(RETRY_DELAY)
                 else:
                     break
             self._kubelets[kubelet.machine.name] = kubelet
             self._heartbeats.join(kubelet)
-        self._nodes.on_change(lambda new, old: self._hear(self._node_changed, new, old))
-        self._pods.on_change(lambda new, old: self._hear(self._pod_changed, new, old))
-        await self._brood.watch()
+        self._nodes.on_change(lambda new, old: self._deliver(self._node_changed, new, old))
+        self._pods.on_change(lambda new, old: self._deliver(self._pod_changed, new, old))
+        await self._child_tasks.watch()
 
-    def _hear(
+    def _deliver(
         self, change: Callable[[Obj | None, Obj | None], None], new: Obj | None, old: Obj | None
     ) -> None:
         if self._held or self._gates.holds(KUBELET):
@@ -101,7 +101,7 @@ class Kubelets:
         else:
             change(new, old)
 
-    def _go_on(self) -> None:
+    def _deliver_held(self) -> None:
         while self._held and not self._gates.holds(KUBELET):
             change, new, old = self._held.popleft()
             change(new, old)
@@ -114,18 +114,18 @@ class Kubelets:
         """
         found = self._pods.get(pod, namespace)
         kubelet = self._kubelets.get(found["spec"].get("nodeName", "")) if found else None
-        life = kubelet.life_of(found["metadata"]["uid"]) if kubelet and found else None
-        if life is None:
+        worker = kubelet.worker_of(found["metadata"]["uid"]) if kubelet and found else None
+        if worker is None:
             raise NotFound(f'pod "{pod}" runs on no machine')
-        life.kill(container, code, reason)
+        worker.kill(container, code, reason)
 
-    def life_at(self, address: str) -> PodWorker | None:
+    def worker_at(self, address: str) -> PodWorker | None:
         """The pod that has this address; of those on a host's network, any."""
         for kubelet in self._kubelets.values():
-            if (kubelet.machine.has(address) or kubelet.address == address) and (
-                life := kubelet.life_at(address)
+            if (kubelet.machine.has_address(address) or kubelet.address == address) and (
+                worker := kubelet.worker_at(address)
             ):
-                return life
+                return worker
         return None
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
@@ -135,21 +135,21 @@ class Kubelets:
         name = node["metadata"]["name"]
         kubelet = self._kubelets.get(name)
         if new is None and kubelet:
-            self._abandon(kubelet)
+            self._remove_kubelet(kubelet)
         elif new and kubelet:
-            kubelet.see_node(new)
+            kubelet.update_node(new)
         elif new:
-            self._adopt(new)
+            self._add_kubelet(new)
 
-    def _adopt(self, node: Obj) -> None:
+    def _add_kubelet(self, node: Obj) -> None:
         """Give a Node that somebody made a machine and a kubelet."""
         name = node["metadata"]["name"]
         machine = self._machines[name] if name in self._machines else self._machines.add(name)
-        self._kubelets[name] = Kubelet(self._tools, machine)
-        self._kubelets[name].see_node(node)
+        self._kubelets[name] = Kubelet(self._services, machine)
+        self._kubelets[name].update_node(node)
         self._machine_changed(machine)
 
-    def _abandon(self, kubelet: Kubelet) -> None:
+    def _remove_kubelet(self, kubelet: Kubelet) -> None:
         """The machine goes with its Node."""
         name = kubelet.machine.name
         del self._kubelets[name]
@@ -165,21 +165,23 @@ class Kubelets:
         if not machine.powered:
             kubelet.halt()
         elif machine.reachable:
-            self._brood.start_soon(lambda: self._begin(kubelet), f"beginning of {machine.name}")
+            self._child_tasks.start_soon(
+                lambda: self._connect(kubelet), f"beginning of {machine.name}"
+            )
 
-    async def _begin(self, kubelet: Kubelet) -> None:
+    async def _connect(self, kubelet: Kubelet) -> None:
         """A machine is here, or back: its kubelet tells how it is, and learns what it has
         missed.
         """
         machine = kubelet.machine
         while self._kubelets.get(machine.name) is kubelet and machine.powered and machine.reachable:
             try:
-                await kubelet.speak_for(self._nodes.objects[Ref("", machine.name)])
+                await kubelet.take_over_node(self._nodes.objects[Ref("", machine.name)])
             except (ApiError, OSError, KeyError):
-                await self._tools.clock.sleep(RETRY_DELAY)
+                await self._services.clock.sleep(RETRY_DELAY)
                 continue
             self._heartbeats.join(kubelet)
-            kubelet.catch_up(self._pods_by_node.of(machine.name))
+            kubelet.resync(self._pods_by_node.of(machine.name))
             return
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
@@ -192,9 +194,9 @@ class Kubelets:
         ):
             return
         if new:
-            kubelet.see(new)
+            kubelet.pod_changed(new)
         else:
-            kubelet.lose(pod)
+            kubelet.pod_deleted(pod)
 
 
 @dataclass(slots=True)

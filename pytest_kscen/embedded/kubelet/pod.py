@@ -42,12 +42,13 @@ class PodWorker:
     """One pod, from when the kubelet first sees it until the API has forgotten it."""
 
     __slots__ = (
-        "_containers", "_deadline", "_ended_before", "_facts", "_living", "_refused", "_stopping",
-        "demand", "host", "is_done", "mounted", "name", "namespace", "pod", "uid",
+        "_containers", "_deadline_task", "_facts", "_rejection", "_running_task",
+        "_stopping_task", "_was_finished", "demand", "is_done", "kubelet", "mounted", "name",
+        "namespace", "pod", "uid",
     )  # fmt: skip
 
-    def __init__(self, host: Kubelet, pod: Obj) -> None:
-        self.host = host
+    def __init__(self, kubelet: Kubelet, pod: Obj) -> None:
+        self.kubelet = kubelet
         self.pod = pod
         self.uid: str = pod["metadata"]["uid"]
         self.name: str = pod["metadata"]["name"]
@@ -56,35 +57,35 @@ class PodWorker:
         self.mounted: dict[str, VolumeContent] = {}
         self.is_done = False
         """All that will ever be done for this pod is done; what is left is to forget it."""
-        self._ended_before = (pod.get("status") or {}).get("phase") in TERMINAL
-        self._refused: PodFailureReason | None = None
-        started = (pod.get("status") or {}).get("startTime") or host.timestamp()
-        self._facts = PodFacts(records_of(pod, host.timestamp()), host.address, started)
+        self._was_finished = (pod.get("status") or {}).get("phase") in TERMINAL
+        self._rejection: PodFailureReason | None = None
+        started = (pod.get("status") or {}).get("startTime") or kubelet.timestamp()
+        self._facts = PodFacts(records_of(pod, kubelet.timestamp()), kubelet.address, started)
         self._containers = {
             record.name: ContainerWorker(self, record) for record in self._facts.records
         }
-        self._living: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
-        self._deadline: asyncio.Task[None] | None = None
+        self._running_task: asyncio.Task[None] | None = None
+        self._stopping_task: asyncio.Task[None] | None = None
+        self._deadline_task: asyncio.Task[None] | None = None
 
-    def begin(self) -> None:
+    def admit(self) -> None:
         """Take the pod in, or refuse it."""
-        if self._ended_before:
-            self._settle()
+        if self._was_finished:
+            self._finish()
             return
-        self._refused = self.host.refusal(self)
-        if self._refused:
-            self.host.recorder.warning(self.pod, *self._refused)
-            self._settle()
+        self._rejection = self.kubelet.check_admission(self)
+        if self._rejection:
+            self.kubelet.recorder.warning(self.pod, *self._rejection)
+            self._finish()
             return
-        self.host.load.add(self.demand)
-        self._living = self.start(self._live(), "life")
+        self.kubelet.usage.add(self.demand)
+        self._running_task = self.start(self._run_unless_finished(), "life")
         self._watch_deadline()
         if self.pod["metadata"].get("deletionTimestamp"):
             self.stop()
         self.changed()
 
-    def see(self, pod: Obj, *, is_told: bool = False) -> None:
+    def pod_changed(self, pod: Obj, *, is_written: bool = False) -> None:
         """The API shows the pod as it is now; if all has been told of it just so, there is
         nothing to write.
         """
@@ -96,10 +97,10 @@ class PodWorker:
         if self.is_done and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
             return  # the kubelet has let go of it: it is gone as soon as nobody else holds it
         if pod["spec"] is not old["spec"]:
-            self._respect(pod, old)
+            self._apply_spec_change(pod, old)
         if pod["metadata"].get("annotations") != old["metadata"].get("annotations"):
             for container in self._containers.values():
-                container.look_again()
+                container.annotations_changed()
         if pod["metadata"].get("deletionTimestamp"):
             self.stop()
             # A second deletion may shorten the grace period of the first.
@@ -110,54 +111,54 @@ class PodWorker:
                 self.start(self._kill_after(grace), "kill")
         elif (pod.get("status") or {}).get("phase") in TERMINAL:
             self.stop()
-        if not is_told:
+        if not is_written:
             self.changed()
 
-    def vanish(self) -> None:
+    def pod_deleted(self) -> None:
         """The API has forgotten the pod."""
         if self.is_done:
-            self._forget()
+            self._forget_pod()
         else:
             self.stop(grace=timings.KILL_ORPHAN)
 
     def halt(self) -> None:
         """The machine has lost its power: nothing ends well, and nobody hears of it."""
-        for task in (self._living, self._stopping, self._deadline):
+        for task in (self._running_task, self._stopping_task, self._deadline_task):
             if task:
                 task.cancel()
         for record in self._facts.records:
             if record.process:
                 record.process.kill()
                 record.process = None
-        self._free()
-        self._let_go()
+        self._release_resources()
+        self._drop_references()
 
     def kill(self, container: str, code: int, reason: str) -> None:
         """End a container's run from outside."""
-        life = self._containers.get(container)
-        if life is None or life.record.process is None:
+        worker = self._containers.get(container)
+        if worker is None or worker.record.process is None:
             raise NotFound(f'container "{container}" of pod "{self.name}" does not run')
-        life.record.process.kill(code, reason)
+        worker.record.process.kill(code, reason)
 
-    def running(self) -> Iterator[tuple[Obj, ContainerContext]]:
+    def running_containers(self) -> Iterator[tuple[Obj, ContainerContext]]:
         """The specs of the containers that run, and what they know."""
         for record in self._facts.records:
             if record.process and record.is_running:
                 yield record.spec, record.process.context
 
     def status(self) -> Obj:
-        if self._ended_before:
+        if self._was_finished:
             return self.pod["status"]  # type: ignore[no-any-return]
-        if self._refused:
-            return rejected_status(self.pod, self._refused)
-        return status_of(self.pod, self._facts, self.host.timestamp())
+        if self._rejection:
+            return rejected_status(self.pod, self._rejection)
+        return status_of(self.pod, self._facts, self.kubelet.timestamp())
 
     @property
     def address(self) -> str:
         return self._facts.pod_ip
 
     def changed(self) -> None:
-        self.host.statuses.mark(self)
+        self.kubelet.status_manager.enqueue(self)
 
     def with_addresses(self) -> Obj:
         """The pod with what its containers may ask of its status."""
@@ -168,9 +169,11 @@ class PodWorker:
 
     def start(self, coroutine: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
         """Let something of this pod live for itself."""
-        return self.host.brood.start(coroutine, f"{what} of pod {self.namespace}/{self.name}")
+        return self.kubelet.child_tasks.start(
+            coroutine, f"{what} of pod {self.namespace}/{self.name}"
+        )
 
-    async def _live(self) -> None:
+    async def _run_unless_finished(self) -> None:
         mains = [record for record in self._facts.records if not record.is_init]
         if not all(
             record.last_state and not may_restart(self.pod, record, record.exit_code)
@@ -180,14 +183,14 @@ class PodWorker:
         self.stop()
 
     async def _run(self) -> None:
-        self.mounted = await self.host.mounter.mounted(
-            self.pod, self.host.recorder, self.host.allocatable
+        self.mounted = await self.kubelet.mounter.mount_all(
+            self.pod, self.kubelet.recorder, self.kubelet.allocatable
         )
-        await self.host.clock.sleep(timings.SANDBOX)
+        await self.kubelet.clock.sleep(timings.SANDBOX)
         self._facts.pod_ip = (
             self._facts.host_ip
             if self.pod["spec"].get("hostNetwork")
-            else self.host.machine.take_address()
+            else self.kubelet.machine.allocate_address()
         )
         self._facts.has_sandbox = True
         sidecars: list[asyncio.Task[None]] = []
@@ -205,7 +208,7 @@ class PodWorker:
             record = container.record
             if record.is_sidecar:
                 sidecars.append(self.start(container.keep(), record.name))
-                await container.begun()
+                await container.wait_until_started()
             elif record.is_init:
                 await container.keep()
                 if record.exit_code:
@@ -213,21 +216,21 @@ class PodWorker:
         return True
 
     def _watch_deadline(self) -> None:
-        if self._deadline:
-            self._deadline.cancel()
+        if self._deadline_task:
+            self._deadline_task.cancel()
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         if seconds is not None:
             until = epoch_of(self._facts.start_time) + seconds
-            self._deadline = self.start(self._expire(until), "deadline")
+            self._deadline_task = self.start(self._expire(until), "deadline")
 
     async def _expire(self, until: float) -> None:
-        await self.host.clock.sleep(until - self.host.clock.now())
-        self.host.recorder.normal(self.pod, *DEADLINE_EXCEEDED)
-        self._facts.verdict = DEADLINE_EXCEEDED
+        await self.kubelet.clock.sleep(until - self.kubelet.clock.now())
+        self.kubelet.recorder.normal(self.pod, *DEADLINE_EXCEEDED)
+        self._facts.failure = DEADLINE_EXCEEDED
         self.stop()
         self.changed()
 
-    def _respect(self, pod: Obj, old: Obj) -> None:
+    def _apply_spec_change(self, pod: Obj, old: Obj) -> None:
         """What may change in a running pod's spec: images, and the deadline."""
         if pod["spec"].get("activeDeadlineSeconds") != old["spec"].get("activeDeadlineSeconds"):
             self._watch_deadline()
@@ -237,40 +240,40 @@ class PodWorker:
                 continue
             record, before = container.record, container.record.spec
             record.spec = spec
-            if spec["image"] != before["image"] and record.process and not self._stopping:
+            if spec["image"] != before["image"] and record.process and not self._stopping_task:
                 record.must_restart = True
-                why = f"Container {record.name} definition changed, will be restarted"
-                self.start(container.stop(self._grace(), why), "restart")
+                message = f"Container {record.name} definition changed, will be restarted"
+                self.start(container.stop(self._grace(), message), "restart")
 
     def stop(self, grace: float | None = None) -> None:
         """End all containers and be done with the pod."""
-        if self._stopping is None and not self.is_done:
-            self._stopping = self.start(self._stop(grace), "end")
+        if self._stopping_task is None and not self.is_done:
+            self._stopping_task = self.start(self._stop(grace), "end")
 
     async def _stop(self, grace: float | None) -> None:
-        if self._living:
-            self._living.cancel()
+        if self._running_task:
+            self._running_task.cancel()
         seconds = self._grace() if grace is None else grace
-        running = [one for one in self._containers.values() if one.record.process]
-        mains = [one for one in running if not one.record.is_sidecar]
-        ends = self.host.clock.now() + seconds
-        await gather_all([self._end(one, ends) for one in mains])
-        for sidecar in reversed([one for one in running if one.record.is_sidecar]):
-            await self._end(sidecar, ends)
-        self._conclude()
-        if running:
+        running_containers = [one for one in self._containers.values() if one.record.process]
+        mains = [one for one in running_containers if not one.record.is_sidecar]
+        ends = self.kubelet.clock.now() + seconds
+        await gather_all([self._stop_container(one, ends) for one in mains])
+        for sidecar in reversed([one for one in running_containers if one.record.is_sidecar]):
+            await self._stop_container(sidecar, ends)
+        self._mark_over()
+        if running_containers:
             # of all of them at once, as the real one, which tells nothing while it kills
             self.changed()
-            await self.host.clock.sleep(timings.CLEAN_UP)
-        self._settle()
+            await self.kubelet.clock.sleep(timings.CLEAN_UP)
+        self._finish()
 
-    async def _end(self, container: ContainerWorker, ends: float) -> None:
+    async def _stop_container(self, container: ContainerWorker, ends: float) -> None:
         await container.stop(
-            max(0.0, ends - self.host.clock.now()), f"Stopping container {container.record.name}"
+            max(0.0, ends - self.kubelet.clock.now()), f"Stopping container {container.record.name}"
         )
 
     async def _kill_after(self, seconds: float) -> None:
-        await self.host.clock.sleep(seconds)
+        await self.kubelet.clock.sleep(seconds)
         for record in self._facts.records:
             if record.process:
                 record.process.kill()
@@ -281,44 +284,44 @@ class PodWorker:
             self.pod["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
         )
 
-    def _conclude(self) -> None:
+    def _mark_over(self) -> None:
         """Nothing of this pod runs any more: what is told of it from now on is its last."""
         self._facts.over = True
-        if self._deadline:
-            self._deadline.cancel()
-        self._free()
+        if self._deadline_task:
+            self._deadline_task.cancel()
+        self._release_resources()
 
-    def _settle(self) -> None:
-        self._conclude()
+    def _finish(self) -> None:
+        self._mark_over()
         self.is_done = True
-        if self.host.knows(self):
+        if self.kubelet.has_worker(self):
             self.changed()
         else:
-            self._forget()
+            self._forget_pod()
 
-    def _free(self) -> None:
+    def _release_resources(self) -> None:
         """Once: what it had may be another's by the next time."""
-        if self._living is None:
+        if self._running_task is None:
             return
-        self.host.load.remove(self.demand)
-        self._living = None
+        self.kubelet.usage.remove(self.demand)
+        self._running_task = None
         if self._facts.pod_ip != self._facts.host_ip:
-            self.host.machine.give_back(self._facts.pod_ip)
+            self.kubelet.machine.release_address(self._facts.pod_ip)
 
-    def _forget(self) -> None:
-        self.host.logs.forget(self.pod)
-        self._let_go()
+    def _forget_pod(self) -> None:
+        self.kubelet.logs.forget(self.pod)
+        self._drop_references()
 
-    def _let_go(self) -> None:
+    def _drop_references(self) -> None:
         """Nobody knows it any more, and it no longer holds what holds it: so many end that
         nobody is to search for them.
         """
-        self._containers, self._stopping, self._deadline = {}, None, None
+        self._containers, self._stopping_task, self._deadline_task = {}, None, None
 
 
-async def gather_all(lives: list[Coroutine[Any, Any, None]]) -> None:
+async def gather_all(coroutines: list[Coroutine[Any, Any, None]]) -> None:
     """Wait for all of them, which live at once; most pods have but one container."""
-    if len(lives) == 1:
-        await lives[0]
-    elif lives:
-        await asyncio.gather(*lives)
+    if len(coroutines) == 1:
+        await coroutines[0]
+    elif coroutines:
+        await asyncio.gather(*coroutines)

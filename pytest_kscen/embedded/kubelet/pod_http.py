@@ -42,7 +42,7 @@ class PodHttpClient:
 
     def knows(self, address: str) -> bool:
         """Whether a pod of the site has this address."""
-        return self._life_at(address) is not None
+        return self._worker_at(address) is not None
 
     async def ask(self, address: str, port: int, call: HttpCall) -> HttpAnswer:
         service, container = await self.dial(address, port)
@@ -51,30 +51,30 @@ class PodHttpClient:
     async def dial(self, address: str, port: int) -> tuple[Service, ContainerContext]:
         """Who answers there, after the time that packets take."""
         dialled = f"dial tcp {f'[{address}]' if ':' in address else address}:{port}"
-        life = self._life_at(address)
-        if life is None or not await self._reaches(life):
+        worker = self._worker_at(address)
+        if worker is None or not await self._transmit(worker):
             await self._clock.sleep(DIAL_TIMEOUT)
             raise TimeoutError(f"{dialled}: i/o timeout")
-        if found := self._service(life, port):
+        if found := self._find_service(worker, port):
             return found
         raise ConnectionRefusedError(f"{dialled}: connect: connection refused")
 
-    def _life_at(self, address: str) -> PodWorker | None:
+    def _worker_at(self, address: str) -> PodWorker | None:
         kubelets = self._site.kubelets
-        return kubelets.life_at(address) if kubelets else None
+        return kubelets.worker_at(address) if kubelets else None
 
-    async def _reaches(self, life: PodWorker) -> bool:
+    async def _transmit(self, worker: PodWorker) -> bool:
         """Whether packets come through, after the time that they take."""
-        machine = life.host.machine
-        own = "" if life.pod["spec"].get("hostNetwork") else life.address
+        machine = worker.kubelet.machine
+        own = "" if worker.pod["spec"].get("hostNetwork") else worker.address
         there = Flow(OUTSIDE, machine.name, target_address=own)
         back = Flow(machine.name, OUTSIDE, source_address=own)
         network = self._site.network
-        passage = network.passage(there).also(network.passage(back))
-        if passage.blocked or not life.host.machine.reachable:
+        impairment = network.impairment(there).combined_with(network.impairment(back))
+        if impairment.blocked or not worker.kubelet.machine.reachable:
             return False
-        wait, again = passage.delay, FIRST_RETRANSMISSION
-        while passage.lost and self._chance.between(0, 1) < passage.lost:
+        wait, again = impairment.delay, FIRST_RETRANSMISSION
+        while impairment.lost and self._chance.between(0, 1) < impairment.lost:
             wait += again
             again *= 2
             if wait >= DIAL_TIMEOUT:
@@ -83,19 +83,27 @@ class PodHttpClient:
             await self._clock.sleep(wait)
         return True
 
-    def _service(self, life: PodWorker, port: int) -> tuple[Service, ContainerContext] | None:
+    def _find_service(
+        self, worker: PodWorker, port: int
+    ) -> tuple[Service, ContainerContext] | None:
         """Who listens at this port."""
-        running = [
-            (spec, context) for spec, context in life.running() if not never_listens(context)
+        running_containers = [
+            (spec, context)
+            for spec, context in worker.running_containers()
+            if not never_listens(context)
         ]
         declared = {
             each["name"]: [port["containerPort"] for port in each.get("ports") or ()]
-            for each, _ in running
+            for each, _ in running_containers
         }
-        listening = [context for _, context in running if port in declared[context.name]]
-        says = any(container.get("ports") for container in life.pod["spec"]["containers"])
-        for context in listening or ([] if says else [context for _, context in running]):
-            service = annotated_service(life.pod, context) or self._site.images.service_of(
+        listening = [context for _, context in running_containers if port in declared[context.name]]
+        declares_ports = any(
+            container.get("ports") for container in worker.pod["spec"]["containers"]
+        )
+        for context in listening or (
+            [] if declares_ports else [context for _, context in running_containers]
+        ):
+            service = annotated_service(worker.pod, context) or self._site.images.service_of(
                 context, port
             )
             if service is None and (listening or runs_until_stopped(context)):

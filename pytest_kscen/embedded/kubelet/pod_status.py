@@ -47,7 +47,7 @@ class PodFacts:
     has_sandbox: bool = False
     over: bool = False
     """No container of the pod will ever run again."""
-    verdict: PodFailureReason | None = None
+    failure: PodFailureReason | None = None
 
 
 class _ConditionState(NamedTuple):
@@ -92,11 +92,11 @@ def status_of(pod: Obj, facts: PodFacts, now: str) -> Obj:
     return status
 
 
-def rejected_status(pod: Obj, verdict: PodFailureReason) -> Obj:
+def rejected_status(pod: Obj, failure: PodFailureReason) -> Obj:
     """The status of a pod that the kubelet does not take."""
     old = pod.get("status") or {}
-    message = f"Pod was rejected: {verdict.message}"
-    return {**old, "phase": "Failed", "reason": verdict.reason, "message": message}
+    message = f"Pod was rejected: {failure.message}"
+    return {**old, "phase": "Failed", "reason": failure.reason, "message": message}
 
 
 def phase_of(pod: Obj, facts: PodFacts) -> str:
@@ -119,7 +119,7 @@ def phase_of(pod: Obj, facts: PodFacts) -> str:
             phase = "Running"
         else:
             phase = "Failed" if any(codes) else "Succeeded"
-    return "Failed" if facts.over and (facts.verdict or phase not in TERMINAL) else phase
+    return "Failed" if facts.over and (facts.failure or phase not in TERMINAL) else phase
 
 
 def _phase_of_init(pod: Obj, facts: PodFacts) -> str:
@@ -150,8 +150,8 @@ def may_restart(pod: Obj, record: ContainerRecord, code: int | None) -> bool:
 
 
 def _reason_and_message(old: Obj, phase: str, facts: PodFacts) -> Obj:
-    if facts.verdict and facts.over:
-        return facts.verdict._asdict()
+    if facts.failure and facts.over:
+        return facts.failure._asdict()
     if remark := next(
         (record.remark for record in facts.records if record.is_running and record.remark), ""
     ):
@@ -220,8 +220,8 @@ def _is_unchanged(old: Obj, generation: int, finding: _ConditionState) -> bool:
     """Whether all the rest is as it was: then it stays the same object, which everybody sees at
     a glance.
     """
-    said = old.get("observedGeneration"), old.get("reason", ""), old.get("message", "")
-    return said == (generation, finding.reason, finding.message) and "lastProbeTime" in old
+    previous = old.get("observedGeneration"), old.get("reason", ""), old.get("message", "")
+    return previous == (generation, finding.reason, finding.message) and "lastProbeTime" in old
 
 
 def _initialized_state(facts: PodFacts, phase: str) -> _ConditionState:

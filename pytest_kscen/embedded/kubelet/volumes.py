@@ -40,17 +40,19 @@ TOKEN = "simulated"  # noqa: S105  # what stands where a real pod finds its toke
 class ContainerFiles(Mapping[str, str]):
     """The files of one container by their paths."""
 
-    def __init__(self, container: Obj, mounted: Mapping[str, VolumeContent]) -> None:
+    def __init__(self, container: Obj, mount_all: Mapping[str, VolumeContent]) -> None:
         self._mounts = container.get("volumeMounts") or []
-        self._mounted = mounted
+        self._mounted = mount_all
         self._files: VolumeContent | None = None
 
-    def _all(self) -> VolumeContent:
+    def _load(self) -> VolumeContent:
         if self._files is None:
-            self._files = {path: text for mount in self._mounts for path, text in self._of(mount)}
+            self._files = {
+                path: text for mount in self._mounts for path, text in self._mounted_files(mount)
+            }
         return self._files
 
-    def _of(self, mount: Obj) -> Iterator[tuple[str, str]]:
+    def _mounted_files(self, mount: Obj) -> Iterator[tuple[str, str]]:
         content, folder, part = (
             self._mounted.get(mount["name"], {}),
             mount["mountPath"].rstrip("/"),
@@ -63,13 +65,13 @@ class ContainerFiles(Mapping[str, str]):
                 yield f"{folder}/{name}", text
 
     def __getitem__(self, path: str) -> str:
-        return self._all()[path]
+        return self._load()[path]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._load())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._load())
 
 
 class Mounter:
@@ -83,23 +85,23 @@ class Mounter:
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
         self._claims.on_change(lambda new, _: self._wake(new))
 
-    async def mounted(
+    async def mount_all(
         self, pod: Obj, recorder: EventRecorder, allocatable: Obj
     ) -> dict[str, VolumeContent]:
         """The contents of all volumes of a pod, as soon as all are there."""
         found: dict[str, VolumeContent] = {}
         for volume in pod["spec"].get("volumes") or ():
-            found[volume["name"]] = await self._insist(pod, volume, recorder, allocatable)
+            found[volume["name"]] = await self._mount(pod, volume, recorder, allocatable)
         return found
 
-    async def _insist(
+    async def _mount(
         self, pod: Obj, volume: Obj, recorder: EventRecorder, allocatable: Obj
     ) -> VolumeContent:
         delay = MOUNT_FIRST
         while True:
             try:
                 if claim := claim_of(pod, volume):
-                    await self._bound(pod, volume["name"], claim, recorder)
+                    await self._wait_until_bound(pod, volume["name"], claim, recorder)
                     return {}
                 sources = (
                     volume["projected"].get("sources") or [] if "projected" in volume else [volume]
@@ -117,8 +119,10 @@ class Mounter:
                 await self._clock.sleep(delay)
                 delay = min(delay * 2, MOUNT_LONGEST)
 
-    async def _bound(self, pod: Obj, volume: str, claim: Ref, recorder: EventRecorder) -> None:
-        while why := self._unbound(claim):
+    async def _wait_until_bound(
+        self, pod: Obj, volume: str, claim: Ref, recorder: EventRecorder
+    ) -> None:
+        while why := self._unbound_reason(claim):
             where = f"error processing PVC {claim.namespace}/{claim.name}: {why}"
             unmounted = (
                 f"unmounted volumes=[{volume}], unattached volumes=[], failed to process "
@@ -131,7 +135,7 @@ class Mounter:
             self._waiting.setdefault(claim, []).append(future)
             await future
 
-    def _unbound(self, ref: Ref) -> str:
+    def _unbound_reason(self, ref: Ref) -> str:
         """Why a claim is not to be had."""
         claim = self._claims.objects.get(ref)
         if claim is None:

@@ -73,7 +73,7 @@ class TrafficRule:
     """Effect of one NetworkChaos on packets between its selected pods and its targets."""
 
     direction: str
-    passage: Impairment
+    impairment: Impairment
     has_target: bool
     outside: tuple[ExternalTarget, ...] = ()
     ends: dict[Target, TrafficEnd] = field(default_factory=dict)
@@ -156,16 +156,16 @@ def passage_of(spec: Obj) -> Impairment:
     action = spec["action"]
     if action == "partition":
         return BLOCKED
-    passage = NO_IMPAIRMENT
+    impairment = NO_IMPAIRMENT
     for name, read in READERS.items():
         if name == action or (action == "netem" and name != "bandwidth"):
             if (given := spec.get(name)) is not None:
-                passage = passage.also(read(given))
+                impairment = impairment.combined_with(read(given))
             elif action != "netem":
                 raise ValueError(f"spec.{name} is needed for action {action}")
-    if passage == NO_IMPAIRMENT:
+    if impairment == NO_IMPAIRMENT:
         raise ValueError(f"action {action} does nothing to the packets")
-    return passage
+    return impairment
 
 
 def _delay(spec: Obj) -> Impairment:
@@ -222,9 +222,9 @@ class NetworkEffect:
         self._names = names
         self._rules: dict[str, TrafficRule] = {}
         self._decided: dict[Flow, Impairment] = {}
-        network.join(self.passage)
+        network.add_filter(self.impairment)
 
-    def passage(self, flow: Flow) -> Impairment:
+    def impairment(self, flow: Flow) -> Impairment:
         """Return the combined effect on a flow, as the network's filter."""
         if not self._rules:
             return NO_IMPAIRMENT
@@ -236,7 +236,11 @@ class NetworkEffect:
             found = NO_IMPAIRMENT
             for rule in self._rules.values():
                 if rule.hits(source, target, flow.port):
-                    found = rule.passage if found is NO_IMPAIRMENT else found.also(rule.passage)
+                    found = (
+                        rule.impairment
+                        if found is NO_IMPAIRMENT
+                        else found.combined_with(rule.impairment)
+                    )
             self._decided[flow] = found
         return self._decided[flow]
 
@@ -278,7 +282,7 @@ class NetworkEffect:
         flows = rule.flows(target) or rule.all_flows()  # without a peer, the others' flows count
         if not flows:
             return "there is nobody at the other end"
-        felt = all(self._network.passage(flow).covers(rule.passage) for flow in flows)
+        felt = all(self._network.impairment(flow).is_at_least(rule.impairment) for flow in flows)
         return "" if felt else "its packets pass as before"
 
     async def recover(

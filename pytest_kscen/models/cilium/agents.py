@@ -56,11 +56,11 @@ class CiliumAgents:
         handlers = (self._namespace_changed, self._pod_changed, self._policy_changed)
         for cache, handler in zip(self._caches, handlers, strict=True):
             cache.on_change(handler)
-        self._network.join(self.passage)
+        self._network.add_filter(self.impairment)
         forever: asyncio.Future[Never] = asyncio.get_running_loop().create_future()
         await forever
 
-    def passage(self, flow: Flow) -> Impairment:
+    def impairment(self, flow: Flow) -> Impairment:
         """Return whether a flow passes, as the network's filter."""
         if not self._policies:
             return NO_IMPAIRMENT

@@ -82,7 +82,7 @@ class Hypervisor:
         """
         before, guest.container = guest.container, container
         if before:
-            before.ask_to_stop()
+            before.terminate()
         machine = self.machine(guest.ref)
         if machine and machine.powered:
             guest.state = UP

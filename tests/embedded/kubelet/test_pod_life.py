@@ -267,11 +267,11 @@ class TestEnd:
         site.delete()
         site.advance(0.1)
         assert site.exists()
-        assert not machine.has(address)
-        while machine.take_address() != address:
+        assert not machine.has_address(address)
+        while machine.allocate_address() != address:
             """Others take what comes before it."""
         site.until(lambda: not site.exists())
-        assert machine.has(address)
+        assert machine.has_address(address)
 
     def test_a_second_deletion_may_shorten_the_grace(self, site):
         site.create(container=sh("sleep 1000"))
@@ -427,7 +427,7 @@ class TestInitContainers:
 
 class TestWhatIsMissing:
     def test_an_image(self, site):
-        give_back = site.images.withhold("app")
+        release_address = site.images.fail_pulls("app")
         site.create()
         site.advance(1.5)
         assert site.container()["state"]["waiting"]["reason"] == "ErrImagePull"
@@ -437,7 +437,7 @@ class TestWhatIsMissing:
         assert waiting["message"].startswith(
             'Back-off pulling image "app:1": ErrImagePull: failed to pull'
         )
-        give_back()
+        release_address()
         assert running_at(site) == round(0.4 + 0.8 + 10 + 0.8 + 0.3, 6)
 
     def test_a_registry_that_cannot_be(self, site):

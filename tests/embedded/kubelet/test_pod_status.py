@@ -96,7 +96,7 @@ def test_once_over_a_pod_has_ended_one_way_or_the_other():
             facts(
                 record("c", ended(0)),
                 over=True,
-                verdict=PodFailureReason("DeadlineExceeded", "late"),
+                failure=PodFailureReason("DeadlineExceeded", "late"),
             ),
         )
         == "Failed"

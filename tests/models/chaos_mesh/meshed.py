@@ -95,15 +95,15 @@ class Mesh:
         ]
         return {(event["reason"], event["message"]) for event in found}
 
-    def passage(self, source, target):
+    def impairment(self, source, target):
         ends = [self.pods()[name] for name in (source, target)]
         machines = [pod["spec"]["nodeName"] for pod in ends]
         addresses = [
             "" if pod["spec"].get("hostNetwork") else pod["status"]["podIP"] for pod in ends
         ]
-        return self.cluster.site.network.passage(
+        return self.cluster.site.network.impairment(
             Flow(*machines, source_address=addresses[0], target_address=addresses[1])
         )
 
     def cut(self, source, target):
-        return self.passage(source, target).blocked
+        return self.impairment(source, target).blocked

@@ -40,11 +40,11 @@ def test_what_an_action_does_to_packets(pair, action):
     pair.chaos("NetworkChaos", app="a", action=action, target=TARGET, **spec)
     pair.cluster.advance(0)
     assert pair.conditions("NetworkChaos") == "SI"
-    assert pair.passage("a", "b") == wanted
-    assert pair.passage("b", "a") == NO_IMPAIRMENT
+    assert pair.impairment("a", "b") == wanted
+    assert pair.impairment("b", "a") == NO_IMPAIRMENT
     pair.delete("NetworkChaos")
     pair.cluster.advance(0)
-    assert pair.passage("a", "b") == NO_IMPAIRMENT
+    assert pair.impairment("a", "b") == NO_IMPAIRMENT
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_pods_on_the_hosts_network_are_their_machines(mesh):
     mesh.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
     mesh.cluster.advance(0)
     assert mesh.conditions("NetworkChaos") == "SI"
-    assert mesh.cluster.site.network.passage(Flow("node-1", "node-2", port=7000)).blocked
-    assert not mesh.cluster.site.network.passage(Flow("node-2", "node-1", port=7000)).blocked
+    assert mesh.cluster.site.network.impairment(Flow("node-1", "node-2", port=7000)).blocked
+    assert not mesh.cluster.site.network.impairment(Flow("node-2", "node-1", port=7000)).blocked
     assert not mesh.cut("other", "b")
 
 
@@ -93,11 +93,11 @@ def test_targets_outside(pair, given):
     pair.chaos("NetworkChaos", app="a", action="loss", loss={"loss": "10"}, externalTargets=[given])
     pair.cluster.advance(0)
     assert pair.conditions("NetworkChaos") == "SI"
-    assert pair.passage("a", "b") == NO_IMPAIRMENT
+    assert pair.impairment("a", "b") == NO_IMPAIRMENT
     source = pair.pods()["a"]["status"]["podIP"]
 
     def loss(address, port):
-        return pair.cluster.site.network.passage(
+        return pair.cluster.site.network.impairment(
             Flow("node-1", "", "TCP", port, source, address)
         ).loss
 
@@ -129,7 +129,7 @@ def test_names_outside_the_cluster_have_addresses_of_their_own(pair):
 
     def cut(pod, name, port=80):
         flow = Flow("node-1", "", "TCP", port, pair.pods()[pod]["status"]["podIP"], name)
-        return pair.cluster.site.network.passage(flow).blocked
+        return pair.cluster.site.network.impairment(flow).blocked
 
     names = ExternalNames(pair.api)
     www, org = (
@@ -208,7 +208,7 @@ def test_it_is_injected_when_both_ends_are_there(mesh):
 def test_it_is_injected_when_the_packets_feel_it(pair, monkeypatch):
     with monkeypatch.context() as as_before:
         as_before.setattr(
-            Network, "passage", lambda _network, _flow, **_: NO_IMPAIRMENT
+            Network, "impairment", lambda _network, _flow, **_: NO_IMPAIRMENT
         )  # somebody has flushed the rules
         pair.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
         pair.cluster.advance(1)
@@ -243,10 +243,10 @@ def test_two_at_once_add_up(pair):
             "NetworkChaos", name, app="a", action="delay", delay={"latency": "50ms"}, target=TARGET
         )
     pair.cluster.advance(0)
-    assert pair.passage("a", "b").delay == pytest.approx(0.1)
+    assert pair.impairment("a", "b").delay == pytest.approx(0.1)
     pair.delete("NetworkChaos", "one")
     pair.cluster.advance(0)
-    assert pair.passage("a", "b").delay == 0.05
+    assert pair.impairment("a", "b").delay == 0.05
 
 
 def test_it_follows_a_pod_whose_machine_was_off(pair):
@@ -308,6 +308,6 @@ def test_a_target_that_vanishes_takes_its_rules_along(mesh):
         "default/b": "Not Injected/Wait",
     }
     assert (
-        mesh.cluster.site.network.passage(Flow("node-1", "", source_address=source))
+        mesh.cluster.site.network.impairment(Flow("node-1", "", source_address=source))
         == NO_IMPAIRMENT
     )

@@ -140,7 +140,7 @@ class Yard:
     def cut_replication(self):
         """No machine reaches another's replicas any more; the API they reach."""
         self.cut = True
-        self.site.network.join(
+        self.site.network.add_filter(
             lambda flow: Impairment(blocked=self.cut and flow.port in range(7000, 8000))
         )
 

@@ -53,14 +53,14 @@ class AnnotatedRun:
 
 
 def annotated_run(container: ContainerContext) -> AnnotatedRun:
-    def tell(key: str) -> str:
+    def annotation(key: str) -> str:
         annotations = container.pod["metadata"].get("annotations") or {}
         return str(
             annotations.get(f"{PREFIX}{key}.{container.name}", annotations.get(PREFIX + key, ""))
         )
 
     codes, after, reason, log = (
-        tell(key) for key in ("exit-code", "exit-after", "exit-reason", "log")
+        annotation(key) for key in ("exit-code", "exit-after", "exit-reason", "log")
     )
     return AnnotatedRun(
         log=log.rstrip("\n") + "\n" if log else "",
@@ -97,10 +97,14 @@ def annotated_service(pod: Obj, container: ContainerContext) -> Service | None:
     """What the annotations of the pod, as it is now, say."""
     annotations = pod["metadata"].get("annotations") or {}
 
-    def tell(key: str) -> str | None:
+    def annotation(key: str) -> str | None:
         return annotations.get(f"{PREFIX}{key}.{container.name}", annotations.get(PREFIX + key))
 
-    status, body, after = tell("http-status"), tell("http-body"), tell("http-after")
+    status, body, after = (
+        annotation("http-status"),
+        annotation("http-body"),
+        annotation("http-after"),
+    )
     if status is None and body is None and after is None:
         return None
 

@@ -62,16 +62,16 @@ class ContainerContext:
         if not self.is_stopping:
             future = loop.create_future()
             self._waiting.append(future)
-            patience = None if within is None else loop.call_later(within, _wake, future)
+            timer = None if within is None else loop.call_later(within, _wake, future)
             try:
                 await future
             finally:
                 self._waiting.remove(future)
-                if patience:
-                    patience.cancel()
+                if timer:
+                    timer.cancel()
         return self.is_stopping
 
-    def ask_to_stop(self) -> None:
+    def terminate(self) -> None:
         """The kubelet's SIGTERM."""
         self.is_stopping = True
         for future in self._waiting:

@@ -183,13 +183,13 @@ class Images:
             port,
         )
         self._services.insert(0, entry)
-        self._tell()
+        self._notify()
 
-        def forget() -> None:
+        def unregister() -> None:
             self._services.remove(entry)
-            self._tell()
+            self._notify()
 
-        return forget
+        return unregister
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Tell whenever what some container answers may have changed; what is returned ends
@@ -198,12 +198,12 @@ class Images:
         number = next(self._numbers)
         self._listeners[number] = listener
 
-        def forget() -> None:
+        def unregister() -> None:
             del self._listeners[number]
 
-        return forget
+        return unregister
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         for listener in list(self._listeners.values()):
             listener()
 
@@ -212,13 +212,13 @@ class Images:
         return next(
             (
                 rule.run
-                for rule, its in self._services
-                if its in (None, port) and rule.is_for(container)
+                for rule, served_port in self._services
+                if served_port in (None, port) and rule.is_for(container)
             ),
             None,
         )
 
-    def withhold(self, image: str) -> Callable[[], None]:
+    def fail_pulls(self, image: str) -> Callable[[], None]:
         """Let pulls of images that match fail; what is returned takes it back."""
         self._missing[image] = None
         return lambda: self._missing.pop(image, None)
@@ -237,13 +237,13 @@ class Images:
     def program_of(self, container: ContainerContext) -> Behaviour | None:
         """What this container does; None if it only waits to be stopped."""
         try:
-            told = annotated_run(container)
+            annotated = annotated_run(container)
         except ValueError as error:
             return functools.partial(_refuse, str(error))
-        if told.log:
-            container.write(told.log)
-        if told.ends:
-            return told.run
+        if annotated.log:
+            container.write(annotated.log)
+        if annotated.ends:
+            return annotated.run
         for rule in self._rules:
             if rule.is_for(container):
                 return rule.run

@@ -57,7 +57,7 @@ class FilterTable:
         for chain, entries in self._chains.items():
             yield chain, self._policies[chain], entries
 
-    def has(self, chain: str) -> bool:
+    def has_chain(self, chain: str) -> bool:
         return chain in self._chains
 
     def append(self, chain: str, rule: FirewallRule) -> None:
@@ -72,7 +72,7 @@ class FilterTable:
         self._after()
         return True
 
-    def number_of(self, chain: str, rule: FirewallRule) -> int:
+    def find(self, chain: str, rule: FirewallRule) -> int:
         """The first rule of these words, counted from 1; 0 if there is none."""
         return next(
             (number for number, entry in enumerate(self._chains[chain], 1) if entry.rule == rule), 0
@@ -110,10 +110,10 @@ class FilterTable:
             self._chains[chain].clear()
             self._policies[chain] = "ACCEPT"
 
-    def lost(self, chain: str, packet: Packet) -> float:
+    def dropped_share(self, chain: str, packet: Packet) -> float:
         """The share of such packets that does not get through."""
         left, lost = 1.0, 0.0
-        for entry, share in self._taken(chain, packet):
+        for entry, share in self._matching(chain, packet):
             if entry.rule.target:
                 left -= share
             if entry.rule.target in DROPPING_TARGETS:
@@ -122,11 +122,11 @@ class FilterTable:
 
     def count(self, chain: str, packet: Packet, packets: float, size: float) -> None:
         """So many packets have come by."""
-        for entry, share in self._taken(chain, packet):
+        for entry, share in self._matching(chain, packet):
             entry.packets += packets * share
             entry.bytes += packets * share * size
 
-    def _taken(self, chain: str, packet: Packet) -> Iterator[tuple[RuleEntry, float]]:
+    def _matching(self, chain: str, packet: Packet) -> Iterator[tuple[RuleEntry, float]]:
         """The rules that see such packets, and the share that each takes of all."""
         left = 1.0
         for entry in self._chains[chain]:
@@ -160,10 +160,10 @@ class PortMatch:
     """`--dport 7000:7999`, or several."""
 
     ranges: tuple[tuple[int, int], ...]
-    turned: bool = False
+    inverted: bool = False
 
     def match(self, port: int) -> bool:
-        return any(first <= port <= last for first, last in self.ranges) is not self.turned
+        return any(first <= port <= last for first, last in self.ranges) is not self.inverted
 
     def __str__(self) -> str:
         return ",".join(
@@ -176,10 +176,10 @@ class AddressMatch:
     """`-s 10.0.0.0/8`."""
 
     network: ipaddress.IPv4Network = ANYWHERE
-    turned: bool = False
+    inverted: bool = False
 
     def match(self, address: str) -> bool:
-        return (_parse_address(address) in self.network) is not self.turned
+        return (_parse_address(address) in self.network) is not self.inverted
 
     def __str__(self) -> str:
         return str(self.network)
@@ -190,11 +190,11 @@ class NameMatch:
     """`-p tcp`, `-i eth0`; a plus at its end stands for any letters."""
 
     name: str
-    turned: bool = False
+    inverted: bool = False
 
     def match(self, name: str) -> bool:
         wanted = name.startswith(self.name[:-1]) if self.name.endswith("+") else name == self.name
-        return wanted is not self.turned
+        return wanted is not self.inverted
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class FirewallRule:
             and (self.dport is None or self.dport.match(packet.dport))
         )
 
-    def words(self) -> str:
+    def command(self) -> str:
         """As `iptables -S` says it, without the chain."""
         parts = [
             _option("-s", self.source if self.source != AddressMatch() else None),
@@ -251,7 +251,7 @@ class FirewallRule:
         ]
         return " ".join(part for part in parts if part)
 
-    def remarks(self) -> str:
+    def description(self) -> str:
         """What `iptables -L` says at a line's end."""
         ports = [
             (
@@ -259,7 +259,7 @@ class FirewallRule:
                 if self.multiport
                 else f"{self._protocol()} {kind[0]}pt{'s' if ':' in str(one) else ''}:"
             )
-            + f"{'!' if one.turned else ''}{one}"
+            + f"{'!' if one.inverted else ''}{one}"
             for kind, one in (("s", self.sport), ("d", self.dport))
             if one
         ]
@@ -283,11 +283,11 @@ class FirewallRule:
 
 
 def _option(flag: str, value: AddressMatch | PortMatch | None) -> str:
-    return f"{'! ' if value.turned else ''}{flag} {value}" if value else ""
+    return f"{'! ' if value.inverted else ''}{flag} {value}" if value else ""
 
 
 def _name_option(flag: str, value: NameMatch | None) -> str:
-    return f"{'! ' if value.turned else ''}{flag} {value.name}" if value else ""
+    return f"{'! ' if value.inverted else ''}{flag} {value.name}" if value else ""
 
 
 def _quoted(comment: str) -> str:
@@ -320,11 +320,11 @@ class Firewalls:
             clock,
         )
         self._tables: dict[Machine, FilterTable] = {}
-        self._armed: dict[str, FilterTable] = {}
+        self._active: dict[str, FilterTable] = {}
         self._rates: list[PacketRate] = []
         self._counted_at = 0.0
-        network.join(self.passage)
-        network.on_change(self._flow_anew)
+        network.add_filter(self.impairment)
+        network.on_change(self._update_rates)
         machines.on_change(self._machine_changed)
 
     def of(self, machine: Machine) -> FilterTable:
@@ -332,11 +332,11 @@ class Firewalls:
             self._tables[machine] = FilterTable(self._count, self._network.changed)
         return self._tables[machine]
 
-    def passage(self, flow: Flow) -> Impairment:
+    def impairment(self, flow: Flow) -> Impairment:
         """The filter. A connection also needs the packets that answer."""
-        if not self._armed or OUTSIDE in (flow.source, flow.target):
+        if not self._active or OUTSIDE in (flow.source, flow.target):
             return NO_IMPAIRMENT  # rules are about machines' addresses, and nobody outside has one
-        if flow.source not in self._armed and flow.target not in self._armed:
+        if flow.source not in self._active and flow.target not in self._active:
             return NO_IMPAIRMENT
         source, target = self._machines[flow.source], self._machines[flow.target]
         there = self._lost(
@@ -356,13 +356,13 @@ class Firewalls:
         )
 
     def _lost(self, packet: Packet, source: Machine, target: Machine) -> float:
-        return 1 - (1 - self._share(source, "OUTPUT", packet)) * (
-            1 - self._share(target, "INPUT", packet)
+        return 1 - (1 - self._dropped_share(source, "OUTPUT", packet)) * (
+            1 - self._dropped_share(target, "INPUT", packet)
         )
 
-    def _share(self, machine: Machine, chain: str, packet: Packet) -> float:
-        tables = self._armed.get(machine.name)
-        return tables.lost(chain, packet) if tables else 0.0
+    def _dropped_share(self, machine: Machine, chain: str, packet: Packet) -> float:
+        tables = self._active.get(machine.name)
+        return tables.dropped_share(chain, packet) if tables else 0.0
 
     def _count(self) -> None:
         """What has come by since the last time."""
@@ -371,7 +371,7 @@ class Firewalls:
         for rate in self._rates:
             rate.tables.count(rate.chain, rate.packet, rate.packets * elapsed, rate.size)
 
-    def _flow_anew(self) -> None:
+    def _update_rates(self) -> None:
         """Something has changed: from now on other rates hold."""
         self._count()
         there = (
@@ -383,7 +383,7 @@ class Firewalls:
             if self._tables
             else {}
         )
-        self._armed = {machine.name: tables for machine, tables in there.items()}
+        self._active = {machine.name: tables for machine, tables in there.items()}
         self._rates = [
             rate for machine, tables in there.items() for rate in self._rates_at(machine, tables)
         ]
@@ -398,17 +398,18 @@ class Firewalls:
                         tables,
                         "INPUT",
                         _packet(stream),
-                        stream.packets * self._arriving(stream, peer),
+                        stream.packets * self._arrival_share(stream, peer),
                         stream.size,
                     )
 
-    def _arriving(self, stream: TrafficStream, source: Machine) -> float:
+    def _arrival_share(self, stream: TrafficStream, source: Machine) -> float:
         """The share that reaches the other machine's door."""
-        passage = self._network.passage(stream.flow, apart_from=self.passage)
+        impairment = self._network.impairment(stream.flow, excluding=self.impairment)
         return (
             0.0
-            if passage.blocked
-            else (1 - passage.lost) * (1 - self._share(source, "OUTPUT", _packet(stream)))
+            if impairment.blocked
+            else (1 - impairment.lost)
+            * (1 - self._dropped_share(source, "OUTPUT", _packet(stream)))
         )
 
     def _machine_changed(self, machine: Machine) -> None:

@@ -57,7 +57,7 @@ class Impairment:
         """The share that nobody gets anything from."""
         return _combine(self.loss, self.corrupt)
 
-    def covers(self, other: Impairment) -> bool:
+    def is_at_least(self, other: Impairment) -> bool:
         """Whether the packets are treated at least as badly."""
         return self.blocked or (
             not other.blocked
@@ -65,7 +65,7 @@ class Impairment:
             and all(getattr(self, name) >= getattr(other, name) for name in SEVERITIES)
         )
 
-    def also(self, other: Impairment) -> Impairment:
+    def combined_with(self, other: Impairment) -> Impairment:
         """Both one after the other."""
         return Impairment(
             self.blocked or other.blocked,
@@ -102,7 +102,7 @@ class Network:
         self._listeners: list[Callable[[], None]] = []
         machines.on_change(self._machine_changed)
 
-    def join(self, packet_filter: Filter) -> None:
+    def add_filter(self, packet_filter: Filter) -> None:
         """From now on this filter has a say on every flow."""
         self._filters.append(packet_filter)
         self.changed()
@@ -126,15 +126,17 @@ class Network:
     def _is_own(self, machine: str, address: str) -> bool:
         return machine in self._machines and self._machines[machine].address == address
 
-    def passage(self, flow: Flow, *, apart_from: Filter | None = None) -> Impairment:
+    def impairment(self, flow: Flow, *, excluding: Filter | None = None) -> Impairment:
         """What all filters make of it, or all but one."""
         if not (self._is_up(flow.source) and self._is_up(flow.target)):
             return BLOCKED
-        passage = NO_IMPAIRMENT
+        impairment = NO_IMPAIRMENT
         for packet_filter in self._filters:
-            if packet_filter != apart_from and (found := packet_filter(flow)) is not NO_IMPAIRMENT:
-                passage = found if passage is NO_IMPAIRMENT else passage.also(found)
-        return passage
+            if packet_filter != excluding and (found := packet_filter(flow)) is not NO_IMPAIRMENT:
+                impairment = (
+                    found if impairment is NO_IMPAIRMENT else impairment.combined_with(found)
+                )
+        return impairment
 
     def _is_up(self, name: str) -> bool:
         return name == OUTSIDE or self._machines.has_power(name)
@@ -177,7 +179,7 @@ class Traffic:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._loads: dict[LinkLoad, None] = {}
-        network.join(self.passage)
+        network.add_filter(self.impairment)
 
     def begin(self, load: LinkLoad) -> None:
         self._loads[load] = None
@@ -192,7 +194,7 @@ class Traffic:
         del self._loads[load]
         self._network.changed()
 
-    def passage(self, flow: Flow) -> Impairment:
+    def impairment(self, flow: Flow) -> Impairment:
         """The filter: loads on the same way out, or on the same way in."""
         if not self._loads:
             return NO_IMPAIRMENT

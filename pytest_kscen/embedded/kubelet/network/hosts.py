@@ -58,7 +58,7 @@ class NetworkHost:
     def machine_at(self, address: str, port: int) -> str:
         """The name of the machine that is reached by this address, or nothing."""
         server = self.hosts.servers.at(address, port)
-        return server.machine if server else self.hosts.named(address)
+        return server.machine if server else self.hosts.machine_with_address(address)
 
     def close(self) -> None:
         """The container has ended."""
@@ -88,7 +88,7 @@ class NetworkHosts:
             tables = self.firewalls.of(machine) if is_host else FilterTable()
         return NetworkHost(machine.name, machine.address if is_host else address, tables, self)
 
-    def named(self, address: str) -> str:
+    def machine_with_address(self, address: str) -> str:
         return next((machine.name for machine in self._machines if machine.address == address), "")
 
 
@@ -100,7 +100,7 @@ def network_programs(host: NetworkHost) -> dict[str, Program]:
     async def iptables(shell: Shell, words: list[str]) -> int:
         outcome = run_iptables(host.tables, words)
         shell.write(outcome.text)
-        shell.complain(outcome.complaint)
+        shell.write_error(outcome.stderr)
         return outcome.code
 
     async def iperf3(shell: Shell, words: list[str]) -> int:
@@ -117,7 +117,7 @@ def network_programs(host: NetworkHost) -> dict[str, Program]:
                 return 0
             if server is None:
                 why = "unable to start listener for connections: Address already in use"
-                shell.complain(f"iperf3: error - {why}\niperf3: exiting\n")
+                shell.write_error(f"iperf3: error - {why}\niperf3: exiting\n")
                 return 1
             shell.write(f"{BANNER}Server listening on {port} (test #1)\n{BANNER}")
             try:
@@ -127,7 +127,7 @@ def network_programs(host: NetworkHost) -> dict[str, Program]:
             return 0
         client = host.client(shell.write, shell.sleep)
         ended = await client.run(options, host.machine_at(options.host, options.port))
-        shell.complain(ended.complaint)
+        shell.write_error(ended.stderr)
         return ended.code
 
     return {"iptables": iptables, "iperf3": iperf3}

@@ -71,7 +71,7 @@ CLIENT_PORT = 40000
 class Iperf3Result(NamedTuple):
     """Why, and with what exit code."""
 
-    complaint: str = ""
+    stderr: str = ""
     code: int = 0
 
 
@@ -115,7 +115,7 @@ class Iperf3Client:
                 if server.is_gone:
                     return _failure("control socket has closed unexpectedly")
                 pushed = 0.0 if self._blocked(load.flow) else load.share * LINK_CAPACITY / 8 * step
-                lost = int(pushed / PAYLOAD * self.network.passage(load.flow).lost)
+                lost = int(pushed / PAYLOAD * self.network.impairment(load.flow).lost)
                 self.write(format_interval(done, done + step, pushed, lost))
                 done, total, resent = done + step, total + pushed, resent + lost
                 self.traffic.change(load, self._share(load.flow))
@@ -129,23 +129,23 @@ class Iperf3Client:
         """Of the link's capacity: losses make TCP slow down by the square root of their share,
         delays by themselves.
         """
-        passage = self.network.passage(flow, apart_from=self.traffic.passage)
-        if passage.blocked:
+        impairment = self.network.impairment(flow, excluding=self.traffic.impairment)
+        if impairment.blocked:
             return 0.0
-        round_trip = ROUND_TRIP + passage.delay
+        round_trip = ROUND_TRIP + impairment.delay
         most = min(
             USABLE_SHARE,
-            passage.rate / LINK_CAPACITY,
+            impairment.rate / LINK_CAPACITY,
             WINDOW_BYTES * 8 / round_trip / LINK_CAPACITY,
         )
         return (
-            min(most, math.sqrt(1.5 / passage.lost) * PAYLOAD * 8 / round_trip / LINK_CAPACITY)
-            if passage.lost
+            min(most, math.sqrt(1.5 / impairment.lost) * PAYLOAD * 8 / round_trip / LINK_CAPACITY)
+            if impairment.lost
             else most
         )
 
     def _blocked(self, flow: Flow) -> bool:
-        return self.network.passage(flow).blocked
+        return self.network.impairment(flow).blocked
 
 
 def _failure(why: str) -> Iperf3Result:

@@ -62,54 +62,54 @@ class IptablesCommand:
 
 def parse_command(words: list[str]) -> IptablesCommand:
     reader = _CommandParser(words)
-    while reader.left:
-        reader.take_one()
-    if not reader.request.command:
+    while reader.remaining:
+        reader.parse_word()
+    if not reader.call.command:
         raise IptablesError("no command specified")
-    rule = reader.request.rule
+    rule = reader.call.rule
     if (rule.sport or rule.dport) and (
         rule.protocol is None or rule.protocol.name not in {"tcp", "udp"}
     ):
         raise IptablesError(f'unknown option "{"--dport" if rule.dport else "--sport"}"')
-    return reader.request
+    return reader.call
 
 
 class _CommandParser:
     def __init__(self, words: list[str]) -> None:
-        self.left = _split_flags(words)
-        self.request = IptablesCommand()
-        self._turned = False
+        self.remaining = _split_flags(words)
+        self.call = IptablesCommand()
+        self._inverted = False
 
-    def take_one(self) -> None:
-        word = self.left.pop(0)
+    def parse_word(self) -> None:
+        word = self.remaining.pop(0)
         if word == "!":
-            self._turned = True
+            self._inverted = True
             return
         if word in COMMANDS:
             self._command(COMMANDS[word])
         elif word in FLAGS:
-            self.request.flags += FLAGS[word]
+            self.call.flags += FLAGS[word]
         elif word in _OPTIONS:
             field_, read = _OPTIONS[word]
-            self._set(**{field_: read(self._value(word), self._turned)})
+            self._set(**{field_: read(self._value(word), self._inverted)})
         elif word in _ACTIONS:
             _ACTIONS[word](self)
         else:
             raise IptablesError(f'unknown option "{word}"')
-        self._turned = False
+        self._inverted = False
 
     def _command(self, command: str) -> None:
-        if self.request.command:
-            raise IptablesError(f"Cannot use -{command} with -{self.request.command}")
-        self.request.command = command
-        if self.left and not self.left[0].startswith(("-", "!")):
-            self.request.chain = self.left.pop(0)
+        if self.call.command:
+            raise IptablesError(f"Cannot use -{command} with -{self.call.command}")
+        self.call.command = command
+        if self.remaining and not self.remaining[0].startswith(("-", "!")):
+            self.call.chain = self.remaining.pop(0)
         elif command not in "LSFZV":
             raise IptablesError(f'option "-{command}" requires an argument')
-        if command in "IDSL" and self.left and self.left[0].isdecimal():
-            self.request.number = int(self.left.pop(0))
+        if command in "IDSL" and self.remaining and self.remaining[0].isdecimal():
+            self.call.number = int(self.remaining.pop(0))
         if command == "P":
-            self.request.policy = self._value("-P")
+            self.call.policy = self._value("-P")
 
     def match(self) -> None:
         name = self._value("-m")
@@ -141,16 +141,16 @@ class _CommandParser:
         self._value("--reject-with")
 
     def wait(self) -> None:
-        if self.left and self.left[0].isdecimal():
-            self.left.pop(0)
+        if self.remaining and self.remaining[0].isdecimal():
+            self.remaining.pop(0)
 
     def _value(self, option: str) -> str:
-        if not self.left:
+        if not self.remaining:
             raise IptablesError(f'option "{option}" requires an argument')
-        return self.left.pop(0)
+        return self.remaining.pop(0)
 
     def _set(self, **parts: Any) -> None:
-        self.request.rule = dataclasses.replace(self.request.rule, **parts)
+        self.call.rule = dataclasses.replace(self.call.rule, **parts)
 
 
 def _split_flags(words: list[str]) -> list[str]:
@@ -167,15 +167,15 @@ def _split_flags(words: list[str]) -> list[str]:
 
 
 # what stands before the option
-def _parse_network(text: str, turned: bool) -> AddressMatch:  # noqa: FBT001
+def _parse_network(text: str, inverted: bool) -> AddressMatch:  # noqa: FBT001
     try:
-        return AddressMatch(ipaddress.IPv4Network(text, strict=False), turned)
+        return AddressMatch(ipaddress.IPv4Network(text, strict=False), inverted)
     except ValueError:
         raise IptablesError(f"host/network `{text}' not found") from None
 
 
-def _parse_ports(text: str, turned: bool) -> PortMatch:  # noqa: FBT001
-    return PortMatch(tuple(_parse_port_range(part) for part in text.split(",")), turned)
+def _parse_ports(text: str, inverted: bool) -> PortMatch:  # noqa: FBT001
+    return PortMatch(tuple(_parse_port_range(part) for part in text.split(",")), inverted)
 
 
 def _parse_port_range(text: str) -> tuple[int, int]:
@@ -186,12 +186,12 @@ def _parse_port_range(text: str) -> tuple[int, int]:
     return int(ends[0]), int(ends[1])
 
 
-def _parse_protocol(text: str, turned: bool) -> NameMatch | None:  # noqa: FBT001
+def _parse_protocol(text: str, inverted: bool) -> NameMatch | None:  # noqa: FBT001
     if text == "all":
         return None
     if text.lower() not in PROTOCOLS:
         raise IptablesError(f'unknown protocol "{text}" specified')
-    return NameMatch(PROTOCOLS[text.lower()], turned)
+    return NameMatch(PROTOCOLS[text.lower()], inverted)
 
 
 def _parse_probability(text: str, _: bool) -> int:  # noqa: FBT001
@@ -266,7 +266,7 @@ def format_rules(tables: FilterTable, wanted: str) -> str:
         [
             *policies,
             *(
-                f"-A {chain} {entry.rule.words()}\n"
+                f"-A {chain} {entry.rule.command()}\n"
                 for chain, _, entries in chains
                 for entry in entries
             ),
@@ -297,7 +297,7 @@ def _format_row(number: int, entry: RuleEntry, flags: str) -> str:
         )
     return row + (
         f"{_format_network(rule.source, flags):<20} "
-        f"{_format_network(rule.destination, flags):<20} {rule.remarks()}"
+        f"{_format_network(rule.destination, flags):<20} {rule.description()}"
     ).rstrip(" ")
 
 
@@ -320,13 +320,13 @@ def _abbreviate(count: int) -> str:
 
 
 def _format_name(name: NameMatch | None, otherwise: str) -> str:
-    return otherwise if name is None else f"{'!' if name.turned else ''}{name.name}"
+    return otherwise if name is None else f"{'!' if name.inverted else ''}{name.name}"
 
 
 def _format_network(network: AddressMatch, flags: str) -> str:
     if network.network == ANYWHERE:
         return "0.0.0.0/0" if "n" in flags else "anywhere"
-    return f"{'!' if network.turned else ''}{str(network).removesuffix('/32')}"
+    return f"{'!' if network.inverted else ''}{str(network).removesuffix('/32')}"
 
 
 VERSION = "iptables v1.8.9 (nf_tables)"
@@ -342,82 +342,76 @@ class IptablesResult(NamedTuple):
     """What it prints, what it complains of, and its exit code."""
 
     text: str = ""
-    complaint: str = ""
+    stderr: str = ""
     code: int = 0
 
 
 def run_iptables(tables: FilterTable | None, words: list[str]) -> IptablesResult:
     """Without a table, the caller may not touch any."""
     try:
-        request = parse_command(words)
+        call = parse_command(words)
     except IptablesError as error:
         return IptablesResult(
             "",
             f"{VERSION}: {error}\nTry `iptables -h' or 'iptables --help' for more information.\n",
             2,
         )
-    if request.command == "V":
+    if call.command == "V":
         return IptablesResult(VERSION + "\n")
     if tables is None:
         return IptablesResult("", FORBIDDEN, 4)
-    if request.chain and not tables.has(request.chain):
+    if call.chain and not tables.has_chain(call.chain):
         return IptablesResult("", NO_CHAIN, 1)
-    return _COMMANDS[request.command](tables, request)
+    return _COMMANDS[call.command](tables, call)
 
 
-def _append(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
-    tables.append(request.chain, request.rule)
+def _append(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+    tables.append(call.chain, call.rule)
     return IptablesResult()
 
 
-def _insert(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
-    done = tables.insert(
-        request.chain, request.rule, 1 if request.number is None else request.number
-    )
+def _insert(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+    done = tables.insert(call.chain, call.rule, 1 if call.number is None else call.number)
     return IptablesResult() if done else IptablesResult("", TOO_BIG.format("insertion"), 1)
 
 
-def _delete(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
-    number = (
-        tables.number_of(request.chain, request.rule) if request.number is None else request.number
-    )
-    if tables.delete(request.chain, number):
+def _delete(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+    number = tables.find(call.chain, call.rule) if call.number is None else call.number
+    if tables.delete(call.chain, number):
         return IptablesResult()
-    return IptablesResult("", NO_RULE if request.number is None else TOO_BIG.format("deletion"), 1)
+    return IptablesResult("", NO_RULE if call.number is None else TOO_BIG.format("deletion"), 1)
 
 
-def _check(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
+def _check(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
     return (
-        IptablesResult()
-        if tables.number_of(request.chain, request.rule)
-        else IptablesResult("", NO_RULE, 1)
+        IptablesResult() if tables.find(call.chain, call.rule) else IptablesResult("", NO_RULE, 1)
     )
 
 
-def _list(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
-    return IptablesResult(format_listing(tables, request.chain, request.flags))
+def _list(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+    return IptablesResult(format_listing(tables, call.chain, call.flags))
 
 
-def _rules(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
-    return IptablesResult(format_rules(tables, request.chain))
+def _rules(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+    return IptablesResult(format_rules(tables, call.chain))
 
 
-def _flush(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
-    tables.flush(request.chain)
+def _flush(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+    tables.flush(call.chain)
     return IptablesResult()
 
 
-def _zero(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
-    tables.zero(request.chain)
+def _zero(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+    tables.zero(call.chain)
     return IptablesResult()
 
 
-def _policy(tables: FilterTable, request: IptablesCommand) -> IptablesResult:
-    if request.policy not in {"ACCEPT", "DROP"}:
+def _policy(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+    if call.policy not in {"ACCEPT", "DROP"}:
         return IptablesResult(
             "", "iptables: Bad policy name. Run `dmesg' for more information.\n", 1
         )
-    tables.set_policy(request.chain, request.policy)
+    tables.set_policy(call.chain, call.policy)
     return IptablesResult()
 
 

@@ -56,9 +56,9 @@ class ShellExit(Exception):  # it is no error: the script ends
 class LoopControl(Exception):  # it is no error: a loop's turn ends
     """`break` and `continue`."""
 
-    def __init__(self, *, ends: bool) -> None:
+    def __init__(self, *, stops_loop: bool) -> None:
         super().__init__()
-        self.ends = ends
+        self.stops_loop = stops_loop
 
 
 async def _read(shell: Shell, words: list[str]) -> int:
@@ -67,22 +67,22 @@ async def _read(shell: Shell, words: list[str]) -> int:
     line = shell.input.line()
     fields = (line or "").split(None, len(names) - 1)
     for number, name in enumerate(names):
-        shell.names.variables[name] = fields[number].rstrip() if number < len(fields) else ""
+        shell.scope.variables[name] = fields[number].rstrip() if number < len(fields) else ""
     return 1 if line is None else 0
 
 
 async def _exit(shell: Shell, words: list[str]) -> int:
     if words and not words[0].isdigit():
         raise ScriptError(f"exit: {words[0]} is no number")
-    raise ShellExit(int(words[0]) % 256 if words else shell.names.status)
+    raise ShellExit(int(words[0]) % 256 if words else shell.scope.status)
 
 
 async def _export(shell: Shell, words: list[str]) -> int:
     for word in words:
         name, given, value = word.partition("=")
-        shell.names.exported[name] = None
+        shell.scope.exported[name] = None
         if given:
-            shell.names.variables[name] = value
+            shell.scope.variables[name] = value
     return 0
 
 
@@ -119,11 +119,11 @@ async def _exec(shell: Shell, words: list[str]) -> int:
 
 
 async def _break(_: Shell, __: list[str]) -> int:
-    raise LoopControl(ends=True)
+    raise LoopControl(stops_loop=True)
 
 
 async def _continue(_: Shell, __: list[str]) -> int:
-    raise LoopControl(ends=False)
+    raise LoopControl(stops_loop=False)
 
 
 BUILTINS: Mapping[str, Program] = {

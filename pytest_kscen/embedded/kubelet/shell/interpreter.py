@@ -27,7 +27,7 @@ from pytest_kscen.embedded.kubelet.shell.parser import (
 from pytest_kscen.embedded.kubelet.shell.programs import PROGRAMS
 from pytest_kscen.embedded.kubelet.shell.words import (
     ScriptError,
-    ShellVariables,
+    ShellScope,
     Substitution,
     SubstitutionOutput,
 )
@@ -69,12 +69,12 @@ class TextBuffer:
 
 
 def redirect(
-    write: WriteText, complain: WriteText, redirections: tuple[str, ...]
+    write: WriteText, write_error: WriteText, redirections: tuple[str, ...]
 ) -> tuple[WriteText, WriteText]:
     """Where output and complaints go: each redirection is its source and its target, "1>2" or
     "&>null".
     """
-    streams = {"1": write, "2": complain, "null": _discard}
+    streams = {"1": write, "2": write_error, "null": _discard}
     for redirection in redirections:
         source, target = redirection.split(">")
         for one in "12" if source == "&" else source:
@@ -115,13 +115,13 @@ class Shell:
         is_stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.write = write
-        self.complain = write
+        self.write_error = write
         self.input = TextBuffer()
         self.sleep = sleep
         self.now = now
         self.files = files or {}
         self.programs = {**PROGRAMS, **(programs or {})}
-        self.names = ShellVariables(
+        self.scope = ShellScope(
             dict(variables or {}), list(arguments), dict.fromkeys(variables or ())
         )
         self.traps: dict[str, str] = {}
@@ -133,19 +133,19 @@ class Shell:
         try:
             return await self._command(parse(script))
         except ScriptError as error:
-            self.complain(f"sh: {error}\n")
+            self.write_error(f"sh: {error}\n")
             return NOT_UNDERSTOOD
         except ShellExit as exit_:
             return exit_.code
         except LoopControl:
-            return self.names.status
+            return self.scope.status
 
     async def call(self, words: list[str]) -> int:
         """The exit code of one command, its words as they are."""
         try:
             return await self.program(words)
         except ScriptError as error:
-            self.complain(f"{error}\n")
+            self.write_error(f"{error}\n")
             return NOT_UNDERSTOOD
         except ShellExit as exit_:
             return exit_.code
@@ -161,20 +161,20 @@ class Shell:
     def subshell(self) -> Shell:
         """Another one that begins with all that this one has, and keeps what it makes of it."""
         other = copy.copy(self)
-        other.names = self.names.copy()
+        other.scope = self.scope.copy()
         other.traps = {}
         return other
 
-    def fresh(self, arguments: list[str]) -> Shell:
+    def child_process(self, arguments: list[str]) -> Shell:
         """A shell that is called as a program: it knows what is exported."""
         other = self.subshell()
-        other.names = ShellVariables(self.names.environment(), arguments, self.names.exported)
+        other.scope = ShellScope(self.scope.environment(), arguments, self.scope.exported)
         other.stops_on_error = False
         return other
 
     async def _command(self, command: Command) -> int:
-        self.names.status = await self._RUNS[type(command)](self, command)
-        return self.names.status
+        self.scope.status = await self._RUNS[type(command)](self, command)
+        return self.scope.status
 
     async def _sequence(self, sequence: Sequence) -> int:
         status = 0
@@ -185,50 +185,50 @@ class Shell:
         return status
 
     async def _chain(self, chain: Chain) -> int:
-        status = await self._quietly(chain.first)
+        status = await self._run_condition(chain.first)
         for joint, command in chain.rest:
             if (status == 0) is (joint == "&&"):
                 is_last = command is chain.rest[-1][1]
-                status = await (self._command(command) if is_last else self._quietly(command))
+                status = await (self._command(command) if is_last else self._run_condition(command))
                 if status and self.stops_on_error and is_last:
                     raise ShellExit(status)
         return status
 
-    async def _not(self, turned: Not) -> int:
-        return 0 if await self._quietly(turned.command) else 1
+    async def _not(self, negation: Not) -> int:
+        return 0 if await self._run_condition(negation.command) else 1
 
     async def _branches(self, branches: Branches) -> int:
         for condition, body in branches.branches:
-            if await self._quietly(condition) == 0:
+            if await self._run_condition(condition) == 0:
                 return await self._command(body)
         return await self._command(branches.otherwise) if branches.otherwise else 0
 
     async def _while(self, loop: While) -> int:
         last = 0
-        while (await self._quietly(loop.condition) != 0) is loop.until:
+        while (await self._run_condition(loop.condition) != 0) is loop.until:
             try:
                 last = await self._command(loop.body)
             except LoopControl as leap:
                 last = 0
-                if leap.ends:
+                if leap.stops_loop:
                     break
             await self.sleep(LOOP_DELAY)
         return last
 
     async def _for(self, loop: For) -> int:
-        words = await self._expanded(loop.words) if loop.words else self.names.arguments
+        words = await self._expanded(loop.words) if loop.words else self.scope.arguments
         last = 0
         for word in words:
-            self.names.variables[loop.name] = word
+            self.scope.variables[loop.name] = word
             try:
                 last = await self._command(loop.body)
             except LoopControl as leap:
                 last = 0
-                if leap.ends:
+                if leap.stops_loop:
                     break
         return last
 
-    async def _quietly(self, condition: Command) -> int:
+    async def _run_condition(self, condition: Command) -> int:
         """A condition may fail without ending the script."""
         strict, self.stops_on_error = self.stops_on_error, False
         try:
@@ -237,12 +237,12 @@ class Shell:
             self.stops_on_error = strict
 
     async def _redirected(self, command: Redirected) -> int:
-        before = self.write, self.complain
-        self.write, self.complain = redirect(self.write, self.complain, command.redirections)
+        before = self.write, self.write_error
+        self.write, self.write_error = redirect(self.write, self.write_error, command.redirections)
         try:
             return await self._command(command.command)
         finally:
-            self.write, self.complain = before
+            self.write, self.write_error = before
 
     async def _pipe(self, pipe: Pipeline) -> int:
         *first, last = pipe.commands
@@ -250,28 +250,28 @@ class Shell:
         for command in first:
             part, written = self.subshell(), TextBuffer()
             part.input, part.write = flowing, written.add
-            await self._apart(part, command)
+            await self._isolated(part, command)
             flowing = written
         part = self.subshell()
         part.input = flowing
-        return await self._apart(part, last)
+        return await self._isolated(part, last)
 
     async def _subshell(self, apart: Subshell) -> int:
-        return await self._apart(self.subshell(), apart.command)
+        return await self._isolated(self.subshell(), apart.command)
 
-    async def _apart(self, shell: Shell, command: Command) -> int:
+    async def _isolated(self, shell: Shell, command: Command) -> int:
         try:
             return await shell._command(command)
         except ShellExit as exit_:
             return exit_.code
 
     async def _simple(self, command: Simple) -> int:
-        self.names.status = 0 if not command.words else self.names.status
+        self.scope.status = 0 if not command.words else self.scope.status
         for name, word in command.assignments:
-            self.names.variables[name] = self.names.text(await self._substituted(word))
+            self.scope.variables[name] = self.scope.text(await self._substituted(word))
         words = await self._expanded(command.words)
         if not words:
-            return self.names.status
+            return self.scope.status
         status = await self.program(words)
         # SIGTERM goes unnoticed by a shell that is process 1, unless a trap waits for it.
         if self.traps and self._is_stopping():
@@ -281,19 +281,22 @@ class Shell:
         return status
 
     async def _expanded(self, words: tuple[Word, ...]) -> list[str]:
-        return self.names.expand(tuple([await self._substituted(word) for word in words]))
+        return self.scope.expand(tuple([await self._substituted(word) for word in words]))
 
     async def _substituted(self, word: Word) -> Word:
         if not any(isinstance(part, Substitution) for part in word):
             return word
         return tuple(
-            [await self._written(part) if isinstance(part, Substitution) else part for part in word]
+            [
+                await self._substitute(part) if isinstance(part, Substitution) else part
+                for part in word
+            ]
         )
 
-    async def _written(self, part: Substitution) -> SubstitutionOutput:
+    async def _substitute(self, part: Substitution) -> SubstitutionOutput:
         shell, written = self.subshell(), TextBuffer()
         shell.write = written.add
-        self.names.status = await self._apart(shell, parse(part.script))
+        self.scope.status = await self._isolated(shell, parse(part.script))
         return SubstitutionOutput(written.rest().rstrip("\n"), part.quoted)
 
     _RUNS: ClassVar[dict[type[Any], Callable[[Any, Any], Awaitable[int]]]] = {

@@ -181,7 +181,7 @@ class _ShellParser:
             if self._peek() == open_:
                 self._at += 1
                 body = self.sequence()
-                self._demand(close)
+                self._expect(close)
                 return Subshell(body) if open_ == "(" else body
         return self._simple()
 
@@ -190,19 +190,19 @@ class _ShellParser:
         otherwise: Command | None = None
         while True:
             condition = self.sequence()
-            self._demand("then")
+            self._expect("then")
             branches.append((condition, self.sequence()))
             if self._keyword("elif"):
                 continue
             if self._keyword("else"):
                 otherwise = self.sequence()
-            self._demand("fi")
+            self._expect("fi")
             return Branches(tuple(branches), otherwise)
 
     def _block(self) -> Command:
-        self._demand("do")
+        self._expect("do")
         body = self.sequence()
-        self._demand("done")
+        self._expect("done")
         return body
 
     def _simple(self) -> Command:
@@ -243,7 +243,7 @@ class _ShellParser:
         self._at += found
         return found
 
-    def _demand(self, keyword: str) -> None:
+    def _expect(self, keyword: str) -> None:
         if self._peek() != keyword:
             raise ScriptError(f"{keyword!r} is missing before {self._peek() or 'the end'!r}")
         self._at += 1

@@ -61,7 +61,7 @@ async def _sleep(shell: Shell, words: list[str]) -> int:
     for word in words:
         wait = _seconds(word)
         if wait is None:
-            shell.complain(f"sleep: invalid number '{word}'\n")
+            shell.write_error(f"sleep: invalid number '{word}'\n")
             return 1
         seconds += wait
     await shell.sleep(seconds)
@@ -98,7 +98,7 @@ async def _sh(shell: Shell, words: list[str]) -> int:
     if not has_script and words:
         raise ScriptError(f"sh: a file ({words[0]}) is not understood here")
     script = words[0] if has_script and words else shell.input.rest()
-    inner = shell.fresh(words[2:])
+    inner = shell.child_process(words[2:])
     inner.stops_on_error = any("e" in flag for flag in flags)
     return await inner.run(script)
 
@@ -113,7 +113,7 @@ async def _cat(shell: Shell, words: list[str]) -> int:
         elif name in shell.files:
             shell.write(shell.files[name])
         else:
-            shell.complain(f"cat: can't open '{name}': No such file or directory\n")
+            shell.write_error(f"cat: can't open '{name}': No such file or directory\n")
             status = 1
     return status
 
@@ -124,14 +124,14 @@ async def _date(shell: Shell, words: list[str]) -> int:
 
 
 async def _hostname(shell: Shell, _: list[str]) -> int:
-    shell.write(shell.names.variables.get("HOSTNAME", "localhost") + "\n")
+    shell.write(shell.scope.variables.get("HOSTNAME", "localhost") + "\n")
     return 0
 
 
 async def _env(shell: Shell, words: list[str]) -> int:
     if words:
         raise ScriptError(f"env: with arguments ({' '.join(words)}) it is not understood here")
-    for name, value in sorted(shell.names.environment().items()):
+    for name, value in sorted(shell.scope.environment().items()):
         shell.write(f"{name}={value}\n")
     return 0
 

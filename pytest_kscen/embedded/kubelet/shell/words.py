@@ -231,7 +231,7 @@ class SubstitutionOutput(LiteralText):
 
 
 @dataclass(slots=True)
-class ShellVariables:
+class ShellScope:
     """What a script knows by name: its variables and arguments, and how its last command ended."""
 
     variables: dict[str, str]
@@ -239,8 +239,8 @@ class ShellVariables:
     exported: dict[str, None]
     status: int = 0
 
-    def copy(self) -> ShellVariables:
-        return ShellVariables(
+    def copy(self) -> ShellScope:
+        return ShellScope(
             dict(self.variables), list(self.arguments), dict(self.exported), self.status
         )
 
@@ -306,7 +306,7 @@ def _is_split(part: Part) -> bool:
     return isinstance(part, Variable | SubstitutionOutput) and not part.quoted
 
 
-_SPECIAL: dict[str, Callable[[ShellVariables], str]] = {
+_SPECIAL: dict[str, Callable[[ShellScope], str]] = {
     "?": lambda names: str(names.status),
     "#": lambda names: str(len(names.arguments)),
     "@": lambda names: " ".join(names.arguments),

@@ -52,7 +52,7 @@ def measure_link(network: Network, there: Flow, back: Flow) -> LinkQuality:
     """Combine the passages of both directions. A way that loses all packets counts as closed, and
     the worse direction decides load and rate.
     """
-    one, other = network.passage(there), network.passage(back)
+    one, other = network.impairment(there), network.impairment(back)
     if one is NO_IMPAIRMENT and other is NO_IMPAIRMENT:
         return UNIMPAIRED
     if one.blocked and other.blocked:

@@ -74,7 +74,7 @@ class Parent:
         self.runner.call(self.api.delete(CILIUM_NETWORK_POLICIES, name, NS))
 
     def passes(self, source, target, protocol="TCP", port=7000):
-        return not self.network.passage(Flow(source, target, protocol, port)).blocked
+        return not self.network.impairment(Flow(source, target, protocol, port)).blocked
 
 
 @pytest.fixture

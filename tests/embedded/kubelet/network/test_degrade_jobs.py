@@ -52,12 +52,12 @@ def job(site):
     return run
 
 
-def passage(site, source, target, port=7000, protocol="TCP"):
-    return site.network.passage(Flow(source, target, protocol, port))
+def impairment(site, source, target, port=7000, protocol="TCP"):
+    return site.network.impairment(Flow(source, target, protocol, port))
 
 
 def loss(site, source, target, **flow):
-    return round(passage(site, source, target, **flow).loss, 6)
+    return round(impairment(site, source, target, **flow).loss, 6)
 
 
 def rules(site, node="node-1"):
@@ -117,7 +117,7 @@ def test_a_reboot_in_the_middle_empties_it(site, job):
     job("del", remove_rule("add", B, 0.05, 60))
     site.advance(10)
     site.power_off()
-    assert passage(site, "node-2", "node-1").blocked
+    assert impairment(site, "node-2", "node-1").blocked
     site.advance(20)
     site.power_on()
     site.advance(5)
@@ -156,15 +156,18 @@ def test_the_link_is_loaded_both_ways_for_as_long_as_the_script_says(site, job):
     job("other", load_link(A, 30), node="node-2")
     site.advance(15)
     for source, target in ("node-1", "node-2"), ("node-2", "node-1"):
-        assert passage(site, source, target).load == 0.9
-        assert passage(site, source, target).delay == pytest.approx(0.018)
-    assert (passage(site, "node-1", "node-3").load, passage(site, "node-3", "node-2").load) == (
+        assert impairment(site, source, target).load == 0.9
+        assert impairment(site, source, target).delay == pytest.approx(0.018)
+    assert (
+        impairment(site, "node-1", "node-3").load,
+        impairment(site, "node-3", "node-2").load,
+    ) == (
         0.9,
         0.9,
     )
     site.advance(30)
     assert (ended(site, "one"), ended(site, "other")) == (0, 0)
-    assert passage(site, "node-1", "node-2").load == 0
+    assert impairment(site, "node-1", "node-2").load == 0
     assert pushed_bytes(site.log("one")) > 20 * 2**30
     assert "Connection refused" not in site.log("other")
     assert site.log("one").splitlines()[:5] == [
@@ -190,7 +193,7 @@ def test_a_server_ends_with_its_container_and_its_client_is_told(site, job):
     site.advance(30)
     assert site.log("client").endswith("iperf3: error - control socket has closed unexpectedly\n")
     assert ended(site, "client") == 1
-    assert passage(site, "node-1", "node-2").load == 0
+    assert impairment(site, "node-1", "node-2").load == 0
 
 
 def test_losses_slow_the_load_down(site, job):

@@ -27,7 +27,7 @@ def lost(*rules, protocol="TCP", sport=0, dport=7000, policy="ACCEPT"):
     call(tables, f"-P INPUT {policy}")
     for rule in rules:
         assert call(tables, f"-A INPUT {rule}").code == 0, call(tables, f"-A INPUT {rule}")
-    return round(tables.lost("INPUT", Packet(FROM, TO, protocol, sport, dport)), 6)
+    return round(tables.dropped_share("INPUT", Packet(FROM, TO, protocol, sport, dport)), 6)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_rules_are_asked_in_order(rules, policy, share):
 def test_what_is_refused(text, code, words):
     outcome = call(FilterTable(), text)
     assert outcome.code == code
-    assert words in outcome.complaint
+    assert words in outcome.stderr
 
 
 def test_deleting_by_words_takes_the_first_of_them():
@@ -154,8 +154,8 @@ class Link:
         rows = self.ask(f"-L {chain} -n -v -x").splitlines()[2:]
         return [int(row.split()[0]) for row in rows]
 
-    def passage(self, source, target, protocol="TCP", port=7000):
-        return self.network.passage(Flow(source, target, protocol, port))
+    def impairment(self, source, target, protocol="TCP", port=7000):
+        return self.network.impairment(Flow(source, target, protocol, port))
 
 
 @pytest.fixture
@@ -187,7 +187,7 @@ def test_what_others_filter_never_comes_so_far(link):
     link.ask("-A INPUT -j DROP")
     link.ask("-A OUTPUT -p udp -j DROP")
     cut = []
-    link.network.join(lambda flow: BLOCKED if flow.source in cut else NO_IMPAIRMENT)
+    link.network.add_filter(lambda flow: BLOCKED if flow.source in cut else NO_IMPAIRMENT)
     link.runner.advance(10)
     cut.append("b")
     link.network.changed()
@@ -197,22 +197,22 @@ def test_what_others_filter_never_comes_so_far(link):
 
 def test_a_connection_needs_its_answers(link):
     link.ask(f"-A INPUT -s {link.b.address} -j DROP")
-    assert link.passage("b", "a").blocked
-    assert link.passage("a", "b").blocked
-    assert not link.passage("a", "b", "UDP").blocked
+    assert link.impairment("b", "a").blocked
+    assert link.impairment("a", "b").blocked
+    assert not link.impairment("a", "b", "UDP").blocked
     link.ask("-F")
     link.ask(f"-A INPUT -s {link.b.address} -m statistic --mode random --probability 0.1 -j DROP")
-    assert (round(link.passage("b", "a").loss, 6), link.passage("a", "b").loss) == (0.1, 0)
+    assert (round(link.impairment("b", "a").loss, 6), link.impairment("a", "b").loss) == (0.1, 0)
     link.ask("-F")
     link.ask("-A OUTPUT -p tcp --dport 7000 -j REJECT")
-    assert link.passage("a", "b").blocked
-    assert not link.passage("b", "a").blocked
-    assert not link.passage("a", "b", port=7001).blocked
+    assert link.impairment("a", "b").blocked
+    assert not link.impairment("b", "a").blocked
+    assert not link.impairment("a", "b", port=7001).blocked
 
 
 def test_every_change_is_told(link):
     told = []
-    link.network.on_change(lambda: told.append(link.passage("b", "a").blocked))
+    link.network.on_change(lambda: told.append(link.impairment("b", "a").blocked))
     link.ask("-P INPUT DROP")
     link.ask("-L")
     link.ask("-A INPUT -j ACCEPT")
@@ -232,7 +232,7 @@ def test_a_machine_of_the_same_name_is_another(link):
     link.machines.remove("a")
     link.machines.add("a")
     link.network.changed()
-    assert not link.passage("b", "a").blocked
+    assert not link.impairment("b", "a").blocked
 
 
 ADDRESSES = st.sampled_from(
@@ -269,7 +269,7 @@ def test_what_is_printed_makes_the_same_table(rules):
     for line in printed.splitlines()[1:]:
         assert run_iptables(again, shlex.split(line)).code == 0
     assert call(again, "-S INPUT").text == printed
-    assert lost(*rules) == round(again.lost("INPUT", Packet(FROM, TO, "TCP", 0, 7000)), 6)
+    assert lost(*rules) == round(again.dropped_share("INPUT", Packet(FROM, TO, "TCP", 0, 7000)), 6)
 
 
 @given(st.lists(RULES, min_size=1, max_size=6), st.data())
@@ -293,13 +293,13 @@ def test_every_packet_is_counted_once_at_most(rules, protocol):
     ended = sum(entry.packets for entry in entries if entry.rule.target)
     dropped = sum(entry.packets for entry in entries if entry.rule.target in {"DROP", "REJECT"})
     assert ended <= 1000.0001
-    assert dropped == pytest.approx(1000 * tables.lost("INPUT", packet))
+    assert dropped == pytest.approx(1000 * tables.dropped_share("INPUT", packet))
 
 
 def test_who_is_outside_has_no_address_that_a_rule_could_be_about(link):
     link.ask("-A INPUT -j DROP")
-    assert link.passage("b", "a").blocked
-    assert [link.passage(OUTSIDE, "a"), link.passage("a", OUTSIDE)] == [
+    assert link.impairment("b", "a").blocked
+    assert [link.impairment(OUTSIDE, "a"), link.impairment("a", OUTSIDE)] == [
         NO_IMPAIRMENT,
         NO_IMPAIRMENT,
     ]

@@ -25,63 +25,63 @@ def network(machines):
 
 
 def test_what_nobody_filters_is_open(network):
-    assert network.passage(FLOW) is NO_IMPAIRMENT
+    assert network.impairment(FLOW) is NO_IMPAIRMENT
 
 
 @pytest.mark.parametrize("name", "ab")
 def test_a_machine_without_power_is_out_of_reach_either_way(network, machines, name):
     machines.power_off(name)
-    assert network.passage(FLOW).blocked
-    assert network.passage(Flow("b", "a")).blocked
+    assert network.impairment(FLOW).blocked
+    assert network.impairment(Flow("b", "a")).blocked
     machines.power_on(name)
-    assert network.passage(FLOW) is NO_IMPAIRMENT
+    assert network.impairment(FLOW) is NO_IMPAIRMENT
 
 
 def test_a_machine_that_does_not_exist_is_out_of_reach(network):
-    assert network.passage(Flow("a", "z")).blocked
+    assert network.impairment(Flow("a", "z")).blocked
 
 
 def test_filters_are_passed_one_after_the_other(network):
-    network.join(
+    network.add_filter(
         lambda flow: Impairment(loss=0.5, delay=1) if flow.target == "b" else NO_IMPAIRMENT
     )
-    network.join(lambda _: Impairment(loss=0.5, delay=2, load=0.75))
-    assert network.passage(FLOW) == Impairment(loss=0.75, delay=3, load=0.75)
-    assert network.passage(Flow("a", "c")) == Impairment(loss=0.5, delay=2, load=0.75)
+    network.add_filter(lambda _: Impairment(loss=0.5, delay=2, load=0.75))
+    assert network.impairment(FLOW) == Impairment(loss=0.75, delay=3, load=0.75)
+    assert network.impairment(Flow("a", "c")) == Impairment(loss=0.5, delay=2, load=0.75)
 
 
 def test_one_filter_can_be_left_out(network):
     def mine(_):
         return Impairment(blocked=True)
 
-    network.join(mine)
-    network.join(lambda _: Impairment(delay=1))
-    assert network.passage(FLOW).blocked
-    assert network.passage(FLOW, apart_from=mine) == Impairment(delay=1)
+    network.add_filter(mine)
+    network.add_filter(lambda _: Impairment(delay=1))
+    assert network.impairment(FLOW).blocked
+    assert network.impairment(FLOW, excluding=mine) == Impairment(delay=1)
 
 
 def test_changes_are_told(network, machines):
     told = []
-    network.on_change(lambda: told.append(network.passage(FLOW).blocked))
+    network.on_change(lambda: told.append(network.impairment(FLOW).blocked))
     machines.power_off("a")
     machines.power_on("a")
-    network.join(lambda _: Impairment(blocked=True))
+    network.add_filter(lambda _: Impairment(blocked=True))
     network.changed()
     assert told == [True, False, True, True]
 
 
 @given(PASSAGES, PASSAGES)
 def test_the_order_of_filters_does_not_matter(one, other):
-    both, turned = one.also(other), other.also(one)
+    both, turned = one.combined_with(other), other.combined_with(one)
     assert (both.blocked, both.load) == (turned.blocked, turned.load)
     assert (both.loss, both.delay) == pytest.approx((turned.loss, turned.delay))
 
 
 @given(st.lists(PASSAGES, max_size=6))
 def test_a_share_stays_a_share(passages):
-    passage = NO_IMPAIRMENT
+    impairment = NO_IMPAIRMENT
     for one in passages:
-        passage = passage.also(one)
-    assert 0 <= passage.loss <= 1
-    assert 0 <= passage.load <= 1
-    assert passage.blocked is any(one.blocked for one in passages)
+        impairment = impairment.combined_with(one)
+    assert 0 <= impairment.loss <= 1
+    assert 0 <= impairment.load <= 1
+    assert impairment.blocked is any(one.blocked for one in passages)

@@ -34,7 +34,9 @@ class KernelYard:
             self.machines.add(name)
         self.network = Network(self.machines)
         self.passages = {}
-        self.network.join(lambda flow: self.passages.get((flow.source, flow.target), NO_IMPAIRMENT))
+        self.network.add_filter(
+            lambda flow: self.passages.get((flow.source, flow.target), NO_IMPAIRMENT)
+        )
         self.drbd = Drbd(self.machines, self.network, runner.clock, chance, parameters)
         self.told = []
         self.drbd.on_change(lambda node, resource: self.told.append((self.now, node, resource)))
@@ -128,8 +130,8 @@ class KernelYard:
 
     # --- what a test does to it ---
 
-    def spoil(self, one, other, passage):
-        self.passages[one, other] = self.passages[other, one] = passage
+    def spoil(self, one, other, impairment):
+        self.passages[one, other] = self.passages[other, one] = impairment
         self.network.changed()
 
     def cut(self, *pairs):

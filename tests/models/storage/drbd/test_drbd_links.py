@@ -51,7 +51,7 @@ def test_a_mend_that_does_not_last_begins_the_wait_anew(yard):
 
 def test_a_link_goes_by_the_port_that_an_end_has_now(yard):
     yard.form("ab")
-    yard.network.join(lambda flow: Impairment(blocked=flow.port in (7000, 7009)))
+    yard.network.add_filter(lambda flow: Impairment(blocked=flow.port in (7000, 7009)))
     yard.network.changed()
     yard.advance(100)
     assert yard.told == []

@@ -180,7 +180,7 @@ def test_a_machine_that_is_taken_away_takes_its_power_along(yard):
 def test_the_network_is_looked_at_once_for_each_instant_of_change(yard):
     asked = []
     yard.form("abc", **THREE)
-    yard.network.join(lambda flow: asked.append(flow) or Impairment())
+    yard.network.add_filter(lambda flow: asked.append(flow) or Impairment())
     yard.network.changed()
     yard.rest()
     assert len(asked) == 2 * 3

@@ -295,8 +295,8 @@ class Storage(RuleBasedStateMachine):
         return all(self.passes(node, peer) and self.yard.status(peer) for peer in connected)
 
     def passes(self, one, other):
-        passage = self.yard.passages.get((one, other))
-        return passage is None or not (passage.blocked or passage.loss == 1)
+        impairment = self.yard.passages.get((one, other))
+        return impairment is None or not (impairment.blocked or impairment.loss == 1)
 
     def hear_of_each_other(self, one, other):
         found, waiting = {one}, [one]
