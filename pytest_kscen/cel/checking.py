@@ -1,5 +1,7 @@
-"""Types before values: every part of an expression gets its type, and every call the functions
-that it may mean.
+"""Type check of a parsed expression: the type of each node, and the possible overloads of each
+call.
+
+Called by `program`. Reports all issues, with cel-go's messages.
 """
 
 from __future__ import annotations
@@ -67,13 +69,14 @@ READ: dict[str, Callable[[str], Any]] = {
     "matches": compile_pattern,
     "duration": duration,
     "timestamp": timestamp,
-}  # what a literal argument must be fit for
+}  # parsers that a literal argument of these functions must pass
 
 
 class Checker:
-    """One check.
+    """Type check of one expression.
 
-    `meanings` are the overloads of calls and the namespaced names of selections, by node.
+    `overloads_of` maps the id of a call's node to its possible overloads. `used` collects the
+    variables that the expression reads, in order.
     """
 
     def __init__(self, variables: Mapping[str, Type]) -> None:
@@ -81,8 +84,8 @@ class Checker:
         self.issues: list[Issue] = []
         self.overloads_of: dict[int, tuple[Overload, ...]] = {}
         self.used: dict[str, None] = {}
-        self._loops: list[str] = []  # the variables of the folds around
-        self._mixed = 0  # inside calls that take lists of anything
+        self._loops: list[str] = []  # variables of the enclosing comprehensions
+        self._mixed = 0  # depth of calls that accept lists of mixed types
 
     def type_of(self, node: Expr) -> Type:
         return CHECKS[type(node)](self, node)
@@ -283,7 +286,7 @@ def _applied(target: Expr | None, given: list[Type]) -> str:
 
 
 def _dotted(node: Expr) -> str:
-    """A name that may be a namespace's: `a.b`."""
+    """Return a dotted name that may be a namespace, such as `a.b`, or an empty string."""
     if type(node) is IdentExpr:
         return node.name
     if (

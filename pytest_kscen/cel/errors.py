@@ -1,5 +1,6 @@
-"""What can be wrong with an expression: when it is compiled, all mistakes with their places;
-when it is evaluated, the first.
+"""Errors of expressions: all issues when compiling, the first error when evaluating.
+
+Messages are cel-go's, as Kubernetes shows them to users.
 """
 
 from __future__ import annotations
@@ -8,15 +9,15 @@ from typing import NamedTuple
 
 
 class Issue(NamedTuple):
-    """At an offset in the source."""
+    """Error in an expression, at an offset of its source."""
 
     at: int
     message: str
 
 
 class CompilationError(ValueError):
-    """An expression that does not compile; the text shows each mistake in its line, as cel-go
-    does.
+    """Expression that does not compile; its text shows each issue below its line, as
+    cel-go does.
     """
 
     def __init__(self, source: str, issues: list[Issue]) -> None:
@@ -38,7 +39,7 @@ class CompilationError(ValueError):
 
 
 class EvaluationError(ValueError):
-    """An expression that has no value; the text is cel-go's."""
+    """Expression that has no value for these variables; the text is cel-go's."""
 
 
 def no_such_overload() -> EvaluationError:

@@ -1,4 +1,7 @@
-"""From words to a tree: operators by their rank, calls, and the macros in their own forms."""
+"""Parser: source text to tokens, and tokens to a tree with macros expanded.
+
+Operators are parsed by precedence climbing. Syntax errors have cel-go's messages.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,6 @@ from pytest_kscen.cel.syntax import (
     SelectExpr,
 )
 from pytest_kscen.cel.types import UInt
-
-# From an expression's text to its words.
-
 
 QUOTED = (
     r"""\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
@@ -45,7 +45,7 @@ END = "<EOF>"
 
 
 class CelToken(NamedTuple):
-    """`kind` is an operator itself, or: literal, word, end."""
+    """Token of a source; `kind` is the operator itself, or literal, word, escaped or end."""
 
     kind: str
     text: str
@@ -54,7 +54,7 @@ class CelToken(NamedTuple):
 
 
 def tokenize(source: str, issues: list[Issue]) -> list[CelToken]:
-    """The words; what is none is told, and passed over."""
+    """Return the tokens, ending with `end`; unknown characters are reported and skipped."""
     found, at = [], 0
     while at < len(source):
         match = TOKEN.match(source, at)
@@ -120,7 +120,7 @@ def _unescaped(body: str) -> str:
 
 
 def _pieces(body: str) -> list[Any]:
-    """Plain text, and the numbers that stand for characters (or octets)."""
+    """Return plain text, and the numbers of escaped characters (or octets)."""
     found: list[Any] = []
     at = 0
     while at < len(body):
@@ -162,7 +162,10 @@ def parse(source: str) -> Expr:
 
 
 class _CelParser:
-    """Walks over the words once."""
+    """Recursive-descent parser of one source.
+
+    Stops at the first syntax error, and reports it after the tokenizer's.
+    """
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -229,7 +232,7 @@ class _CelParser:
         return node
 
     def _ranked(self, least: int) -> Expr:
-        """Operators of at least this rank, from the left."""
+        """Parse operators of at least this precedence, left-associative."""
         node = self._unary()
         while (
             rank := PRECEDENCE.get(self._token.text, -1)
@@ -367,7 +370,7 @@ class _CelParser:
         return SelectExpr(at, argument.operand, argument.field, test=True)
 
     def fold(self, at: int, name: str, target: Any, args: list[Expr]) -> Expr:
-        """`range.macro(variables…, [condition,] step)`."""
+        """Expand `range.macro(variables…, [condition,] step)`."""
         plain = MACRO_ALIASES.get(name, name)
         pair = plain in TWO_VARIABLES or (len(args) == 3 and plain in ONE_OR_TWO_VARIABLES)  # noqa: PLR2004 - two variables and a step
         count = 2 if pair else 1
@@ -384,7 +387,7 @@ class _CelParser:
         )
 
     def bound_to_optional(self, at: int, name: str, target: Any, args: list[Expr]) -> Expr:
-        """`optional.optMap(variable, step)`, `optional.optFlatMap(variable, step)`."""
+        """Expand `optional.optMap(variable, step)` and `optional.optFlatMap(variable, step)`."""
         if type(args[0]) is not IdentExpr:
             raise self._syntax_issue(
                 f"{name}() variable name must be a simple identifier", args[0].at, syntax=False

@@ -1,9 +1,9 @@
-"""Whether Go's regular expression is found in a text, in time that grows with the text alone, as in
-Go.
+"""Search for Go's regular expressions in time linear in the text, as in Go.
 
-Python's engine goes back and tries again, and some patterns make it do so for ever. Here all ways
-through a pattern are walked at once, a character at a time; where they stand together is kept, so
-that each character costs one look."""
+Python's engine backtracks, and some patterns make it run for ever. Here a pattern becomes an NFA
+whose states are followed in parallel; visited sets of states are cached as DFA states, so that a
+character usually costs one lookup.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_STATES = 4000
-"""Places in a pattern, each repetition counted out: Go repeats up to 1000 times, and what may be
-left out takes two places.
+"""NFA states of a pattern with its repetitions expanded.
+
+Go repeats up to 1000 times, and an optional part takes two states.
 """
 MAX_GROUPS = 100
 """Groups in a pattern."""
 CACHE_LIMIT = 200_000
-"""Places that may be remembered of one pattern before it starts anew."""
+"""Cached states of one pattern, above which the cache is emptied."""
 PIECE = re.compile(
     r"(?P<open>\((?:\?(?:P<\w+>|(?P<flags>[ims]*(?:-[ims]+)?):))?)"
     r"|(?P<repeat>(?:[*+?]|\{(?P<least>\d+)(?P<comma>,?)(?P<most>\d*)\})\??)"
@@ -35,34 +36,34 @@ PIECE = re.compile(
     re.DOTALL,
 )
 END = ""
-"""What comes behind a text, and before it."""
+"""Stands for the text's end, and for its start."""
 
 
 @functools.lru_cache(maxsize=512)
 def matcher_of(pattern: str) -> LinearMatcher:
-    """A BadPattern says in Go's words what is wrong with it."""
+    """Return the cached matcher of a pattern; raises BadPattern with Go's message."""
     if pattern.count("(") > MAX_GROUPS:
         raise BadPattern(f"error parsing regexp: expression nests too deeply: `{pattern}`")
     return LinearMatcher(pattern, compile_pattern(pattern).pattern)
 
 
 class EffortExceeded(Exception):
-    """The pattern and the text would take longer than was granted."""
+    """Search that would exceed the granted effort."""
 
 
 class NfaState(NamedTuple):
-    """A place in a pattern: what it asks of the text, and where it leads."""
+    """NFA state: its condition on the text, and its successors."""
 
     condition: str
-    """A character's pattern, an edge, or nothing."""
+    """A character's pattern, an edge, or empty."""
     successors: tuple[int, ...]
     consumes: bool
-    """Whether it takes a character."""
+    """True if the state consumes a character."""
 
 
 @dataclass(slots=True)
 class DfaState:
-    """All places at which one may stand, and where each character leads from there."""
+    """Set of NFA states, with the known transitions by character."""
 
     states: frozenset[int]
     previous: str
@@ -70,7 +71,7 @@ class DfaState:
 
 
 class LinearMatcher:
-    """A pattern that is ready to be looked for."""
+    """Compiled pattern with its cache of states; not safe for use by several threads."""
 
     def __init__(self, pattern: str, rewritten: str) -> None:
         self._nfa: list[NfaState] = []
@@ -87,8 +88,12 @@ class LinearMatcher:
         return len(self._nfa)
 
     def finds(self, text: str, effort: float = math.inf) -> bool:
-        """Effort is counted in places looked at; a character in a familiar situation costs none."""
-        if self._plain:  # there is nothing to try twice
+        """Return True if the pattern occurs in the text.
+
+        `effort` is the number of NFA states that may be visited; cached transitions are free.
+        Raises EffortExceeded above it.
+        """
+        if self._plain:  # no repetition, so Python's engine is linear too
             return self._plain.search(text) is not None
         self._effort = effort
         state = self._first
@@ -99,7 +104,7 @@ class LinearMatcher:
             state = following
         return self._transition(state, END) is self._accepting_state
 
-    # --- walking ---
+    # Search.
 
     def _reset(self) -> None:
         self._cached = 0
@@ -116,7 +121,7 @@ class LinearMatcher:
     def _transition(self, state: DfaState, letter: str) -> DfaState:
         if self._cached > CACHE_LIMIT:
             self._reset()
-        # Everywhere one comes to without taking a character.
+        # All states reachable without consuming a character.
         reached: set[int] = set()
         waiting = list(state.states)
         while waiting:
@@ -146,7 +151,7 @@ class LinearMatcher:
             else ()
         )
 
-    # --- reading: each part is built knowing where it leads ---
+    # Construction: each part is built with its successor known.
 
     def _add(self, condition: str, successors: tuple[int, ...], *, consumes: bool) -> int:
         if len(self._nfa) >= MAX_STATES:
@@ -189,19 +194,19 @@ class PatternAtom(NamedTuple):
 
 
 class PatternSequence(NamedTuple):
-    """One after the other."""
+    """Parts in sequence."""
 
     parts: list[PatternTree]
 
 
 class PatternAlternation(NamedTuple):
-    """Any of them."""
+    """Alternative parts."""
 
     ways: list[PatternTree]
 
 
 class PatternRepeat(NamedTuple):
-    """So many times; without an end if there is no most."""
+    """Repetition of a part; without upper bound if `most` is None."""
 
     part: PatternTree
     least: int
@@ -212,7 +217,7 @@ PatternTree = PatternAtom | PatternSequence | PatternAlternation | PatternRepeat
 
 
 def _is_empty(tree: PatternTree) -> bool:
-    """Whether it takes nothing and asks nothing, so that repeating it is no work."""
+    """Return True if a tree consumes and requires nothing, so that repeating it has no effect."""
     match tree:
         case PatternSequence(parts) | PatternAlternation(parts):
             return all(_is_empty(part) for part in parts)
@@ -223,10 +228,7 @@ def _is_empty(tree: PatternTree) -> bool:
 
 
 class _PatternParser:
-    """A rewritten pattern, read piece by piece.
-
-    Which of two ways is preferred does not matter here.
-    """
+    """Parser of a rewritten pattern; the preference among alternatives is irrelevant here."""
 
     def __init__(self, rewritten: str) -> None:
         self._pieces: Iterator[re.Match[str]] = PIECE.finditer(rewritten)
@@ -286,7 +288,7 @@ def _matches_character(condition: str, letter: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _edge_class(letter: str) -> str:
-    """What an edge sees in a character."""
+    """Return the class of a character that edges distinguish."""
     return letter if letter in (END, "\n") else "w" if _is_word(letter) else " "
 
 

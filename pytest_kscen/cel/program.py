@@ -1,5 +1,7 @@
-"""An expression, once compiled: its type, the variables it uses, and its value for as many
-variables as come.
+"""Compiled expressions: closures over the variables, built from a checked tree.
+
+`compile_expression` is the package's entry point. In `&&` and `||` an error of one side is ignored
+if the other side decides.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     Folded = Callable[[Rounds, Variables, Evaluate, Evaluate | None], Any]
 
 
-# The macros over lists, maps and optionals: what each makes of its rounds.
+# Comprehensions: the result of each macro from its iterations.
 
 
 def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> Evaluate:
@@ -56,10 +58,7 @@ def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> 
 
 
 def rounds_over(value: Any, names: tuple[str, ...], inner: Variables) -> Iterator[tuple[Any, Any]]:
-    """One round for each element: its key, and what stands for it.
-
-    What the round is about is set in the variables.
-    """
+    """Yield key and element of each iteration, after setting the iteration variables in `inner`."""
     if not isinstance(value, (list, dict)):
         raise no_such_overload()
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
@@ -133,15 +132,11 @@ FOLDS: dict[str, Folded] = {
 }
 
 
-# From a checked tree to closures over the variables. Logic is patient: what the other side
-# decides, a mistake may not.
-
-
 CONVERSIONS = {"int", "uint", "double", "bool", "string", "bytes", "duration", "timestamp"}
 
 
 class Compiler:
-    """Makes the closures; `meanings` came out of the check."""
+    """Builds the closures of a tree, with the overloads that the check found."""
 
     def __init__(self, overloads_of: Mapping[int, tuple[Overload, ...]]) -> None:
         self._overloads_of = overloads_of
@@ -189,7 +184,9 @@ class Compiler:
 
             return evaluate
         if node.function in CONVERSIONS and type(node.args[0]) is LiteralExpr:
-            run(node.args[0].value)  # what can never work is refused at once
+            run(
+                node.args[0].value
+            )  # constant conversions that must fail are refused at compile time
         if len(args) == 2:  # noqa: PLR2004 - most operators
             one, other = args
             return lambda variables: run(one(variables), other(variables))
@@ -296,7 +293,7 @@ COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Evaluate it with `value`."""
+    """Compiled expression: its type, the variables it reads, its tree and its evaluation."""
 
     type: Type
     uses: frozenset[str]
@@ -311,7 +308,7 @@ class Program:
 
 
 def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
-    """Refuses with all that is wrong with it."""
+    """Compile a source with typed variables; raises CompilationError with all issues."""
     tree = parse(source)
     checker = Checker(variables)
     type_ = checker.type_of(tree)

@@ -1,4 +1,7 @@
-"""Go's regular expressions: read, refused in Go's words, and rewritten for Python's engine."""
+"""Translation of Go's regular expressions (RE2) to Python's, with Go's error messages.
+
+Used by CEL's string functions and by `patterns`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 import unicodedata
 
 MAX_REPEATS = 1000
-PRIVATE = 0x32400  # no letters, digits or signs from here on
+PRIVATE = 0x32400  # no letters, digits or marks from this code point on
 SAME_IN_BOTH = frozenset("dDwWsSbBAafnrtv")
 POSIX = {
     "alnum": "0-9A-Za-z",
@@ -31,7 +34,7 @@ NAMED = re.compile(r"\(\?P?<(\w+)>")
 
 
 class BadPattern(ValueError):
-    """Go would not compile this; the text is Go's."""
+    """Pattern that Go would not compile; the text is Go's."""
 
 
 @functools.lru_cache(maxsize=2048)
@@ -44,7 +47,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 @functools.lru_cache(maxsize=64)
 def _category(name: str) -> str:
-    """All characters of a Unicode category, as ranges of a class."""
+    """Return all characters of a Unicode category, as the ranges of a character class."""
     member = (
         str.isalpha if name == "L" else lambda letter: unicodedata.category(letter).startswith(name)
     )
@@ -59,9 +62,9 @@ def _category(name: str) -> str:
 
 
 class _Re2Rewriter:
-    """Walks over a pattern once.
+    """Single pass over a pattern that rewrites it for Python.
 
-    Each open group remembers the flags that were switched on inside it.
+    Each open group records the flags that were set inside it.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -126,7 +129,7 @@ class _Re2Rewriter:
         self._emit(piece, length)
 
     def _escaped(self, at: int, *, in_class: bool) -> tuple[str, int]:
-        """An escape at a place: its rewriting and its length."""
+        """Return the rewriting and the length of an escape."""
         letter = self._text[at + 1 : at + 2]
         if not letter:
             raise self._refusal("trailing backslash at end of expression", "")
@@ -189,7 +192,7 @@ class _Re2Rewriter:
         elif found := NAMED.match(self._text, self._at):
             self._enter(f"(?P<{found[1]}>", len(found[0]))
         elif found := FLAGS.match(self._text, self._at):
-            # Flags, for a group of their own or for the rest of this one.
+            # Flags of a group of their own, or of the rest of this one.
             on, off, end = found[1].replace("U", ""), (found[2] or "").replace("U", ""), found[3]
             self._multiline = ("m" in on) or (self._multiline and "m" not in off)
             piece = f"(?{on}{'-' + off if off else ''}:"
@@ -214,6 +217,6 @@ class _Re2Rewriter:
         self._emit(")" * len(self._flags.pop()) + ")", 1)
 
     def _alternative(self) -> None:
-        """What was switched on goes on behind the bar."""
+        """Rewrite a bar; flags set before it stay in effect behind it."""
         inside = self._flags[-1]
         self._emit(")" * len(inside) + "|" + "".join(inside), 1, repeatable=False)

@@ -1,6 +1,7 @@
-"""An expression's tree.
+"""Nodes of an expression's tree, named as in cel-go.
 
-`at` is the offset that a mistake in the node is shown at; macros are folds from the start.
+`at` is the source offset at which an issue of the node is shown. Macros are comprehensions from the
+start.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class CallExpr(Expr):
 
 @dataclass(frozen=True, slots=True)
 class ListExpr(Expr):
-    """Elements, and the places of those that are left out when their optional is empty."""
+    """List literal; `optional` holds the indexes of `?` elements, left out when empty."""
 
     elements: tuple[Expr, ...]
     optional: frozenset[int] = frozenset()
@@ -63,7 +64,7 @@ class MapExpr(Expr):
 
 @dataclass(frozen=True, slots=True)
 class ComprehensionExpr(Expr):
-    """A macro over a list or a map: one step's expression, after a condition if there is one."""
+    """Macro over a list, map or optional: a step per element, after a condition if there is one."""
 
     macro: str
     over: Expr
@@ -72,11 +73,11 @@ class ComprehensionExpr(Expr):
     condition: Expr | None = None
 
 
-# Which fields of a variable an expression looks at, so that nobody has to prepare the others.
-
-
 def paths_read(part: Any, variable: str) -> Iterator[Path]:
-    """The way to each place that a tree looks at; () is the variable as a whole."""
+    """Yield the field paths of a variable that a tree reads; () means the whole variable.
+
+    Callers prepare only these parts of the variable.
+    """
     path = _path(part, variable)
     if path is not None:
         yield path

@@ -1,6 +1,6 @@
 """CEL's types: names with parameters, and structs with fields.
 
-A capital letter stands for any one type.
+A single capital letter is a type variable.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class UInt(int):
-    """An unsigned integer, which CEL never mixes with signed ones."""
+    """Unsigned integer, which CEL never mixes with signed ones."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`fields` makes it a struct."""
+    """Type with its parameters; `fields` makes it a struct."""
 
     name: str
     parameters: tuple[Type, ...] = ()
@@ -58,14 +58,14 @@ def optional_of(inner: Type) -> Type:
 
 @cache
 def parse_type(text: str) -> Type:
-    """`map(string, list(A))` as a type."""
+    """Return the type of a text such as `map(string, list(A))`."""
     match = re.fullmatch(r"([\w.]+)(?:\((.*)\))?", text.strip())
     assert match, text
     return Type(match[1], tuple(parse_type(part) for part in _parts(match[2] or "")))
 
 
 def _parts(text: str) -> list[str]:
-    """Split at the commas outside of brackets."""
+    """Split a text at the commas outside of brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -77,8 +77,8 @@ def _parts(text: str) -> list[str]:
 
 
 def is_assignable(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
-    """Whether a value of one type may stand where the other is wanted; what letters stand for is
-    noted.
+    """Return True if a value of type `given` may be used as `wanted`; binds type variables in
+    `bound`.
     """
     if wanted.is_variable:
         letter = wanted.name
@@ -107,7 +107,7 @@ def is_assignable(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
 
 
 def substitute(type_: Type, bound: Mapping[str, Type]) -> Type:
-    """The type with what its letters turned out to be; unknown ones may be anything."""
+    """Return the type with its variables replaced; unbound ones become dyn."""
     if type_.is_variable:
         return bound.get(type_.name, DYN)
     if not type_.parameters:
@@ -118,7 +118,7 @@ def substitute(type_: Type, bound: Mapping[str, Type]) -> Type:
 
 
 def common_type(one: Type, other: Type) -> Type | None:
-    """The type of something that is either; nothing if they have none in common."""
+    """Return the type of a value that has either type, or None if there is none."""
     if one == other:
         return one
     if is_assignable(one, other, {}):

@@ -1,5 +1,6 @@
-"""CEL's values in Python: what is equal, what comes first, and the few that need a class of
-their own.
+"""CEL's values in Python: equality, order, selection, and classes for optionals and keyed lists.
+
+Used by `program` and `functions`; raises EvaluationError with cel-go's messages.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A value that may be missing."""
+    """Value that may be missing (optional_type)."""
 
     value: Any = None
     present: bool = False
@@ -26,11 +27,11 @@ NONE = Optional()
 
 
 class SetList(list[Any]):
-    """A list whose order means nothing."""
+    """List of a schema with list type `set`, whose order has no meaning."""
 
 
 class MapList(list[Any]):
-    """A list of objects that are known by their keys."""
+    """List of a schema with list type `map`, whose objects are identified by keys."""
 
     keys: tuple[str, ...] = ()
 
@@ -47,7 +48,7 @@ def is_number(value: Any) -> bool:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Numbers are equal across their types; nothing else is."""
+    """Return CEL's equality: numbers compare across types, other types never."""
     if is_number(one) and is_number(other):
         return bool(one == other)
     if isinstance(one, dict) and isinstance(other, dict):
@@ -86,7 +87,7 @@ def less_than(one: Any, other: Any) -> bool:
 
 
 def checked_int(value: int) -> int:
-    """A signed integer, if it is one still."""
+    """Return the number if it fits a signed 64-bit integer; raises EvaluationError."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow")
@@ -99,7 +100,7 @@ def checked_uint(value: int) -> UInt:
 
 
 def to_string(value: Any) -> str:
-    """As CEL's string() writes it."""
+    """Return a value as CEL's string() writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -112,15 +113,11 @@ def to_string(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-# Getting at parts of values: fields by name, elements by place, and both where they may be
-# missing.
-
-
 ESCAPED = {"__underscores__": "__", "__dot__": ".", "__dash__": "-", "__slash__": "/"}
 
 
 def unescape_field(name: str) -> str:
-    """A field's own name, where CEL's grammar could not spell it."""
+    """Return the field name that CEL's escaped form stands for."""
     if "__" not in name:
         return name
     if name.startswith("__") and name.endswith("__") and name not in ESCAPED:
@@ -156,7 +153,7 @@ def has(value: Any, name: str) -> bool:
 
 
 def index(value: Any, at: Any) -> Any:
-    """What is at a place of a list, or under a key of a map."""
+    """Return the element at an index of a list, or under a key of a map."""
     if isinstance(value, Optional):
         return index_optional(value, at)
     if isinstance(value, dict):
@@ -173,6 +170,7 @@ def index(value: Any, at: Any) -> Any:
 
 
 def index_optional(value: Any, at: Any) -> Optional:
+    """Return an element as an optional, empty if it is missing."""
     inner = value.value if isinstance(value, Optional) else value
     if isinstance(inner, list):
         return Optional(inner[at], present=True) if 0 <= at < len(inner) else NONE

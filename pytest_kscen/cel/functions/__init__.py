@@ -1,5 +1,7 @@
-"""All functions and operators, each under its signature: the operators, CEL's own library, and
-Kubernetes'.
+"""Registry of CEL's functions and operators, each under its signature.
+
+`all_overloads` collects the libraries: `operators`, `conversions`, `strings`, `kubernetes`. A
+library maps signatures to Python functions; `target::name(args) result` is a method.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ CLASSES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One meaning of a function; a method's target is its first parameter."""
+    """Overload of a function; a method's target is its first parameter."""
 
     parameters: tuple[Type, ...]
     result: Type
@@ -44,7 +46,7 @@ class Overload:
     run: Callable[..., Any]
 
     def accepts(self, values: tuple[Any, ...]) -> bool:
-        """Whether these values are what it takes: asked only where types left several meanings."""
+        """Return True if the values fit; used only if types left several overloads."""
         return all(
             _is_a(value, wanted) for value, wanted in zip(values, self.parameters, strict=True)
         )
@@ -65,7 +67,7 @@ def _is_a(value: Any, wanted: Type) -> bool:
 
 @cache
 def all_overloads() -> dict[str, tuple[Overload, ...]]:
-    """The overloads of every function, by its name."""
+    """Return the overloads of all functions by name."""
     from pytest_kscen.cel.functions import conversions, kubernetes, operators, strings
 
     libraries = (
@@ -99,7 +101,7 @@ def _function(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
 
 
 def _method(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
-    """`target::name(args) result`."""
+    """Parse a method's signature, `target::name(args) result`."""
     target, _, rest = signature.partition("::")
     name, overload = _function(rest, run)
     return name, Overload(

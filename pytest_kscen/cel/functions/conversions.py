@@ -1,4 +1,4 @@
-"""Timestamps and durations: read, and taken apart."""
+"""Type conversions, timestamps and durations."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _zone(name: str) -> tzinfo:
 
 
 def _at(part: Callable[[datetime], int]) -> Callable[..., int]:
-    """A part of a timestamp, in UTC or where it is asked for."""
+    """Return a function for a part of a timestamp, in UTC or a given time zone."""
     return lambda moment, zone="UTC": part(moment.astimezone(_zone(zone) if zone != "UTC" else UTC))
 
 

@@ -1,4 +1,6 @@
-"""Kubernetes' functions for quantities, URLs, named formats and versions."""
+"""Kubernetes' libraries: quantities, URLs, named formats, semantic versions, IP
+addresses, CIDRs.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """`check` gives what is wrong with a text."""
+    """Named format; `check` returns the errors of a text."""
 
     cel_type: ClassVar[str] = "kubernetes.NamedFormat"
     check: Callable[[str], tuple[str, ...]]
@@ -52,7 +54,7 @@ class Semver:
     before: str = ""
 
     def order(self) -> tuple[Any, ...]:
-        """A release comes after what came before it; numbers come before words."""
+        """Return the sort key: a release follows its prereleases, numbers precede words."""
         steps = tuple(
             (0, int(step), "") if step.isdigit() else (1, 0, step)
             for step in self.before.split(".")

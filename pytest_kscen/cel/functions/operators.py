@@ -1,6 +1,6 @@
-"""Arithmetic, comparison, logic, indexing.
+"""Operators on values, optionals and lists; set functions.
 
-`&&`, `||` and `?:` are evaluated elsewhere: they need not know all their parts.
+`&&`, `||` and `?:` are evaluated in `program`, since they may skip operands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _divide(one: int, other: int) -> int:
-    """Towards zero."""
+    """Divide integers, rounding towards zero."""
     if other == 0:
         raise EvaluationError("division by zero")
     quotient = abs(one) // abs(other)
@@ -139,7 +139,7 @@ OPERATOR_FUNCTIONS: dict[str, Callable[..., Any]] = {
 OPERATOR_METHODS: dict[str, Callable[..., Any]] = {}
 
 
-# Values that may be missing.
+# Optionals.
 
 
 def _of_non_zero(value: Any) -> Optional:

@@ -1,4 +1,4 @@
-"""`'%s has %d'.format([...])`: CEL's own formatting verbs."""
+"""String functions: formatting (`'%s has %d'.format([...])`), the strings extension, regexes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _text(value: Any, _: int) -> str:
 
 
 def _nested_text(value: Any) -> str:
-    """As CEL itself would write it."""
+    """Return a value inside a list or map in CEL's notation."""
     if isinstance(value, (str, bytes)):
         return f"b{quoted(to_string(value))}" if isinstance(value, bytes) else quoted(value)
     if isinstance(value, float):
@@ -70,14 +70,16 @@ def _format_error(message: str, value: Any) -> EvaluationError:
 
 
 def _fixed(value: Any, digits: int) -> str:
-    """In English: with a comma at the thousands."""
+    """Return a fixed-point number in English notation, with commas at the thousands."""
     if type(value) is not float:
         raise _format_error("fixed-point clause can only be used on doubles", value)
     return f"{value:,.{digits}f}"
 
 
 def _scientific(value: Any, _: int) -> str:
-    """In English too; cel-go takes the digits that are asked for as a width."""
+    """Return a number in English scientific notation; like cel-go, ignores the requested
+    precision.
+    """
     if type(value) is not float:
         raise _format_error("scientific clause can only be used on doubles", value)
     number, _e, power = f"{value:.{DIGITS}e}".partition("e")

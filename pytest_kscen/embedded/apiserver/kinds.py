@@ -192,7 +192,7 @@ class Conversion(Protocol):
 
 @dataclass(slots=True)
 class Kind:
-    """One resource in one version, with everything the server needs to serve it.
+    """Resource in one version, with everything the server needs to serve it.
 
     `shape`, `writers` and `handlers` are caches filled on first use by patching and the server.
     """

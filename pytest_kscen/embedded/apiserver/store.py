@@ -33,7 +33,7 @@ NamespacedName: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class StoreChange:
-    """One commit: the event that watches receive, and the object before it.
+    """Commit: the event that watches receive, and the object before it.
 
     The event's object is the new state, or the last state on deletion. `old` is None on creation.
     """
@@ -279,7 +279,7 @@ All versions of a resource share it.
 
 
 class Store:
-    """All objects of one API server, and the revision counter of their changes.
+    """Objects of one API server, and the revision counter of their changes.
 
     Every write goes through `commit`, `replace` or `remove`; each commit and removal takes the next
     revision and notifies the resource's listeners before it returns.

@@ -62,7 +62,7 @@ def watch(core: Core, kind: Kind, request: Request) -> Subscription:
 
 
 class Subscription:
-    """One open watch; starts at the end of the history unless positioned elsewhere.
+    """Open watch; starts at the end of the history unless positioned elsewhere.
 
     Implements `kube.api.Watch` for the reader and `store.Listener` for the store. A watch with
     `stays` (of an actor in this process) has no deadline.

@@ -30,7 +30,7 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 @dataclass(slots=True)
 class Review:
-    """One write under admission; `new` is None for a deletion, `old` for a creation.
+    """Write under admission; `new` is None for a deletion, `old` for a creation.
 
     Mutators replace the parts of `new` that they change, since some are a stored object's. `plan`
     is the chain's own.

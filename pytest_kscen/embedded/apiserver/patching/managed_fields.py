@@ -242,7 +242,7 @@ FrozenFields: TypeAlias = tuple[tuple[str, "FrozenFields"], ...]
 
 @dataclass(slots=True)
 class PendingWrite:
-    """One plain write whose entries are not computed yet.
+    """Plain write whose entries are not computed yet.
 
     `before` and `after` hold the parts of the object that may have changed; parts that both share
     may be missing. `after` is the object as sent, with defaults, before admission and before the

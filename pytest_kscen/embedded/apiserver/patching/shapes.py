@@ -78,7 +78,7 @@ class StructField:
 
 
 class Shape:
-    """One level of a kind, read from its structural schema; parts are built at first access."""
+    """Level of a kind, read from its structural schema; parts are built at first access."""
 
     name = ""
     unowned: frozenset[str] = (
@@ -164,7 +164,7 @@ class Shape:
 
 
 class GoShape(Shape):
-    """One level of a built-in kind, read from its recorded definition; a struct has a name."""
+    """Level of a built-in kind, read from its recorded definition; a struct has a name."""
 
     def __init__(self, schema: Obj, name: str = "") -> None:
         super().__init__(schema)

@@ -221,7 +221,7 @@ def compare(shape: Shape, old: Any, new: Any) -> FieldChanges:
 
 
 class _Comparison:
-    """One comparison of two values, with the current path.
+    """Comparison of two values, with the current path.
 
     Parts that are the same instance in both are skipped.
     """

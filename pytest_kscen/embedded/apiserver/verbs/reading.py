@@ -126,7 +126,7 @@ CONTINUE_EXPIRED = (
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One page of a list: its revision, the name behind which it starts, and its limit.
+    """Page of a list: its revision, the name behind which it starts, and its limit.
 
     All pages of a list read the first one's revision, which the continue token carries.
     """

@@ -1,4 +1,4 @@
-"""From the parts of an HTTP request to a `kube.api.Request`: path, route, options and body.
+"""Conversion of an HTTP request to a `kube.api.Request`: path, route, options and body.
 
 Called by `wire`. Refuses unknown paths and wrong methods as kube-apiserver does.
 """

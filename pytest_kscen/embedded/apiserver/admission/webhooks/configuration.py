@@ -77,7 +77,7 @@ EXEMPT_RESOURCES = {
 
 
 class Webhook:
-    """One entry of a webhook configuration, with defaults resolved."""
+    """Entry of a webhook configuration, with defaults resolved."""
 
     def __init__(self, spec: Obj) -> None:
         self.name: str = spec["name"]
@@ -172,7 +172,10 @@ class WebhookCall(NamedTuple):
 
 
 class WebhookConfigurations:
-    """All webhooks of one kind of configuration, mutating or validating."""
+    """Webhooks of one kind of configuration, mutating or validating, in the order of names.
+
+    Parsed again only after the configurations changed.
+    """
 
     def __init__(self, plural: str) -> None:
         self._plural = plural

@@ -59,7 +59,7 @@ NONE, UNSET = "<none>", "<unset>"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column; a wide one is shown with `-o wide`."""
+    """Column of a table; a wide one is shown with `-o wide`."""
 
     name: str
     cell: Cell
