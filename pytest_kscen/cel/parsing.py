@@ -112,11 +112,9 @@ def _value(match: re.Match[str], text: str) -> Any:
         return b"".join(
             piece.encode() if type(piece) is str else bytes([piece]) for piece in _pieces(body)
         )
-    return body if "r" in prefix else _unescaped(body)
-
-
-def _unescaped(body: str) -> str:
-    return "".join(piece if type(piece) is str else chr(piece) for piece in _pieces(body))
+    raw = "r" in prefix
+    pieces = [body] if raw else _pieces(body)
+    return "".join(piece if type(piece) is str else chr(piece) for piece in pieces)
 
 
 def _pieces(body: str) -> list[Any]:

@@ -128,10 +128,6 @@ def _hostname(url: Url) -> str:
     return host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
 
 
-def _port(url: Url) -> str:
-    return "" if url.parts.port is None else str(url.parts.port)
-
-
 def _validated(form: NamedFormat, text: str) -> Optional:
     wrong = form.check(text)
     return Optional(list(wrong), present=True) if wrong else NONE
@@ -140,10 +136,6 @@ def _validated(form: NamedFormat, text: str) -> Optional:
 def _matching(pattern: str, message: str) -> Callable[[str], tuple[str, ...]]:
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda text: () if expression.fullmatch(text) else (message,)
-
-
-def _uri(text: str) -> tuple[str, ...]:
-    return () if _is_url(text) else ("invalid URI",)
 
 
 UUID = "[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
@@ -156,7 +148,7 @@ FORMATS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "dns1035LabelPrefix": lambda text: names.dns1035_label(names.as_prefix(text)),
     "qualifiedName": names.label_key,
     "labelValue": names.label_value,
-    "uri": _uri,
+    "uri": lambda text: () if _is_url(text) else ("invalid URI",),
     "uuid": _matching(UUID, "does not match the UUID format"),
     "byte": _matching(
         "([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", "invalid base64"
@@ -166,10 +158,6 @@ FORMATS: dict[str, Callable[[str], tuple[str, ...]]] = {
         r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})", "invalid datetime"
     ),
 }
-
-
-def _named_format(name: str) -> Optional:
-    return Optional(NamedFormat(FORMATS[name]), present=True) if name in FORMATS else NONE
 
 
 def _constant(check: Callable[[str], tuple[str, ...]]) -> Callable[[], NamedFormat]:
@@ -209,7 +197,9 @@ KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sign(kubernetes.Quantity) int": lambda quantity: _compared(quantity.nanos, 0),
     "url(string) kubernetes.URL": _url,
     "isURL(string) bool": _is_url,
-    "format.named(string) optional(kubernetes.NamedFormat)": _named_format,
+    "format.named(string) optional(kubernetes.NamedFormat)": lambda name: (
+        Optional(NamedFormat(FORMATS[name]), present=True) if name in FORMATS else NONE
+    ),
     **{
         f"format.{name}() kubernetes.NamedFormat": _constant(check)
         for name, check in FORMATS.items()
@@ -242,7 +232,9 @@ KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
     "kubernetes.URL::getScheme() string": lambda url: url.parts.scheme,
     "kubernetes.URL::getHost() string": lambda url: url.parts.netloc.rpartition("@")[2],
     "kubernetes.URL::getHostname() string": _hostname,
-    "kubernetes.URL::getPort() string": _port,
+    "kubernetes.URL::getPort() string": lambda url: (
+        "" if url.parts.port is None else str(url.parts.port)
+    ),
     "kubernetes.URL::getEscapedPath() string": lambda url: quote(
         url.parts.path, safe="/%:@!$&'()*+,;=~-._"
     ),

@@ -67,23 +67,11 @@ def concatenate(one: list[Any], other: list[Any]) -> list[Any]:
     return [*one, *other]
 
 
-def _greater_than(one: Any, other: Any) -> bool:
-    return less_than(other, one)
-
-
-def _at_most(one: Any, other: Any) -> bool:
-    return not less_than(other, one)
-
-
-def _at_least(one: Any, other: Any) -> bool:
-    return not less_than(one, other)
-
-
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "_<_": less_than,
-    "_>_": _greater_than,
-    "_<=_": _at_most,
-    "_>=_": _at_least,
+    "_>_": lambda one, other: less_than(other, one),
+    "_<=_": lambda one, other: not less_than(other, one),
+    "_>=_": lambda one, other: not less_than(one, other),
 }
 NUMBERS = ("int", "uint", "double")
 ORDERED_PAIRS = [
@@ -142,10 +130,6 @@ OPERATOR_METHODS: dict[str, Callable[..., Any]] = {}
 # Optionals.
 
 
-def _of_non_zero(value: Any) -> Optional:
-    return Optional(value, present=True) if value else NONE
-
-
 def _value(held: Optional) -> Any:
     if not held.present:
         raise EvaluationError("optional.none() dereference")
@@ -154,7 +138,9 @@ def _value(held: Optional) -> Any:
 
 OPTIONAL_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "optional.of(A) optional(A)": lambda value: Optional(value, present=True),
-    "optional.ofNonZeroValue(A) optional(A)": _of_non_zero,
+    "optional.ofNonZeroValue(A) optional(A)": lambda value: (
+        Optional(value, present=True) if value else NONE
+    ),
     "optional.none() optional(A)": lambda: NONE,
 }
 OPTIONAL_METHODS: dict[str, Callable[..., Any]] = {

@@ -107,7 +107,7 @@ class AutoscalerV1Conversion:
     def show(self, obj: Obj) -> Obj:
         spec, status = dict(obj["spec"]), dict(obj.get("status") or {})
         metrics, current = spec.pop("metrics", None) or [], status.pop("currentMetrics", None) or []
-        told = {
+        annotated_values = {
             METRICS: [
                 _older_metric(metric, "target")
                 for metric in metrics
@@ -118,7 +118,9 @@ class AutoscalerV1Conversion:
             CONDITIONS: status.pop("conditions", []),
         }
         notes = {
-            name: json.dumps(value, separators=(",", ":")) for name, value in told.items() if value
+            name: json.dumps(value, separators=(",", ":"))
+            for name, value in annotated_values.items()
+            if value
         }
         cpu = [use for metric in metrics if (use := _cpu_utilization(metric, "target")) is not None]
         used = [
@@ -142,18 +144,18 @@ def _read_annotation(notes: Obj, name: str) -> Any:
         return None
     part, field, newer = READINGS[name]
     try:
-        said = {part: {field: newer(json.loads(notes[name]))}}
-        decoded = SCHEMA.decode(said, None, strictness="Ignore", warnings=[])
+        stored = {part: {field: newer(json.loads(notes[name]))}}
+        decoded = SCHEMA.decode(stored, None, strictness="Ignore", warnings=[])
     except (ValueError, RecursionError, BadRequest):
         return None
     return decoded[part].get(field)
 
 
-def _newer_metrics(said: Any, kind: str) -> Any:
+def _newer_metrics(stored: Any, kind: str) -> Any:
     return (
-        [_newer_metric(metric, kind) for metric in said]
-        if isinstance(said, list) and all(isinstance(each, dict) for each in said)
-        else said
+        [_newer_metric(metric, kind) for metric in stored]
+        if isinstance(stored, list) and all(isinstance(each, dict) for each in stored)
+        else stored
     )
 
 
@@ -242,10 +244,10 @@ def _recased(value: Any, first: Any) -> Any:
 
 SCHEMA = BuiltinSchema("autoscaling", "v2", "HorizontalPodAutoscaler")
 READINGS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
-    METRICS: ("spec", "metrics", lambda said: _newer_metrics(said, "target")),
-    CURRENT_METRICS: ("status", "currentMetrics", lambda said: _newer_metrics(said, "current")),
-    BEHAVIOR: ("spec", "behavior", lambda said: _recased(said, str.lower)),
-    CONDITIONS: ("status", "conditions", lambda said: said),
+    METRICS: ("spec", "metrics", lambda stored: _newer_metrics(stored, "target")),
+    CURRENT_METRICS: ("status", "currentMetrics", lambda stored: _newer_metrics(stored, "current")),
+    BEHAVIOR: ("spec", "behavior", lambda stored: _recased(stored, str.lower)),
+    CONDITIONS: ("status", "conditions", lambda stored: stored),
 }
 """For each annotation: its part and field in v2, and the conversion of its value."""
 

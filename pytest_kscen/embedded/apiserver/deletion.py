@@ -74,33 +74,33 @@ def _start_grace_period(kind: Kind, obj: Obj, options: Options, now: float) -> b
     Returns True if a period was set or shortened, False if none is needed, None if one is running
     already and stays.
     """
-    metadata, asked = obj["metadata"], options.grace_period
-    if asked is not None and asked < 0:
-        asked = 1
+    metadata, requested = obj["metadata"], options.grace_period
+    if requested is not None and requested < 0:
+        requested = 1
     if kind.rules.grace_period is None:
         return False
     if metadata.get("deletionTimestamp"):
         return (
-            _shorten_grace_period(metadata, asked, now)
+            _shorten_grace_period(metadata, requested, now)
             if metadata.get("deletionGracePeriodSeconds")
             else False
         )
-    period = kind.rules.grace_period(obj, asked)
+    period = kind.rules.grace_period(obj, requested)
     _increase_generation(metadata)
     metadata["deletionTimestamp"] = timestamp_of(now + period)
     metadata["deletionGracePeriodSeconds"] = period
     return True
 
 
-def _shorten_grace_period(metadata: Obj, asked: int | None, now: float) -> bool | None:
+def _shorten_grace_period(metadata: Obj, requested: int | None, now: float) -> bool | None:
     given = metadata["deletionGracePeriodSeconds"]
-    if asked is None or asked >= given:
+    if requested is None or requested >= given:
         return None
-    until = epoch_of(metadata["deletionTimestamp"]) - given + asked
+    until = epoch_of(metadata["deletionTimestamp"]) - given + requested
     if until < now:
-        until, asked = now, min(asked, 1)
+        until, requested = now, min(requested, 1)
     metadata["deletionTimestamp"] = timestamp_of(until)
-    metadata["deletionGracePeriodSeconds"] = asked
+    metadata["deletionGracePeriodSeconds"] = requested
     return True
 
 
@@ -132,12 +132,12 @@ def begin_termination(old: Obj, options: Options, now: float) -> Obj:
     `finalize`.
     """
     metadata = {**old["metadata"], "deletionTimestamp": timestamp_of(now)}
-    finalizers = [
-        each
-        for each in metadata.get("finalizers") or []
-        if each not in _dropped_finalizers(options)
-    ]
-    finalizers += [each for each in _requested_finalizers(options) if each not in finalizers]
+    requested = _requested_finalizers(options)
+    dropped = {ORPHAN, FOREGROUND} - {*requested}
+    if options.orphan_dependents is None and not options.propagation:
+        dropped = set()
+    finalizers = [each for each in metadata.get("finalizers") or [] if each not in dropped]
+    finalizers += [each for each in requested if each not in finalizers]
     metadata["finalizers"] = finalizers
     if not finalizers:
         del metadata["finalizers"]
@@ -152,9 +152,3 @@ def _requested_finalizers(options: Options) -> list[str]:
     if options.orphan_dependents is not None:
         return [ORPHAN] if options.orphan_dependents else [FOREGROUND]
     return {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(options.propagation, [])
-
-
-def _dropped_finalizers(options: Options) -> list[str]:
-    if options.orphan_dependents is None and not options.propagation:
-        return []
-    return [each for each in (ORPHAN, FOREGROUND) if each not in _requested_finalizers(options)]

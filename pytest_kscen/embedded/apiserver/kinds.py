@@ -340,9 +340,9 @@ def etcd_path(kind: Kind, request: Request) -> str:
 
 def refuse_other_uid(kind: Kind, request: Request, new: Obj, old: Obj | None) -> None:
     """Raise Conflict if an update states a uid that is not the stored object's."""
-    uid, there = new.get("uid"), old["metadata"]["uid"] if old else ""
-    if uid and uid != there:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {there}"
+    uid, stored_uid = new.get("uid"), old["metadata"]["uid"] if old else ""
+    if uid and uid != stored_uid:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"
         where = f"Key: {etcd_path(kind, request)}, ResourceVersion: 0, AdditionalErrorMsg"
         raise conflict(
             kind.resource, request.name, f"StorageError: invalid object, Code: 4, {where}: {why}"

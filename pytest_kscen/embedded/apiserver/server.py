@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.apiserver.admission import Admission
     from pytest_kscen.embedded.apiserver.kinds import Kind, Kinds
-    from pytest_kscen.embedded.apiserver.subresources.routing import Handler
     from pytest_kscen.kube.api import Answer, Request, Watch
     from pytest_kscen.objects.resources import Resource
 
@@ -59,7 +58,12 @@ class ApiServer:
         way = request.verb, request.subresource
         handler = kind.handlers.get(way)
         if handler is None:
-            handler = kind.handlers[way] = _handler(kind, request)
+            if request.subresource:
+                handler = handler_of(kind, request)
+            else:
+                _refuse_verb(kind, request.verb)
+                handler = VERBS[request.verb] if kind.is_stored else unstored_handler(kind, request)
+            kind.handlers[way] = handler
         answer = await handler(self.core, kind, request)
         if kind.rules.afterwards and request.verb not in READ_VERBS:
             kind.rules.afterwards(self.core)
@@ -80,13 +84,6 @@ class ApiServer:
         return [
             kind.resource for kind in self.core.kinds.preferred() if {*kind.verbs} >= STORED_VERBS
         ]
-
-
-def _handler(kind: Kind, request: Request) -> Handler:
-    if request.subresource:
-        return handler_of(kind, request)
-    _refuse_verb(kind, request.verb)
-    return VERBS[request.verb] if kind.is_stored else unstored_handler(kind, request)
 
 
 def _refuse_verb(kind: Kind, verb: str) -> None:

@@ -56,8 +56,8 @@ def _defaults(limit_range: Obj, name: str) -> Amounts:
 
 
 def _fill(pod: Obj, limits: Amounts, requests: Amounts) -> None:
-    spec, told = dict(pod["spec"]), []
-    for kind, called in CONTAINER_KINDS.items():
+    spec, filled_in = dict(pod["spec"]), []
+    for kind, label in CONTAINER_KINDS.items():
         if not spec.get(kind):
             continue
         filled = []
@@ -71,12 +71,12 @@ def _fill(pod: Obj, limits: Amounts, requests: Amounts) -> None:
                 missing = sorted(name for name in defaults if name not in given)
                 if missing:
                     resources[which] = {**given, **{name: defaults[name] for name in missing}}
-                    told.append(f"{', '.join(missing)} {word} for {called} {container['name']}")
+                    filled_in.append(f"{', '.join(missing)} {word} for {label} {container['name']}")
             filled.append({**container, "resources": resources})
         spec[kind] = filled
-    if told:
+    if filled_in:
         pod["spec"], metadata = spec, pod["metadata"]
-        words = "LimitRanger plugin set: " + "; ".join(told)
+        words = "LimitRanger plugin set: " + "; ".join(filled_in)
         metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION: words}
 
 
@@ -140,35 +140,35 @@ def _violations(limit: Obj, requests: Amounts, limits: Amounts) -> list[str]:
 
 def _minimum(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
     bound = limit["min"][name]
-    said = f"minimum {name} usage per {limit['type']} is {bound}"
+    limit_text = f"minimum {name} usage per {limit['type']} is {bound}"
     if name not in requests:
-        return f"{said}.  No request is specified"
+        return f"{limit_text}.  No request is specified"
     if quantities.compare(requests[name], bound) < 0:
-        return f"{said}, but request is {requests[name]}"
+        return f"{limit_text}, but request is {requests[name]}"
     if name in limits and quantities.compare(limits[name], bound) < 0:
-        return f"{said}, but limit is {limits[name]}"
+        return f"{limit_text}, but limit is {limits[name]}"
     return ""
 
 
 def _maximum(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
     bound = limit["max"][name]
-    said = f"maximum {name} usage per {limit['type']} is {bound}"
+    limit_text = f"maximum {name} usage per {limit['type']} is {bound}"
     if name not in limits:
-        return f"{said}.  No limit is specified"
+        return f"{limit_text}.  No limit is specified"
     if quantities.compare(limits[name], bound) > 0:
-        return f"{said}, but limit is {limits[name]}"
+        return f"{limit_text}, but limit is {limits[name]}"
     if name in requests and quantities.compare(requests[name], bound) > 0:
-        return f"{said}, but request is {requests[name]}"
+        return f"{limit_text}, but request is {requests[name]}"
     return ""
 
 
 def _maximum_of_requests(limit: Obj, name: str, requests: Amounts) -> str:
     bound = limit["max"][name]
-    said = f"maximum {name} usage per {limit['type']} is {bound}"
+    limit_text = f"maximum {name} usage per {limit['type']} is {bound}"
     if name not in requests:
-        return f"{said}.  No request is specified"
+        return f"{limit_text}.  No request is specified"
     return (
-        f"{said}, but request is {requests[name]}"
+        f"{limit_text}, but request is {requests[name]}"
         if quantities.compare(requests[name], bound) > 0
         else ""
     )
@@ -176,18 +176,18 @@ def _maximum_of_requests(limit: Obj, name: str, requests: Amounts) -> str:
 
 def _ratio(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
     bound = limit["maxLimitRequestRatio"][name]
-    said = f"{name} max limit to request ratio per {limit['type']} is {bound}"
+    limit_text = f"{name} max limit to request ratio per {limit['type']} is {bound}"
     request, most = (
         quantities.nanos(requests.get(name, "0")),
         quantities.nanos(limits.get(name, "0")),
     )
     if not request:
-        return f"{said}, but no request is specified or request is 0"
+        return f"{limit_text}, but no request is specified or request is 0"
     if not most:
-        return f"{said}, but no limit is specified or limit is 0"
+        return f"{limit_text}, but no limit is specified or limit is 0"
     ratio = most / request
     return (
-        f"{said}, but provided ratio is {ratio:f}"
+        f"{limit_text}, but provided ratio is {ratio:f}"
         if ratio > quantities.nanos(bound) / quantities.NANO
         else ""
     )

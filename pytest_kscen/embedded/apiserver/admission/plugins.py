@@ -33,7 +33,7 @@ from pytest_kscen.objects.resources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from pytest_kscen.embedded.apiserver.admission.chain import Review
     from pytest_kscen.embedded.apiserver.core import Core
@@ -169,7 +169,8 @@ def set_priority(review: Review) -> None:
             review.new["spec"] = {**spec, **kept}
         return
     name = spec.get("priorityClassName") or _name_of_default(review.core)
-    found = _class(review.core, name) if name else {"value": 0}
+    key = SCHEDULING_GROUP, PLURAL, "", name
+    found = (review.core.store.get(key) or _SYSTEM.get(name)) if name else {"value": 0}
     if found is None:
         raise review.forbidden(f"no PriorityClass with name {name} was found")
     priority, policy = found["value"], found.get("preemptionPolicy") or DEFAULT_PREEMPTION_POLICY
@@ -182,10 +183,6 @@ def set_priority(review: Review) -> None:
 def _refuse_other(review: Review, what: str, given: Any, computed: Any) -> None:
     if given is not None and given != computed:
         raise review.forbidden(f"the {what} ({given}) {PRIORITY_PROVIDED.format(computed)}")
-
-
-def _class(core: Core, name: str) -> Obj | None:
-    return core.store.get((SCHEDULING_GROUP, PLURAL, "", name)) or _SYSTEM.get(name)
 
 
 def _name_of_default(core: Core) -> str:
@@ -349,17 +346,20 @@ PLUGINS = (
 
 def standard_admission() -> Admission:
     """Return a new chain with all built-in plugins and webhooks, for one cluster."""
-    return Admission(PLUGINS, _quota_plugins(QuotaAdmission()), Webhooks())
-
-
-def _quota_plugins(quotas: QuotaAdmission) -> Sequence[AdmissionPlugin]:
-    return (
-        AdmissionPlugin(validate=quotas.enforce, operations=(CREATE,)),
-        AdmissionPlugin(
-            (PERSISTENT_VOLUME_CLAIMS, SERVICES), validate=quotas.enforce, operations=(UPDATE,)
+    quotas = QuotaAdmission()
+    return Admission(
+        PLUGINS,
+        (
+            AdmissionPlugin(validate=quotas.enforce, operations=(CREATE,)),
+            AdmissionPlugin(
+                (PERSISTENT_VOLUME_CLAIMS, SERVICES), validate=quotas.enforce, operations=(UPDATE,)
+            ),
+            AdmissionPlugin(
+                (PODS,), validate=quotas.enforce, operations=(UPDATE,), subresources=("resize",)
+            ),
+            AdmissionPlugin(
+                (PODS,), validate=quotas.enforce_when_terminating, operations=(UPDATE,)
+            ),
         ),
-        AdmissionPlugin(
-            (PODS,), validate=quotas.enforce, operations=(UPDATE,), subresources=("resize",)
-        ),
-        AdmissionPlugin((PODS,), validate=quotas.enforce_when_terminating, operations=(UPDATE,)),
+        Webhooks(),
     )

@@ -20,7 +20,7 @@ from pytest_kscen.objects.quota import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pytest_kscen.embedded.apiserver.admission.chain import Review
     from pytest_kscen.embedded.apiserver.store import ResourceStore
@@ -168,24 +168,21 @@ def _usage_after(review: Review, usages: QuotaUsages, quota: Obj, new: Obj) -> A
     before = (
         meter.charge(review.old, now) if review.old and is_about(quota, meter, review.old) else {}
     )
-    asked = growth(masked(meter.charge(new, now), names), before)
-    if not asked:
+    requested = growth(masked(meter.charge(new, now), names), before)
+    if not requested:
         return {}
     before = usages.of(quota, home, meter, review.core.store.resource_store(*home)).used(now)
-    after = {each: quantities.add(before[each], amount) for each, amount in asked.items()}
+    after = {each: quantities.add(before[each], amount) for each, amount in requested.items()}
     exceeded = sorted(each for each in after if quantities.compare(after[each], hard[each]) > 0)
     if exceeded and review.request.subresource != "status":
-        words = [
-            f"{word}: {_listed(masked(of, exceeded))}" for word, of in _told(asked, before, hard)
-        ]
+        parts: tuple[tuple[str, Mapping[str, str]], ...] = (
+            ("requested", requested),
+            ("used", before),
+            ("limited", hard),
+        )
+        words = [f"{word}: {_listed(masked(amounts, exceeded))}" for word, amounts in parts]
         raise review.forbidden(f"exceeded quota: {name}, {', '.join(words)}")
     return before | after
-
-
-def _told(
-    asked: Amounts, before: Amounts, hard: Mapping[str, str]
-) -> Iterable[tuple[str, Mapping[str, str]]]:
-    return (("requested", asked), ("used", before), ("limited", hard))
 
 
 def _listed(amounts: Mapping[str, str]) -> str:

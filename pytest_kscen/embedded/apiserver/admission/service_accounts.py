@@ -65,9 +65,9 @@ def _account(review: Review, name: str) -> Obj:
 
 
 def _mounts_token(spec: Obj, account: Obj) -> bool:
-    for says in (spec, account):
-        if says.get("automountServiceAccountToken") is not None:
-            return bool(says["automountServiceAccountToken"])
+    for origin in (spec, account):
+        if origin.get("automountServiceAccountToken") is not None:
+            return bool(origin["automountServiceAccountToken"])
     return True
 
 
@@ -124,20 +124,20 @@ def validate_pod(review: Review) -> None:
 
 
 def _validate_secrets(review: Review, spec: Obj, account: Obj) -> None:
-    who, mountable = (
+    account_name, mountable = (
         account["metadata"]["name"],
         [each.get("name") for each in account.get("secrets") or ()],
     )
-    refused = f"is not allowed because service account {who} does not reference that"
+    refused = f"is not allowed because service account {account_name} does not reference that"
     for volume in spec.get("volumes") or ():
         name = (volume.get("secret") or {}).get("secretName")
         if name and name not in mountable:
             raise review.forbidden(f'volume with secret.secretName="{name}" {refused} secret')
-    for kind, called in (("initContainers", "init container"), ("containers", "container")):
+    for kind, label in (("initContainers", "init container"), ("containers", "container")):
         for container in spec.get(kind) or ():
             for how, name in _secrets_of(container):
                 if name not in mountable:
-                    where = f"{called} {container['name']} with {how}"
+                    where = f"{label} {container['name']} with {how}"
                     raise review.forbidden(
                         f'{where} referencing secret.secretName="{name}" {refused} secret'
                     )

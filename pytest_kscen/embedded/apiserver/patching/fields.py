@@ -36,13 +36,13 @@ def union(one: Fields, other: Fields) -> Fields:
     if not one or one is other:
         return other
     added: Fields = {}
-    for element, theirs in other.items():
-        ours = one.get(element)
-        if ours is None:
-            added[element] = theirs
-        elif ours is not theirs and element != SELF:
-            both = union(_explicit(ours), _explicit(theirs))
-            if both is not ours and (ours or both is not MEMBER):
+    for element, second in other.items():
+        first = one.get(element)
+        if first is None:
+            added[element] = second
+        elif first is not second and element != SELF:
+            both = union(_explicit(first), _explicit(second))
+            if both is not first and (first or both is not MEMBER):
                 added[element] = _compact(both)
     return {**one, **added} if added else one
 
@@ -52,20 +52,20 @@ def difference(one: Fields, other: Fields) -> Fields:
 
     Returns the first set itself if nothing is removed.
     """
-    taken = [element for element in other if element in one]
-    if not taken:
+    removed = [element for element in other if element in one]
+    if not removed:
         return one
     rest = dict(one)
-    for element in taken:
-        ours = one[element]
-        left = difference(_explicit(ours), _explicit(other[element])) if element != SELF else None
+    for element in removed:
+        first = one[element]
+        left = difference(_explicit(first), _explicit(other[element])) if element != SELF else None
         if not left:
             del rest[element]
-        elif left is not ours:
+        elif left is not first:
             rest[element] = _compact(left)
     return (
         rest
-        if len(rest) < len(one) or any(rest[element] is not one[element] for element in taken)
+        if len(rest) < len(one) or any(rest[element] is not one[element] for element in removed)
         else one
     )
 
@@ -75,24 +75,24 @@ def without_subtrees(one: Fields, other: Fields) -> Fields:
     if not any(element in one for element in other):
         return one
     rest = {}
-    for element, ours in one.items():
-        theirs = other.get(element)
-        if theirs is None:
-            rest[element] = ours
-        elif theirs and SELF not in theirs and (left := without_subtrees(_explicit(ours), theirs)):
+    for element, first in one.items():
+        second = other.get(element)
+        if second is None:
+            rest[element] = first
+        elif second and SELF not in second and (left := without_subtrees(_explicit(first), second)):
             rest[element] = _compact(left)
     return rest
 
 
 def intersection(one: Fields, other: Fields) -> Fields:
     both: Fields = {}
-    for element, ours in one.items():
-        theirs = other.get(element)
-        if theirs is None:
+    for element, first in one.items():
+        second = other.get(element)
+        if second is None:
             continue
         if element == SELF:
             both[SELF] = {}
-        elif common := intersection(_explicit(ours), _explicit(theirs)):
+        elif common := intersection(_explicit(first), _explicit(second)):
             both[element] = _compact(common)
     return both
 

@@ -87,31 +87,26 @@ OPTIONS = {
 
 
 def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer:
-    who = request.options.field_manager, request.agent, operation, request.subresource
-    writer = kind.writers.get(who)
+    key = request.options.field_manager, request.agent, operation, request.subresource
+    writer = kind.writers.get(key)
     if writer is None:
         if len(kind.writers) == WRITER_CACHE:
             kind.writers.clear()
-        writer = kind.writers[who] = _writer(kind, *who)
+        resource, manager = kind.resource, request.options.field_manager
+        if not manager:
+            word = "".join(filter(str.isprintable, request.agent.partition("/")[0]))
+            manager = word.encode()[:MANAGER_NAME_LIMIT].decode(errors="ignore")
+        writer = kind.writers[key] = Writer(
+            manager,
+            operation,
+            resource.api_version,
+            request.subresource,
+            shape_of(kind),
+            reset_fields(
+                resource, request.subresource, has_status=kind.has_status, custom=kind.custom
+            ),
+        )
     return writer
-
-
-def _writer(kind: Kind, manager: str, agent: str, operation: str, subresource: str) -> Writer:
-    resource = kind.resource
-    ignored = reset_fields(resource, subresource, has_status=kind.has_status, custom=kind.custom)
-    return Writer(
-        manager or _first_word(agent),
-        operation,
-        resource.api_version,
-        subresource,
-        shape_of(kind),
-        ignored,
-    )
-
-
-def _first_word(agent: str) -> str:
-    word = "".join(filter(str.isprintable, agent.partition("/")[0])).encode()[:MANAGER_NAME_LIMIT]
-    return word.decode(errors="ignore")
 
 
 def check_options(request: Request) -> None:

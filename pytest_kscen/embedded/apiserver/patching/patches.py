@@ -80,8 +80,8 @@ def refresh_last_applied(new: Obj, config: Obj) -> Obj:
         return new
     given = {name: value for name, value in _annotations(config).items() if name != LAST_APPLIED}
     metadata = {name: value for name, value in config["metadata"].items() if name != "annotations"}
-    said = {**config, "metadata": {**metadata, "annotations": given} if given else metadata}
-    text = orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    summary = {**config, "metadata": {**metadata, "annotations": given} if given else metadata}
+    text = orjson.dumps(summary, option=orjson.OPT_SORT_KEYS).decode() + "\n"
     return {
         **new,
         "metadata": {**new["metadata"], "annotations": {**annotations, LAST_APPLIED: text}},
@@ -165,8 +165,8 @@ def _check(kind: Kind, config: Obj) -> None:
     except UnfitError as error:
         resource, metadata = kind.resource, config.get("metadata")
         gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-        whose = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {gvk}"
-        raise ApiError(f"failed to create typed patch object ({whose}): {error}") from None
+        described = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {gvk}"
+        raise ApiError(f"failed to create typed patch object ({described}): {error}") from None
 
 
 def _merge(
@@ -177,8 +177,8 @@ def _merge(
     except ConflictsError as error:
         conflicts = error.conflicts
         if writer.manager == "kubectl":
-            mine = kubectl_owned_fields(writer.shape, live)
-            conflicts = [each for each in conflicts if each[1] not in mine]
+            owned_by_kubectl = kubectl_owned_fields(writer.shape, live)
+            conflicts = [each for each in conflicts if each[1] not in owned_by_kubectl]
         if conflicts:
             raise _conflict_error(conflicts) from None
         return applied(entries, writer, live, config, time, force=True)
@@ -195,7 +195,7 @@ def _conflict_error(conflicts: Conflicts) -> Conflict:
     ]
     if len(conflicts) == 1:
         entry, path = conflicts[0]
-        said = f"1 conflict: conflict with {_manager_text(entry)}: {path_text(path)}"
+        summary = f"1 conflict: conflict with {_manager_text(entry)}: {path_text(path)}"
     else:
         by_manager: dict[str, list[str]] = {}
         for entry, path in conflicts:
@@ -205,8 +205,8 @@ def _conflict_error(conflicts: Conflicts) -> Conflict:
             for who, fields in sorted(by_manager.items())
             for line in (f"conflicts with {who}:", *fields)
         ]
-        said = f"{len(conflicts)} conflicts: " + "\n".join(lines)
-    return Conflict(f"Apply failed with {said}", details={"causes": causes})
+        summary = f"{len(conflicts)} conflicts: " + "\n".join(lines)
+    return Conflict(f"Apply failed with {summary}", details={"causes": causes})
 
 
 def _manager_text(entry: Obj) -> str:
@@ -317,10 +317,10 @@ def _checked(request: Request) -> tuple[Sequence[Obj], list[str]]:
             if name not in {*OPERATION, "value"}
         ]
     if len(body) > OPERATION_LIMIT:
-        said = (
+        summary = (
             f"The allowed maximum operations in a JSON patch is {OPERATION_LIMIT}, got {len(body)}"
         )
-        raise TooLarge(f"Request entity too large: {said}")
+        raise TooLarge(f"Request entity too large: {summary}")
     return body, unknown
 
 
@@ -338,12 +338,12 @@ def patch_refusal(request: Request, body: Obj, why: str) -> ApiError:
     if request.patch_type == APPLY_PATCH:
         version = body["apiVersion"] if "/" in body["apiVersion"] else f"/{body['apiVersion']}"
         gvk, metadata = f"{version}, Kind={body['kind']}", request.body.get("metadata") or {}
-        whose = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {gvk}"
-        said = (
-            f"failed to convert new object ({whose}) to proper version: unable to convert "
+        described = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {gvk}"
+        summary = (
+            f"failed to convert new object ({described}) to proper version: unable to convert "
             f"unstructured object to {gvk}: "
         )
-        return ApiError(said + why)
+        return ApiError(summary + why)
     is_strategic = request.patch_type == STRATEGIC_PATCH
     shown = (
         plain(request.body) if is_strategic else as_json(dict(sorted(materialised(body).items())))

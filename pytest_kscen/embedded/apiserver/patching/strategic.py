@@ -134,32 +134,26 @@ def _merge_value(field: StructField, original: Any, patch: Any, *, deletes: bool
             patch if strategy == "replace" else strategic_merge_patch(field.shape, original, patch)
         )
     if strategy == "merge" or deletes:
-        return _merged_list(field, original, patch, deletes=deletes)
+        if not original and not patch:
+            return original
+        if not _holds_maps(original, patch):
+            if deletes:
+                return [item for item in original if not _contains(item, patch)]
+            merged = _unique([*original, *patch])
+            return _reorder(merged, patch, original, "")
+        key = field.merge_key
+        if not key:
+            raise ApiError("cannot merge lists without merge key for struct")
+        original, patch = _with_directives(original, patch, key)
+        merged = list(original)
+        for item in patch:
+            place = _index_of(merged, key, _key_of(item, key))
+            if place is None:
+                merged.append(item)
+            else:
+                merged[place] = strategic_merge_patch(field.shape.items, merged[place], item)
+        return _reorder(merged, patch, original, key)
     return patch
-
-
-def _merged_list(
-    field: StructField, original: list[Any], patch: list[Any], *, deletes: bool
-) -> list[Any]:
-    if not original and not patch:
-        return original
-    if not _holds_maps(original, patch):
-        if deletes:
-            return [item for item in original if not _contains(item, patch)]
-        merged = _unique([*original, *patch])
-        return _reorder(merged, patch, original, "")
-    key = field.merge_key
-    if not key:
-        raise ApiError("cannot merge lists without merge key for struct")
-    original, patch = _with_directives(original, patch, key)
-    merged = list(original)
-    for item in patch:
-        place = _index_of(merged, key, _key_of(item, key))
-        if place is None:
-            merged.append(item)
-        else:
-            merged[place] = strategic_merge_patch(field.shape.items, merged[place], item)
-    return _reorder(merged, patch, original, key)
 
 
 def _holds_maps(*lists: list[Any]) -> bool:
@@ -244,11 +238,11 @@ def _merge_ordered(shape: Shape, original: Obj, patch: Obj, key: str, order: Any
         while wanted and not _same_item(item, wanted[0], field.merge_key):
             wanted.pop(0)
         if not wanted:
-            said = (
+            message = (
                 f"The order in patch list:\n{plain(items)}\n doesn't match {ORDER} "
                 f"list:\n{plain(order)}\n"
             )
-            raise ApiError(said)
+            raise ApiError(message)
         wanted.pop(0)
     if key in original and key in patch:
         merged = _merge_value(field, before, items, deletes=False)
@@ -273,14 +267,14 @@ def _reorder(items: list[Any], order: list[Any], live: list[Any], key: str) -> l
             return -1 if place is None else place
         return next((place for place, other in enumerate(within) if same_json(item, other)), -1)
 
-    mine = sorted(
+    from_patch = sorted(
         (item for item in items if rank(item, order) >= 0), key=lambda item: rank(item, order)
     )
-    theirs = sorted(
+    from_live = sorted(
         (item for item in items if rank(item, order) < 0), key=lambda item: rank(item, live)
     )
     out = []
-    while mine and theirs:
-        left, right = rank(theirs[0], live), rank(mine[0], live)
-        out.append(theirs.pop(0) if 0 <= left < right else mine.pop(0))
-    return out + mine + theirs
+    while from_patch and from_live:
+        left, right = rank(from_live[0], live), rank(from_patch[0], live)
+        out.append(from_live.pop(0) if 0 <= left < right else from_patch.pop(0))
+    return out + from_patch + from_live

@@ -94,19 +94,19 @@ def _merged_map(shape: Shape, live: dict[str, Any], config: dict[str, Any]) -> A
 
 def _merged_list(shape: Shape, live: list[Any], config: list[Any]) -> list[Any]:
     """Return items in the configuration's order, with other live items near their places."""
-    mine = {element_of(shape, item): item for item in config}
-    wanted = list(mine)
+    own_items = {element_of(shape, item): item for item in config}
+    wanted = list(own_items)
     places = [element_of(shape, item) for item in live]
-    theirs: dict[str, Any] = {}
+    live_items: dict[str, Any] = {}
     for element, item in zip(places, live, strict=True):
-        theirs[element] = None if element in theirs else item
+        live_items[element] = None if element in live_items else item
     out: list[Any] = []
     for from_live, place in _interleaved(places, wanted):
         if from_live:
             out.append(live[place])
         else:
             element = wanted[place]
-            out.append(merged(shape.items, theirs.get(element, ABSENT), mine[element]))
+            out.append(merged(shape.items, live_items.get(element, ABSENT), own_items[element]))
     return live if len(out) == len(live) and all(map(is_, out, live)) else out
 
 

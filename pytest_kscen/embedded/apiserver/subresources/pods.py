@@ -152,18 +152,8 @@ async def evict(core: Core, kind: Kind, request: Request) -> Answer:
     )
     review = Review("CREATE", request, core, eviction, None)
     await core.admission.admit(review)
-    await _delete_within_budget(
-        core, kind, replace(request, verb="delete", subresource="", body=None, options=options)
-    )
-    return Answer(EVICTION_STATUS, 201)
-
-
-async def _delete_within_budget(core: Core, kind: Kind, deletion: Request) -> None:
-    """Delete a pod if its disruption budget allows, and note the disruption in the budget.
-
-    Nothing is written before all checks pass. The budget is checked again after admission, which
-    may have waited.
-    """
+    # Delete a pod if its disruption budget allows, and note the disruption in the budget.
+    deletion = replace(request, verb="delete", subresource="", body=None, options=options)
     while True:
         pod = stored_object(core, kind, deletion)
         check_preconditions(kind, deletion.name, deletion.options, pod)
@@ -183,6 +173,7 @@ async def _delete_within_budget(core: Core, kind: Kind, deletion: Request) -> No
             key_of(kind, deletion, deletion.name), _with_disruption_target(pod, core.now())
         )
     execute(core, kind, deletion, pod)
+    return Answer(EVICTION_STATUS, 201)
 
 
 def _with_disruption_target(pod: Obj, now: str) -> Obj:
@@ -330,16 +321,16 @@ def _parse_int(text: str) -> int:
         raise BadRequest(f"strconv.ParseInt: parsing {quoted(text)}: invalid syntax") from None
 
 
-def container_of(pod: Obj, asked: str) -> str:
+def container_of(pod: Obj, requested: str) -> str:
     """Return the requested container; a pod's only container need not be named."""
     name, spec = pod["metadata"]["name"], pod["spec"]
     found = {
         which: [each["name"] for each in spec.get(which) or ()] for which, _ in LOG_CONTAINER_LISTS
     }
-    if asked:
-        if not any(asked in names for names in found.values()):
-            raise BadRequest(f"container {asked} is not valid for pod {name}")
-        return asked
+    if requested:
+        if not any(requested in names for names in found.values()):
+            raise BadRequest(f"container {requested} is not valid for pod {name}")
+        return requested
     if [len(names) for names in found.values()] == [1, 0, 0]:
         return str(found["containers"][0])
     choice = "".join(

@@ -89,7 +89,7 @@ def _service_endpoint(
     slices = [
         each
         for each in core.store.all("discovery.k8s.io", "endpointslices", request.namespace)
-        if _belongs_to(each, target.name)
+        if (each["metadata"].get("labels") or {}).get(SERVICE_NAME) == target.name
     ]
     if not slices:
         raise not_found(kind.resource, target.name)
@@ -110,10 +110,6 @@ def _port_name(service: Obj, target: ProxyTarget) -> str:
     raise ServiceUnavailable(
         f"no service port {target.port} found for service {quoted(target.name)}"
     )
-
-
-def _belongs_to(endpoint_slice: Obj, service: str) -> bool:
-    return (endpoint_slice["metadata"].get("labels") or {}).get(SERVICE_NAME) == service
 
 
 def _ready_endpoints(endpoint_slice: Obj, port_name: str) -> Iterator[tuple[str, int]]:

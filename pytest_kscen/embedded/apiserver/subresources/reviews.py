@@ -33,13 +33,13 @@ BINDABLE = {("v1", "Pod"): PODS, ("v1", "Secret"): SECRETS, ("v1", "Node"): NODE
 
 
 async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
-    asked = decode(decoding.token_request_kind(), request, request.body, None)
+    requested = decode(decoding.token_request_kind(), request, request.body, None)
     account = stored_object(core, kind, request)["metadata"]
     spec = {
         "audiences": [ISSUER],
         "expirationSeconds": DEFAULT_SECONDS,
         "boundObjectRef": None,
-        **_given(asked),
+        **{name: value for name, value in (requested.get("spec") or {}).items() if value},
     }
     seconds = spec["expirationSeconds"]
     limits = (
@@ -52,10 +52,10 @@ async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
         if odd
     ]:
         raise invalid(decoding.token_request_kind().resource, "", causes)
-    if asked["metadata"].get("name", request.name) != request.name:
+    if requested["metadata"].get("name", request.name) != request.name:
         cause = Cause.invalid(
             "metadata.name",
-            asked["metadata"]["name"],
+            requested["metadata"]["name"],
             "must match the service account name if specified",
         )
         raise invalid(decoding.token_request_kind().resource, request.name, [cause])
@@ -78,10 +78,6 @@ async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
         "status": {"token": _encode_token(claims), "expirationTimestamp": timestamp_of(end)},
     }
     return Answer(body, 201)
-
-
-def _given(asked: Obj) -> Obj:
-    return {name: value for name, value in (asked.get("spec") or {}).items() if value}
 
 
 def _check_bound_object(core: Core, request: Request, reference: Obj | None) -> None:

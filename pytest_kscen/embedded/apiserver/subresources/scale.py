@@ -68,9 +68,9 @@ async def patch(core: Core, kind: Kind, request: Request) -> Answer:
 
     def patched(old: Obj, scale: Obj) -> Obj:
         if applies and kind.custom:
-            whose = f"{request.namespace}/{request.name}; autoscaling/v1, Kind=Scale"
+            described = f"{request.namespace}/{request.name}; autoscaling/v1, Kind=Scale"
             why = "request to convert CR to an invalid group/version: autoscaling/v1"
-            raise ApiError(f"failed to convert new object ({whose}) to proper version: {why}")
+            raise ApiError(f"failed to convert new object ({described}) to proper version: {why}")
         if not kind.custom and (owners := owners_of_scale(old, path)):
             scale = {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
         return patched_object(core, decoding.scale_kind(), request, scale)
@@ -118,11 +118,11 @@ def scale_of(kind: Kind, obj: Obj) -> Obj:
     if replicas is None and kind.custom:
         replicas = UNKNOWN_REPLICAS
     status: Obj = {"replicas": field_at(obj, present) or 0}
-    chosen = field_at(obj, selector) if selector else None
-    if chosen and kind.home == CONTROLLERS:
-        chosen = {"matchLabels": chosen}
-    if chosen:
-        status["selector"] = chosen if isinstance(chosen, str) else selector_text(chosen)
+    selected = field_at(obj, selector) if selector else None
+    if selected and kind.home == CONTROLLERS:
+        selected = {"matchLabels": selected}
+    if selected:
+        status["selector"] = selected if isinstance(selected, str) else selector_text(selected)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.kinds import Kind
     from pytest_kscen.kube.api import Request
-    from pytest_kscen.objects.errors import Cause
     from pytest_kscen.objects.resources import Obj
 
 SERVER_FIELDS = (
@@ -62,7 +61,10 @@ async def create_object(core: Core, kind: Kind, request: Request, obj: Obj) -> A
     if review and (waiting := core.admission.mutate(review)):
         await waiting
     set_server_fields(core, kind, request, obj)
-    if causes := _causes(kind, obj):
+    causes = [*kind.schema.validate(obj, None), *kind.rules.validate(obj)]
+    if not causes or not kind.rules.metadata_last:
+        causes = [*metadata_errors(kind, obj["metadata"]), *causes]
+    if causes:
         raise invalid(kind.resource, obj["metadata"]["name"], causes)
     request.warnings += [*kind.rules.warn(obj, None), *finalizer_warnings(kind, obj, None)]
     if review and (waiting := core.admission.validate(review)):
@@ -94,13 +96,6 @@ async def create_object(core: Core, kind: Kind, request: Request, obj: Obj) -> A
     if not dry:
         core.store.commit(key, kept)
     return Answer(kind.shown(kept), 201)
-
-
-def _causes(kind: Kind, obj: Obj) -> list[Cause]:
-    causes = [*kind.schema.validate(obj, None), *kind.rules.validate(obj)]
-    if causes and kind.rules.metadata_last:
-        return causes
-    return [*metadata_errors(kind, obj["metadata"]), *causes]
 
 
 def set_server_fields(core: Core, kind: Kind, request: Request, obj: Obj) -> None:

@@ -89,9 +89,9 @@ def _reader(kind: Kind, field: str) -> Reader:
         read = own[field]
         return (lambda obj: read(kind.shown(obj))) if kind.conversion else read
     if field == NAME:
-        return _name
+        return lambda obj: str(obj["metadata"]["name"])
     if field == NAMESPACE and (kind.resource.namespaced or not own):
-        return _namespace
+        return lambda obj: str(obj["metadata"].get("namespace", ""))
     resource = kind.resource
     if own or kind.custom:
         raise BadRequest(
@@ -100,14 +100,6 @@ def _reader(kind: Kind, field: str) -> Reader:
             ).format(field)
         )
     raise BadRequest(f'"{field}" is not a known field selector: only "{NAME}", "{NAMESPACE}"')
-
-
-def _name(obj: Obj) -> str:
-    return str(obj["metadata"]["name"])
-
-
-def _namespace(obj: Obj) -> str:
-    return str(obj["metadata"].get("namespace", ""))
 
 
 TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 -- Kubernetes' name for the token's form

@@ -5,7 +5,7 @@ Discovery is served group by group and aggregated. Reads `Kinds` only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import stability
 from pytest_kscen.embedded.apiserver.recorded import version
@@ -46,13 +46,9 @@ def groups_of(kinds: Iterable[Kind]) -> dict[str, dict[str, list[Kind]]]:
     for kind in kinds:
         found.setdefault(kind.resource.group, {}).setdefault(kind.resource.version, []).append(kind)
     return {
-        group: dict(sorted(versions.items(), key=_stability, reverse=True))
+        group: dict(sorted(versions.items(), key=lambda item: stability(item[0]), reverse=True))
         for group, versions in found.items()
     }
-
-
-def _stability(item: tuple[str, Any]) -> tuple[int, int, int]:
-    return stability(item[0])
 
 
 # Discovery by group.
@@ -262,7 +258,7 @@ class NonResourcePaths:
                 path
                 for group, versions in groups.items()
                 if group
-                for path in _paths_of(group, versions)
+                for path in (f"/apis/{group}", *(f"/apis/{group}/{name}" for name in versions))
             ]
             return encode_reply(
                 Reply(
@@ -303,10 +299,6 @@ class NonResourcePaths:
             case "apis", [group, name]:
                 return resource_list(self._kinds, group, name)
         return None
-
-
-def _paths_of(group: str, versions: Any) -> list[str]:
-    return [f"/apis/{group}", *(f"/apis/{group}/{name}" for name in versions)]
 
 
 def version_of_server() -> dict[str, str]:

@@ -94,12 +94,12 @@ def negotiate(header: str, offer: Offer = OBJECT_OFFER) -> Media:
     """Return the first type in an Accept header that the offer meets; raises NotAcceptable."""
     if not header.strip():
         return PLAIN
-    wishes = [_parse_accept(part) for part in header.split(",")]
-    for type_, parameters in wishes:
+    accepted = [_parse_accept(part) for part in header.split(",")]
+    for type_, parameters in accepted:
         if media := _match_offer(type_, parameters, offer):
             return media
     routes = (*offer.listed.split(", "), *offer.anything, YAML)
-    if offer.routed and not any(type_ in routes for type_, _ in wishes):
+    if offer.routed and not any(type_ in routes for type_, _ in accepted):
         raise NotAcceptable(
             f"406: Not Acceptable\n\nAvailable representations: {offer.listed}", details={}
         )
@@ -107,7 +107,7 @@ def negotiate(header: str, offer: Offer = OBJECT_OFFER) -> Media:
         raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {JSON}", details={})
     listed = (
         STREAM_TYPE
-        if offer is WATCH_OFFER and not any("as" in parameters for _, parameters in wishes)
+        if offer is WATCH_OFFER and not any("as" in parameters for _, parameters in accepted)
         else OBJECT_TYPES
     )
     raise NotAcceptable(f"only the following media types are accepted: {listed}")

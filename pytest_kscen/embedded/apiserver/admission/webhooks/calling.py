@@ -179,8 +179,8 @@ def _status_message(code: int, kind: str, body: bytes) -> str:
         return str(status.get("message") or "unknown")
     if code in CODE_MESSAGES:
         return CODE_MESSAGES[code]
-    said = body.decode(errors="replace").strip() if kind.startswith("text/") else ""
+    text = body.decode(errors="replace").strip() if kind.startswith("text/") else ""
     return (
-        f"an error on the server ({orjson.dumps(said or 'unknown').decode()}) has prevented "
+        f"an error on the server ({orjson.dumps(text or 'unknown').decode()}) has prevented "
         "the request from succeeding"
     )

@@ -275,15 +275,17 @@ def address_of(webhook: Webhook, store: Store) -> WebhookAddress:
     server_name = f"{name}.{namespace}.svc"
     url = f"https://{server_name}:{port}/{(reference.get('path') or '').lstrip('/')}"
     service = store.get(("", "services", namespace, name))
-    outcomes = f'failed to call webhook: Post "{url}?timeout={webhook.timeout}s"'
+    failed_call = f'failed to call webhook: Post "{url}?timeout={webhook.timeout}s"'
     if service is None:
-        raise CallError(f'{outcomes}: service "{name}" not found')
+        raise CallError(f'{failed_call}: service "{name}" not found')
     stand_in = str((service["metadata"].get("annotations") or {}).get(ADDRESS_ANNOTATION, ""))
     host, _, own_port = stand_in.rpartition(":")
     if not host or not own_port.isdecimal():
-        how = (
+        remedy = (
             f"annotate the service with {ADDRESS_ANNOTATION}=HOST:PORT of a server on this "
             "machine, or use clientConfig.url"
         )
-        raise CallError(f'{outcomes}: nothing listens behind the simulated service "{name}": {how}')
+        raise CallError(
+            f'{failed_call}: nothing listens behind the simulated service "{name}": {remedy}'
+        )
     return WebhookAddress(url, host.strip("[]"), int(own_port), server_name, webhook.ca_bundle)

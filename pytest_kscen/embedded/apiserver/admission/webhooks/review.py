@@ -171,14 +171,14 @@ def _parse_operations(patch: bytes) -> list[Obj]:
     except orjson.JSONDecodeError as error:
         raise CallError(f"received undecodable patch in webhook response: {error.msg}") from None
     if not isinstance(operations, list) or not all(isinstance(each, dict) for each in operations):
-        odd = (
+        invalid_items = (
             operations
             if not isinstance(operations, list)
             else next(each for each in operations if not isinstance(each, dict))
         )
         found, target = (
-            JSON_NAMES.get(type(odd), "null"),
-            "Patch" if odd is operations else "Operation",
+            JSON_NAMES.get(type(invalid_items), "null"),
+            "Patch" if invalid_items is operations else "Operation",
         )
         why = f"json: cannot unmarshal {found} into Go value of type jsonpatch.{target}"
         raise CallError(f"received undecodable patch in webhook response: {why}")
@@ -187,7 +187,7 @@ def _parse_operations(patch: bytes) -> list[Obj]:
 
 def _refusal(webhook: str, status: Obj) -> ApiError:
     denied = f"admission webhook {quoted(webhook)} denied the request"
-    said = status.get("message") or status.get("reason")
+    reason = status.get("message") or status.get("reason")
     code = status.get("code") or 0
     return error_of(
         {
@@ -195,7 +195,7 @@ def _refusal(webhook: str, status: Obj) -> ApiError:
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
-            "message": f"{denied}: {said}" if said else f"{denied} without explanation",
+            "message": f"{denied}: {reason}" if reason else f"{denied} without explanation",
             **{name: status[name] for name in ("reason", "details") if status.get(name)},
             "code": max(code, LOWEST_ERROR_CODE),
         }
@@ -211,24 +211,24 @@ GROUPS_BY_PREFIX = {
 def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
     """Return the `request` of an AdmissionReview, with the object in the given version."""
     request = review.request
-    outcomes, told = request.resource, kind.resource
+    requested, sent = request.resource, kind.resource
     obj, old = (
         kind.shown(each) if each and _is_whole(review) else each
         for each in (review.new, review.old)
     )
     stated = _kind_of(obj or old or {}, kind.api_version)
-    given = _kind_of(review.obj, outcomes.api_version)
+    given = _kind_of(review.obj, requested.api_version)
     sub = {"subResource": request.subresource} if request.subresource else {}
     return {
         "uid": uid,
         "kind": stated,
-        "resource": {"group": told.group, "version": told.version, "resource": told.plural},
+        "resource": {"group": sent.group, "version": sent.version, "resource": sent.plural},
         **sub,
         "requestKind": given,
         "requestResource": {
-            "group": outcomes.group,
-            "version": outcomes.version,
-            "resource": outcomes.plural,
+            "group": requested.group,
+            "version": requested.version,
+            "resource": requested.plural,
         },
         **({"requestSubResource": request.subresource} if sub else {}),
         **({"name": review.name} if review.name else {}),

@@ -82,18 +82,10 @@ def _last_seen(event: Obj, now: float) -> str:
     return age(when, now) if when else _first_seen(event, now)
 
 
-def _times(event: Obj) -> int:
-    return int(_either(event, "series.count", "count", "deprecatedCount") or 1)
-
-
 def _target(event: Obj) -> str:
     target = _either(event, "involvedObject", "regarding") or {}
     name = target.get("name")
     return str(target.get("kind", "")).lower() + (f"/{name}" if name else "")
-
-
-def _subobject(event: Obj) -> str:
-    return str(_either(event, "involvedObject.fieldPath", "regarding.fieldPath") or "")
 
 
 def _source(event: Obj) -> str:
@@ -108,20 +100,30 @@ def _source(event: Obj) -> str:
     return ", ".join(filter(None, (component or "", host)))
 
 
-def _message(event: Obj) -> str:
-    return str(_either(event, "message", "note") or "").strip()
-
-
 EVENTS = (
     Column("Last Seen", _last_seen),
     Column("Type", text("type")),
     Column("Reason", text("reason")),
     Column("Object", object_cell(_target)),
-    wide("Subobject", object_cell(_subobject)),
+    wide(
+        "Subobject",
+        object_cell(
+            lambda event: str(
+                _either(event, "involvedObject.fieldPath", "regarding.fieldPath") or ""
+            )
+        ),
+    ),
     wide("Source", object_cell(_source)),
-    Column("Message", object_cell(_message)),
+    Column(
+        "Message", object_cell(lambda event: str(_either(event, "message", "note") or "").strip())
+    ),
     wide("First Seen", _first_seen),
-    wide("Count", object_cell(_times)),
+    wide(
+        "Count",
+        object_cell(
+            lambda event: int(_either(event, "series.count", "count", "deprecatedCount") or 1)
+        ),
+    ),
     Column("Name", text("metadata.name"), format="name", wide=True),
 )
 
@@ -185,10 +187,6 @@ CLUSTER_TABLES = {
 # Access control, admission and API priority.
 
 
-def _role(binding: Obj) -> str:
-    return f"{binding['roleRef']['kind']}/{binding['roleRef']['name']}"
-
-
 def _subjects(kind: str) -> Cell:
     def cell(binding: Obj, _: float) -> str:
         found = [subject for subject in binding.get("subjects") or () if subject["kind"] == kind]
@@ -224,10 +222,6 @@ def _requested(request: Obj) -> str:
     return NONE if seconds is None else duration(seconds)
 
 
-def _dangling(schema: Obj) -> str:
-    return str(condition(schema, "Dangling").get("status", "?"))
-
-
 def _service(api_service: Obj) -> str:
     found = field_at(api_service, "spec.service")
     return f"{found['namespace']}/{found['name']}" if found else "Local"
@@ -241,7 +235,7 @@ def _available(api_service: Obj) -> str:
 
 BINDING = (
     NAME,
-    Column("Role", object_cell(_role)),
+    Column("Role", object_cell(lambda binding: "{kind}/{name}".format(**binding["roleRef"]))),
     AGE,
     wide("Users", _subjects("User")),
     wide("Groups", _subjects("Group")),
@@ -295,7 +289,10 @@ ACCESS_TABLES = {
         Column("MatchingPrecedence", number("spec.matchingPrecedence")),
         Column("DistinguisherMethod", text("spec.distinguisherMethod.type", NONE)),
         AGE,
-        Column("MissingPL", object_cell(_dangling)),
+        Column(
+            "MissingPL",
+            object_cell(lambda schema: str(condition(schema, "Dangling").get("status", "?"))),
+        ),
     ),
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): (
         NAME,

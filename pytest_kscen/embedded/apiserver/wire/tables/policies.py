@@ -58,23 +58,23 @@ def _metric(metric: Obj, current: Obj) -> str:
     part = METRIC_FIELDS.get(metric.get("type", ""))
     if part is None:
         return "<unknown type>"
-    aim = metric[part].get("target") or {}
-    stands = (current.get(part) or {}).get("current") or {}
+    target = metric[part].get("target") or {}
+    observed = (current.get(part) or {}).get("current") or {}
     if part in ("resource", "containerResource"):
         name = metric[part]["name"]
-        if "averageValue" in aim:
-            return f"{name}: {stands.get('averageValue', UNKNOWN)}/{aim['averageValue']}"
-        return _percent(name, stands.get("averageUtilization"), aim.get("averageUtilization"))
+        if "averageValue" in target:
+            return f"{name}: {observed.get('averageValue', UNKNOWN)}/{target['averageValue']}"
+        return _percent(name, observed.get("averageUtilization"), target.get("averageUtilization"))
     if part == "pods":
-        return f"{stands.get('averageValue', UNKNOWN)}/{aim.get('averageValue')}"
-    if "averageValue" in aim:
-        return f"{stands.get('averageValue', UNKNOWN)}/{aim['averageValue']} (avg)"
-    return f"{stands.get('value', UNKNOWN)}/{aim.get('value')}"
+        return f"{observed.get('averageValue', UNKNOWN)}/{target.get('averageValue')}"
+    if "averageValue" in target:
+        return f"{observed.get('averageValue', UNKNOWN)}/{target['averageValue']} (avg)"
+    return f"{observed.get('value', UNKNOWN)}/{target.get('value')}"
 
 
-def _percent(name: str, stands: int | None, aim: int | None) -> str:
-    shown = UNKNOWN if stands is None else f"{stands}%"
-    return f"{name}: {shown}/{'<auto>' if aim is None else f'{aim}%'}"
+def _percent(name: str, observed: int | None, target: int | None) -> str:
+    shown = UNKNOWN if observed is None else f"{observed}%"
+    return f"{name}: {shown}/{'<auto>' if target is None else f'{target}%'}"
 
 
 def _claim_state(claim: Obj) -> str:
