@@ -113,7 +113,7 @@ def _value(match: re.Match[str], text: str) -> Any:
             piece.encode() if type(piece) is str else bytes([piece]) for piece in _pieces(body)
         )
     raw = "r" in prefix
-    pieces = [body] if raw else _pieces(body)
+    pieces: list[Any] = [body] if raw else _pieces(body)
     return "".join(piece if type(piece) is str else chr(piece) for piece in pieces)
 
 
