@@ -1,4 +1,8 @@
-"""Durations as people write them (`90s`, `1h30m`, Go's syntax) or as seconds."""
+"""Arguments that people pass: durations in Go's syntax (`90s`, `1h30m`) or in seconds, whole
+numbers, ranges, and suggestions for misspelt words.
+
+Used by options, markers, fixtures and validation. Functions raise ValueError with the remedy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ if TYPE_CHECKING:
 
 
 Duration: TypeAlias = float
-"""Seconds, which people may write as a duration."""
+"""Seconds, or a duration such as `90s` where people pass it."""
 UNIT_NANOSECONDS = {
     "ns": 1,
     "us": 10**3,
@@ -24,19 +28,27 @@ UNIT_NANOSECONDS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-"""In nanoseconds; days and weeks are not always of one length, and Go has none."""
+"""Nanoseconds per unit. Days and weeks are missing, as in Go: their length varies."""
 DURATION_PART = re.compile(
     r"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?"
     rf"(?P<unit>{'|'.join(sorted(UNIT_NANOSECONDS, key=len, reverse=True))})"
 )
 MOST_DIGITS, MAX_NANOSECONDS = 19, 2**63 - 1
-"""Of nanoseconds that Go can count."""
+"""Limits of Go's durations: digits of a number, and nanoseconds."""
 
 
 def seconds_of(duration: str | float | timedelta) -> float:
-    """How many seconds a length of time is; a string needs its unit."""
-    is_one = isinstance(duration, str | int | float | timedelta) and not isinstance(duration, bool)
-    seconds = _seconds(duration) if is_one else math.nan
+    """Return a duration in seconds. A string needs its unit; ValueError for anything negative,
+    infinite or malformed.
+    """
+    if isinstance(duration, bool) or not isinstance(duration, str | int | float | timedelta):
+        seconds = math.nan
+    elif isinstance(duration, timedelta):
+        seconds = duration.total_seconds()
+    elif isinstance(duration, str):
+        seconds = seconds_of_text(duration.strip())
+    else:
+        seconds = float(duration)
     if not math.isfinite(seconds) or seconds < 0:
         raise ValueError(
             f"{duration!r} is no length of time: write seconds, zero or more, or a string "
@@ -46,12 +58,14 @@ def seconds_of(duration: str | float | timedelta) -> float:
 
 
 def seconds_of_text(duration: str) -> float:
-    """What Go makes of it, negative ones too."""
+    """Return the seconds of a duration in Go's syntax, which may be negative."""
     return nanoseconds_of_text(duration) / 1e9
 
 
 def nanoseconds_of_text(duration: str) -> int:
-    """To the nanosecond; ValueError for what Go's ParseDuration does not take."""
+    """Return the nanoseconds of a duration in Go's syntax. Raises ValueError for what Go's
+    ParseDuration refuses.
+    """
     text = duration[1:] if duration[:1] in {"+", "-"} else duration
     if text == "0":
         return 0
@@ -83,14 +97,8 @@ def _too_long(duration: str) -> ValueError:
     return ValueError(f"{shown!r} is longer than any duration: that ends after 292 years")
 
 
-def _seconds(duration: str | float | timedelta) -> float:
-    if isinstance(duration, timedelta):
-        return duration.total_seconds()
-    return seconds_of_text(duration.strip()) if isinstance(duration, str) else float(duration)
-
-
 def in_words(seconds: float) -> str:
-    """A length of time as people write it: 90 is 1m30s."""
+    """Format seconds as a duration, rounded to whole seconds from one second on: 90 is 1m30s."""
     whole = round(seconds)
     if whole < 1:
         return f"{seconds:g}s"
@@ -101,21 +109,17 @@ def in_words(seconds: float) -> str:
     )
 
 
-# What may be given as a number of things, and as a range from the least to the most; and what
-# is said of anything else.
-
-
 PAIR = 2
 ORDER = "give the least and the most, in this order, each more than zero"
 
 
 def is_whole_number(given: object, least: int = 1) -> bool:
-    """Whether it is a number of things; True and False are none."""
+    """Return whether a value is a whole number of at least `least`; booleans are none."""
     return isinstance(given, int) and not isinstance(given, bool) and given >= least
 
 
 def is_number(given: object) -> bool:
-    """Whether it is a number above zero."""
+    """Return whether a value is a number above zero; booleans are none."""
     return isinstance(given, int | float) and not isinstance(given, bool) and given > 0
 
 
@@ -135,15 +139,14 @@ def require_range(name: str, given: object, *, whole: bool = False) -> None:
 
 
 def range_error(name: str, given: object, *, whole: bool = False) -> ValueError:
-    """What is wrong with what was given for the parameter of this name."""
+    """Return the error for a parameter that is no range."""
     return ValueError(f"{name}={given!r}: {ORDER}{', in whole numbers' if whole else ''}")
 
 
-# What somebody may have meant who wrote a word that there is not.
-
-
 def nearest(word: object, words: Iterable[str]) -> str:
-    """A question for the end of a refusal; empty if nothing is near."""
+    """Return the suggestion for the end of an error message, or an empty string if no word is
+    similar.
+    """
     found = closest_match(str(word), words)
     return f" (did you mean {found!r}?)" if found else ""
 

@@ -1,5 +1,6 @@
-"""Chaos Mesh's chaos as everybody names it who deals with it: its kinds, what stops it, and what
-its status says.
+"""Vocabulary of Chaos Mesh: kinds of chaos, workflows, phases, conditions, annotations and labels.
+
+Shared by the engine, the daemon, validation and checks, so that each name is written once.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
 
 GROUP, VERSION = "chaos-mesh.org", "v1alpha1"
 PAUSE = "experiment.chaos-mesh.org/pause"
-"""The annotation that takes chaos away for as long as it is "true"."""
+"""Annotation that suspends chaos while it is "true"."""
 RECORDS_FINALIZER = "chaos-mesh/records"
 
 SELECTED, ALL_INJECTED, ALL_RECOVERED, PAUSED = "Selected", "AllInjected", "AllRecovered", "Paused"
-"""Its conditions."""
+"""Conditions of chaos."""
 RUN, STOP = "Run", "Stop"
-"""Its desired phases."""
+"""Desired phases of chaos."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChaosKind:
-    """A kind of chaos, and the key under which a template or a Schedule holds its spec."""
+    """Kind of chaos, and the key that holds its spec in a template or a Schedule."""
 
     kind: str
     key: str
@@ -56,26 +57,22 @@ KINDS = {
         "TimeChaos": "timeChaos",
     }.items()
 }
-"""Every kind that we know."""
+"""Known kinds of chaos."""
 _CHAOS = re.compile("[A-Z][A-Za-z0-9]*Chaos")
 
 
 def chaos_kind(type_: str) -> ChaosKind | None:
-    """That of a template's type.
+    """Return the kind of a template's type, or None if the type is no chaos.
 
-    One that we do not know is called as they all are, and is the cluster's affair.
+    An unknown kind is named by the common rule; the cluster decides whether it exists.
     """
     if type_ in KINDS:
         return KINDS[type_]
     return ChaosKind(type_, type_[0].lower() + type_[1:]) if _CHAOS.fullmatch(type_) else None
 
 
-# Workflows as everybody names them who deals with one: the resources, the design document's
-# phases, the shipped conditions.
-
-
 OWN_GROUP = "workflow.kscen.io"
-"""Where the engine keeps its state on a cluster on which Chaos Mesh has its own."""
+"""Group of the engine's own kinds, for clusters on which Chaos Mesh has its own engine."""
 
 INIT, WAITING_FOR_SCHEDULE, WAITING_FOR_CHILD = "Init", "WaitingForSchedule", "WaitingForChild"
 RUNNING, EVALUATING, HOLDING = "Running", "Evaluating", "Holding"
@@ -103,25 +100,25 @@ SERIAL, PARALLEL, SUSPEND, TASK, STATUS_CHECK, SCHEDULE = (
 TYPES = (SERIAL, PARALLEL, SUSPEND, TASK, STATUS_CHECK, SCHEDULE, *KINDS)
 
 ABORT = "workflow.chaos-mesh.org/abort"
-"""The annotation that ends a workflow, or a node and what is below it."""
+"""Annotation that aborts a workflow, or a node with all nodes below it."""
 
 SCHEDULED, ACCOMPLISHED = "Scheduled", "Accomplished"
 DEADLINE_EXCEED, CHAOS_INJECTED, ABORTED = "DeadlineExceed", "ChaosInjected", "Aborted"
-"""The shipped conditions; Scheduled is a workflow's."""
+"""Chaos Mesh's conditions; Scheduled belongs to workflows."""
 CHAOS_LEFT = "ChaosLeft"
-"""Ours: a node is over, and what it has made is not gone yet."""
+"""Condition of our own: a node is over, and objects that it created still exist."""
 
 WORKFLOW_LABEL = "chaos-mesh.org/workflow"
 NODE_LABEL = "chaos-mesh.org/controlled-by"
-"""On what a node has made: its name."""
+"""Label with the node's name, on objects that it created."""
 
 MANAGED_BY = "managed-by"
-"""The label of what a Schedule has spawned: the Schedule's name."""
+"""Label with the Schedule's name, on objects that it created."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineResources:
-    """The resources that an engine lives by, in one group."""
+    """Resources of a workflow engine in one API group."""
 
     group: str
 
@@ -143,12 +140,14 @@ class EngineResources:
 
 
 CRON_WORKFLOWS = Resource(OWN_GROUP, VERSION, "cronworkflows", "CronWorkflow")
-"""The design document's word for a Schedule that spawns workflows; it is ours in any family."""
+"""The design document's name for a Schedule that starts workflows; in our own group for either
+engine.
+"""
 SHIPPED, OWN = EngineResources(GROUP), EngineResources(OWN_GROUP)
 
 
 def phase_of(obj: Obj) -> str:
-    """A workflow's, or a node's; one without a status has just been made."""
+    """Return the phase of a workflow or a node. Without a status it has just been created."""
     return str((obj.get("status") or {}).get("phase") or INIT)
 
 

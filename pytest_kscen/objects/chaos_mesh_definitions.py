@@ -1,7 +1,7 @@
-"""The CustomResourceDefinitions of Chaos Mesh: those that it ships, and those that our engine makes
-of its four.
+"""CustomResourceDefinitions of Chaos Mesh: the shipped ones, and the engine's extensions of four.
 
-They are data and what puts it together; nothing here knows of a cluster.
+Data and its composition; installed by others. Chaos kinds are as shipped. The engine's kinds have
+further optional fields, in Chaos Mesh's group or in our own, and keep chaos of unknown kinds.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, GROUP, KINDS, VERSIO
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kscen.objects.resources import Obj
-
-
-# Recorded definitions put together again: what is shared is one object in all places.
 
 
 DATA = Path(__file__).parent / "data" / "chaos-mesh.json"
@@ -27,7 +26,7 @@ PART = "$part"
 
 
 class RecordedDefinitions:
-    """What was recorded."""
+    """Definitions recorded from Chaos Mesh, with shared parts stored once."""
 
     def __init__(self, content: Obj) -> None:
         self._parts: dict[str, Obj] = content["parts"]
@@ -35,7 +34,7 @@ class RecordedDefinitions:
         self.shipped: dict[str, Obj] = {
             kind: self._put_together(spec) for kind, spec in content["shipped"].items()
         }
-        """The specs of the definitions that are shipped, by kind."""
+        """Specs of the shipped definitions, by kind."""
 
     def part(self, name: str) -> Any:
         if name not in self._whole:
@@ -58,13 +57,11 @@ def recorded() -> RecordedDefinitions:
 
 
 def schema_of(spec: Obj) -> Obj:
-    """Of the only version that there is."""
+    """Return the schema of the only version."""
     return spec["versions"][0]["schema"]["openAPIV3Schema"]  # type: ignore[no-any-return]
 
 
-# What our engine adds to the four definitions that it lives by: every field is optional, and
-# none of the shipped ones changes.
-
+# Fields that the engine adds to its four definitions. All are optional.
 
 TEXT: Obj = {"type": "string"}
 MOMENT: Obj = {"type": "string", "format": "date-time"}
@@ -198,21 +195,18 @@ COLUMNS = {
 }
 
 
-# The definitions as a cluster is given them. Chaos is as it is shipped. The four by which an
-# engine lives have our fields beside the shipped ones, in Chaos Mesh's group or in our own, and
-# keep chaos of a kind that we do not know.
-
-
 TYPICAL_KIND = "PodChaos"
-"""A kind whose status is what all kinds of chaos have, and nothing else."""
+"""Kind whose status has the fields common to all kinds of chaos, and no others."""
 INTERNAL_KINDS = ("PodNetworkChaos",)
-"""What Chaos Mesh keeps for itself."""
+"""Kinds that Chaos Mesh uses internally."""
 ENGINE_KINDS = ("Workflow", "WorkflowNode", "Schedule", "StatusCheck")
 
 
 @functools.cache
 def chaos_definitions() -> tuple[Obj, ...]:
-    """Every kind of chaos. A few are shipped only as part of a workflow's templates."""
+    """Return the definitions of all kinds of chaos. Some are shipped only within a workflow's
+    templates, and are composed from there.
+    """
     shipped = recorded().shipped
     return tuple(
         _definition(shipped.get(kind) or _from_templates(kind))
@@ -222,13 +216,13 @@ def chaos_definitions() -> tuple[Obj, ...]:
 
 @functools.cache
 def shipped_definition(kind: str) -> Obj:
-    """One as Chaos Mesh itself installs it."""
+    """Return a definition as Chaos Mesh installs it."""
     return _definition(recorded().shipped[kind])
 
 
 @functools.cache
 def engine_definitions(group: str = GROUP) -> tuple[Obj, ...]:
-    """Workflow, WorkflowNode, Schedule and StatusCheck."""
+    """Return the definitions of Workflow, WorkflowNode, Schedule and StatusCheck."""
     return tuple(_definition({**_enriched(kind), "group": group}) for kind in ENGINE_KINDS)
 
 
@@ -292,11 +286,6 @@ def _workflow(schema: Obj) -> Obj:
     return with_fields(with_at(schema, ("properties", "spec"), spec), ("status",), WORKFLOW_STATUS)
 
 
-@functools.cache
-def _enriched_spec() -> Obj:
-    return _workflow_spec(schema_of(recorded().shipped["Workflow"])["properties"]["spec"])
-
-
 def _workflow_spec(spec: Obj) -> Obj:
     with_task = with_fields(_template(), ("task",), TASK)
     template = {**with_fields(with_task, (), TEMPLATE), **ANYTHING}
@@ -310,23 +299,20 @@ def _node(schema: Obj) -> Obj:
 
 
 def _schedule(schema: Obj) -> Obj:
-    return with_at(schema, ("properties", "spec", "properties", "workflow"), _enriched_spec())
+    workflow = _workflow_spec(schema_of(recorded().shipped["Workflow"])["properties"]["spec"])
+    return with_at(schema, ("properties", "spec", "properties", "workflow"), workflow)
 
 
-def _status_check(schema: Obj) -> Obj:
-    return with_fields(schema, ("status",), STATUS_CHECK_STATUS)
-
-
-_ENRICHERS = {
+_ENRICHERS: dict[str, Callable[[Obj], Obj]] = {
     "Workflow": _workflow,
     "WorkflowNode": _node,
     "Schedule": _schedule,
-    "StatusCheck": _status_check,
+    "StatusCheck": lambda schema: with_fields(schema, ("status",), STATUS_CHECK_STATUS),
 }
 
 
 def with_fields(schema: Obj, path: tuple[str, ...], fields: Obj) -> Obj:
-    """The schema with more properties; what it has already stays as it is."""
+    """Return the schema with more properties. Existing properties stay as they are."""
     if path:
         inner = with_fields(schema["properties"][path[0]], path[1:], fields)
         return with_at(schema, ("properties", path[0]), inner)
@@ -334,13 +320,9 @@ def with_fields(schema: Obj, path: tuple[str, ...], fields: Obj) -> Obj:
 
 
 def with_at(value: Obj, path: tuple[str, ...], new: Any) -> Obj:
-    """The same with something else at a path; what lies beside it is shared."""
+    """Return a copy with another value at a path; everything beside the path is shared."""
     first, *rest = path
     return {**value, first: with_at(value[first], tuple(rest), new) if rest else new}
-
-
-# The definition of CronWorkflow: a Schedule that spawns nothing but workflows, under the design
-# document's name.
 
 
 CRON_WORKFLOW_FIELDS = (
@@ -360,7 +342,9 @@ CRON_WORKFLOW_COLUMNS = [
 
 @functools.cache
 def cron_workflow_definition() -> Obj:
-    """What is said of Schedules holds for it, too."""
+    """Return the definition of CronWorkflow: a Schedule that can only start workflows, under the
+    design document's name.
+    """
     (schedule,) = (
         each for each in engine_definitions() if each["spec"]["names"]["kind"] == "Schedule"
     )

@@ -1,4 +1,6 @@
-"""status.conditions: reading them, and writing them as Kubernetes' own controllers do."""
+"""Conditions in statuses: reading them, writing them as Kubernetes' controllers do, and
+availability.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ def is_true(obj: Obj | None, type_: str) -> bool:
 
 
 def set_condition(conditions: Iterable[Obj] | None, new: Obj, now: str) -> list[Obj]:
-    """The list with this condition in its place; lastTransitionTime moves only when the status
-    does.
+    """Return the list with this condition added or replaced. Its lastTransitionTime changes only
+    with its status; the order of the others is kept.
     """
     kept = list(conditions or ())
     for place, old in enumerate(kept):
@@ -33,10 +35,6 @@ def set_condition(conditions: Iterable[Obj] | None, new: Obj, now: str) -> list[
             kept[place] = {**new, "lastTransitionTime": since}
             return kept
     return [*kept, {**new, "lastTransitionTime": now}]
-
-
-# When an object is what it was applied to be: a workload has its pods ready, a claim its
-# volume, a definition is served.
 
 
 def _deployment(obj: Obj) -> bool:
@@ -82,7 +80,9 @@ _AVAILABLE: dict[str, Callable[[Obj], bool]] = {
 
 
 def is_available(obj: Obj) -> bool:
-    """Whatever else there is has nothing to wait for."""
+    """Return whether an object has reached what its spec asks for: a workload's pods are ready, a
+    claim is bound, a definition is served. Kinds without such a state are available at once.
+    """
     status = obj.get("status") or {}
     seen = status.get("observedGeneration", obj["metadata"].get("generation", 0)) >= obj[
         "metadata"

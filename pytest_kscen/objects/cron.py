@@ -1,10 +1,10 @@
-"""Schedules as cron writes them, in the dialect of Kubernetes and Chaos Mesh (robfig/cron v3), and
-the instants they name.
+"""Cron schedules in the dialect of Kubernetes and Chaos Mesh (robfig/cron v3), and their times.
 
-A schedule is read once. From an instant it jumps to the next one field by field: the day, then the
-hour, the minute and the second that are next allowed. A time zone's clock is followed between two
-of its changes, so that an hour that is left out in spring names no instant, and one that comes
-twice in autumn names two."""
+Pure; used by CronJobs and by the engine's Schedules. From an instant it jumps to the next one field
+by field: the day, then hour, minute and second. A time zone is evaluated between two changes of its
+offset, so an hour that is skipped in spring gives no time, and one that is repeated in autumn gives
+two.
+"""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ MACROS = {
 EVERY = "@every "
 EXACT_COUNT_LIMIT = 100
 YEARS_AHEAD = 9
-"""The longest way from one 29th of February to the next is eight."""
+"""Search limit in years: two leap days are eight years apart at most."""
 LAST_YEAR = datetime.MAXYEAR - 1
 EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
 class CronError(ValueError):
-    """The schedule cannot be read."""
+    """Malformed schedule."""
 
 
 class CronField(NamedTuple):
-    """A field of a schedule: its range, and the names that its numbers may have."""
+    """Field of a schedule: its range, and the names for its numbers."""
 
     low: int
     high: int
@@ -67,15 +67,15 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class AllowedValues:
-    """What a field lets through."""
+    """Values that a field allows."""
 
     numbers: frozenset[int]
     any: bool
-    """Whether it says `*` or `?`."""
+    """True for `*` and `?`."""
 
     @functools.cached_property
     def at_least(self) -> list[int | None]:
-        """The first allowed number from each number on."""
+        """First allowed value at or after each number; None if there is none."""
         numbers = sorted(self.numbers)
         return [
             min((each for each in numbers if each >= start), default=None) for start in range(61)
@@ -84,19 +84,21 @@ class AllowedValues:
 
 @dataclass(frozen=True)
 class Cron:
-    """One schedule."""
+    """Parsed schedule. Equal texts share one object through a cache."""
 
     text: str
     zone: datetime.tzinfo = datetime.UTC
     period: int = 0
-    """Of an `@every`, which counts from the last time instead of from the clock's face."""
+    """Seconds of an `@every`, which counts from the previous time instead of following the
+    clock.
+    """
     fields: tuple[AllowedValues, ...] = field(default=(), repr=False)
     """Seconds, minutes, hours, days of the month, months, weekdays."""
 
     @classmethod
     def of(cls, text: str, zone: datetime.tzinfo = datetime.UTC, *, seconds: bool = True) -> Cron:
-        """Of five fields, or six if seconds may come first; a zone in the text goes before the
-        given one.
+        """Parse a schedule of five fields, or of six if seconds are allowed. A zone in the text
+        takes precedence. Raises CronError.
         """
         try:
             return _read(text, zone, seconds=seconds)
@@ -104,22 +106,24 @@ class Cron:
             raise CronError(f"{text!r} is no schedule: {fault}") from None
 
     def next_after(self, instant: float) -> float | None:
-        """The first time after this instant; none for a 30th of February."""
+        """Return the first time after this instant in seconds, or None for a date such as the 30th
+        of February.
+        """
         start = int(instant // 1)
         if self.period:
             return float(start + self.period)
         return self._next(start + 1)
 
     def after(self, instant: float) -> Iterator[float]:
-        """All times after this instant."""
+        """Yield all times after this instant."""
         following = self.next_after(instant)
         while following is not None:
             yield following
             following = self.next_after(following)
 
     def missed(self, since: float, now: float) -> tuple[float | None, int]:
-        """The last time since an instant, and how many there were: more than a hundred are
-        counted by their distance.
+        """Return the latest time between two instants, and the number of times: exact up to a
+        hundred, then estimated from the interval.
         """
         first = self.next_after(since)
         if first is None or first > now:
@@ -136,7 +140,7 @@ class Cron:
         return self._last(since, now), max(count, len(few))
 
     def _last(self, since: float, now: float) -> float:
-        """The last time until now; there is one since that instant."""
+        """Return the latest time until now, given that there is one after `since`."""
         if self.period:
             start = int(since // 1)
             return float(start + (now - start) // self.period * self.period)
@@ -149,12 +153,12 @@ class Cron:
             )
         return float(after)
 
-    # --- the clock's face ---
-
     def _next(self, start: int) -> float | None:
-        """From this instant on, from one change of the zone's clock to the next."""
+        """Return the first time from this instant on, searching from one change of the zone's
+        offset to the next.
+        """
         while True:
-            # How far a zone's clock is ahead at this instant, and until when.
+            # UTC offset at this instant, and until when it applies.
             zone = self.zone
             if zone is datetime.UTC:
                 offset, until = 0, None
@@ -166,16 +170,18 @@ class Cron:
                     offset, until = _utc_offset(zone, start), changes[place]
                 else:
                     offset, until = _utc_offset(zone, start), _new_year(year + 1)
-            face = self._face(start + offset)
-            if face is None:
+            local = self._next_local(start + offset)
+            if local is None:
                 return None
-            if until is None or face - offset < until:
-                return float(face - offset)
+            if until is None or local - offset < until:
+                return float(local - offset)
             start = until
 
-    def _face(self, face: int) -> int | None:
-        """The first allowed time on a clock without a zone, in its seconds, from this one on."""
-        day, rest = divmod(face, DAY)
+    def _next_local(self, local: int) -> int | None:
+        """Return the first allowed time of a clock without zone from this one on, in that clock's
+        seconds.
+        """
+        day, rest = divmod(local, DAY)
         today = datetime.date.fromordinal(EPOCH_DAY + day)
         if self._is_allowed(today) and (found := self._within_day(rest)) is not None:
             return day * DAY + found
@@ -201,8 +207,8 @@ class Cron:
         return None
 
     def _is_allowed(self, date: datetime.date) -> bool:
-        """Of two fields that name days, either one will do; one that says any day does not
-        count.
+        """Return whether a date is allowed: by both of the two day fields if one of them is `*`,
+        otherwise by either.
         """
         _, _, _, days, months, weekdays = self.fields
         if date.month not in months.numbers:
@@ -214,7 +220,9 @@ class Cron:
 def _later(
     now: tuple[int, int, int], allowed: tuple[list[int | None], ...]
 ) -> tuple[int, int, int] | None:
-    """The first allowed hour, minute and second, from this one on."""
+    """Return the first allowed hour, minute and second from this time on, or None if the day has
+    none.
+    """
     hours, minutes, seconds = allowed
     hour, minute, second = now
     first_minute, first_second = minutes[0], seconds[0]
@@ -229,12 +237,9 @@ def _later(
     return None if found is None else (found, first_minute, first_second)
 
 
-# --- a zone's clock ---
-
-
 @functools.lru_cache(maxsize=1024)
 def _changes(zone: datetime.tzinfo, year: int) -> list[int]:
-    """When a zone's clock is put forward or back in a year."""
+    """Return the instants at which a zone's offset changes within a year."""
     return [
         _change_between(zone, day, day + DAY)
         for day in range(_new_year(year), _new_year(year + 1), DAY)
@@ -262,7 +267,7 @@ def _new_year(year: int) -> int:
 
 @functools.lru_cache(maxsize=256)
 def unknown_zone(name: str) -> str:
-    """What Go says of a time zone that there is not; empty if there is."""
+    """Return Go's error for an unknown time zone; empty for a known one."""
     if name in {"", "UTC", "Local"}:
         return ""
     try:
@@ -272,11 +277,8 @@ def unknown_zone(name: str) -> str:
     return ""
 
 
-# --- reading ---
-
-
 def fault_of(text: str, *, seconds: bool = False) -> str:
-    """What the parser that Kubernetes uses says of a schedule; empty if it can read it."""
+    """Return the error of Kubernetes' parser for a schedule; empty for a valid one."""
     try:
         _read(text, datetime.UTC, seconds=seconds)
     except ValueError as fault:
@@ -322,29 +324,29 @@ def _fields(texts: list[str], *, seconds: bool) -> tuple[AllowedValues, ...]:
     return tuple(_allowed(text, each) for text, each in zip(texts, (SECOND, *FIELDS), strict=True))
 
 
-def _allowed(text: str, about: CronField) -> AllowedValues:
+def _allowed(text: str, cron_field: CronField) -> AllowedValues:
     numbers: set[int] = set()
     anything = False
     for part in filter(None, text.split(",")):
-        spread, is_any = _spread(part, about)
+        spread, is_any = _spread(part, cron_field)
         numbers.update(spread)
         anything = anything or is_any
     return AllowedValues(frozenset(numbers), anything)
 
 
-def _spread(text: str, about: CronField) -> tuple[range, bool]:
+def _spread(text: str, cron_field: CronField) -> tuple[range, bool]:
     span, *steps = text.split("/")
-    low, high, is_single = _span(text, span.split("-"), about)
+    low, high, is_single = _span(text, span.split("-"), cron_field)
     step = 1
     if steps:
         if len(steps) > 1:
             raise ValueError(f"too many slashes: {text}")
         step = _number(steps[0])
-        high = about.high if is_single else high
-    if low < about.low:
-        raise ValueError(f"beginning of range ({low}) below minimum ({about.low}): {text}")
-    if high > about.high:
-        raise ValueError(f"end of range ({high}) above maximum ({about.high}): {text}")
+        high = cron_field.high if is_single else high
+    if low < cron_field.low:
+        raise ValueError(f"beginning of range ({low}) below minimum ({cron_field.low}): {text}")
+    if high > cron_field.high:
+        raise ValueError(f"end of range ({high}) above maximum ({cron_field.high}): {text}")
     if low > high:
         raise ValueError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
     if not step:
@@ -352,20 +354,20 @@ def _spread(text: str, about: CronField) -> tuple[range, bool]:
     return range(low, high + 1, step), span[:1] in {"*", "?"} and step == 1
 
 
-def _span(text: str, ends: list[str], about: CronField) -> tuple[int, int, bool]:
-    """The ends of a range, and whether only one was given."""
+def _span(text: str, ends: list[str], cron_field: CronField) -> tuple[int, int, bool]:
+    """Return the ends of a range, and whether only one was given."""
     if ends[0] in {"*", "?"}:
-        return about.low, about.high, len(ends) == 1
-    low = _named_number(ends[0], about)
+        return cron_field.low, cron_field.high, len(ends) == 1
+    low = _named_number(ends[0], cron_field)
     if len(ends) > 2:  # noqa: PLR2004
         raise ValueError(f"too many hyphens: {text}")
-    return low, _named_number(ends[-1], about), len(ends) == 1
+    return low, _named_number(ends[-1], cron_field), len(ends) == 1
 
 
-def _named_number(text: str, about: CronField) -> int:
+def _named_number(text: str, cron_field: CronField) -> int:
     return (
-        about.names.index(text.lower()) + about.low
-        if text.lower() in about.names
+        cron_field.names.index(text.lower()) + cron_field.low
+        if text.lower() in cron_field.names
         else _number(text)
     )
 

@@ -1,6 +1,7 @@
-"""YAML files as somebody hands them over: documents, each of which knows its lines.
+"""YAML files that people pass: documents with the line of every key, and their refusals.
 
-Whatever a file holds, it is read or refused, with the file and the line.
+Whatever a file holds, it is read or refused with file and line. Used for scenarios, workflows and
+expectations; the meaning of a document is not checked here.
 """
 
 from __future__ import annotations
@@ -18,24 +19,24 @@ if TYPE_CHECKING:
 
 
 Path = tuple[str, ...]
-YAML_BOOLEANS = ("y", "Y", "n", "N")  # to kubectl; here they are text
+YAML_BOOLEANS = ("y", "Y", "n", "N")  # booleans for kubectl; text here
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
-MAX_EXPANSION = 10  # how often a file may say its own length by references to what it said before
+MAX_EXPANSION = 10  # times its own length, to which references may expand a file
 CONSTRUCTION_ERRORS = (
     ValueError,
     TypeError,
     AttributeError,
     LookupError,
     ArithmeticError,
-)  # what yaml raises for a value that its tag denies
+)  # raised by yaml for a value that does not match its tag
 
 
 class DocumentRefused(ValueError):
-    """What was given cannot be what it should be. The words say where, and why."""
+    """Refusal of a file or a document; its text gives the place and the remedy."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Times stay text, as Kubernetes has them."""
+    """YAML loader that keeps timestamps as text, as Kubernetes does."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  # as yaml declares it
         first: [(tag, regexp) for tag, regexp in resolvers if tag != TIMESTAMP]
@@ -45,24 +46,24 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document of a file."""
+    """Document of a file, with the lines of its keys."""
 
     where: str
     content: Any
     lines: Mapping[Path, int] = field(default_factory=dict, repr=False)
     repeated: tuple[Path, ...] = ()
-    """Keys that stand there more than once: the last one counts."""
+    """Keys given more than once; the last one counts."""
     booleans: tuple[Path, ...] = ()
-    """What is text here and a boolean to kubectl, as it is not in quotes."""
+    """Unquoted values that are text here and booleans for kubectl."""
 
     def line_at(self, *path: str) -> int:
-        """The line of what is at this path, or of the nearest above it."""
+        """Return the line of the value at this path, or of the nearest one above it."""
         while path not in self.lines and path:
             path = path[:-1]
         return self.lines.get(path, 1)
 
     def at(self, *path: str) -> str:
-        """The file and the line."""
+        """Return file and line of a path."""
         return f"{self.where}:{self.line_at(*path)}"
 
     def kind_is(self, api_version: str, kind: str) -> bool:
@@ -71,18 +72,18 @@ class Document:
 
     @property
     def name(self) -> str:
-        """That of its object; empty if it has none."""
+        """Name of the document's object; empty without one."""
         metadata = self.content.get("metadata") if isinstance(self.content, dict) else None
         name = metadata.get("name") if isinstance(metadata, dict) else None
         return name if isinstance(name, str) else ""
 
 
 def documents(path: pathlib.Path) -> list[Document]:
-    """Those that are not empty; of a List, as kubectl takes it, each of its items is one."""
+    """Read a file. Empty documents are skipped; the items of a List are documents of their own."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DocumentRefused(f"there is no file {str(path)!r}{_beside(path)}") from None
+        raise DocumentRefused(f"there is no file {str(path)!r}{_suggestion(path)}") from None
     except IsADirectoryError:
         raise DocumentRefused(f"{path} is a folder, and no YAML file is there") from None
     except (OSError, ValueError) as error:
@@ -91,7 +92,7 @@ def documents(path: pathlib.Path) -> list[Document]:
 
 
 def documents_in(where: str, text: str) -> list[Document]:
-    """As above, of what has been read already; `where` says whence it comes."""
+    """Read documents from text; `where` names its source in messages."""
     try:
         return [each for document in _read(where, text) for each in _unrolled(document)]
     except yaml.YAMLError as error:
@@ -148,8 +149,8 @@ def _unrolled(document: Document) -> Iterator[Document]:
 def _lines(
     root: yaml.Node, *, most: int
 ) -> tuple[dict[Path, int], tuple[Path, ...], tuple[Path, ...]]:
-    """The line of each key, by its path, which are there twice, and where booleans are; none if
-    there are more than that.
+    """Return the line of each key, the repeated keys and the unquoted booleans, by path; nothing if
+    there are more than `most` keys.
     """
     found: dict[Path, int] = {(): root.start_mark.line + 1}
     todo: list[tuple[Path, yaml.Node]] = [((), root)]
@@ -178,7 +179,7 @@ def _is_boolean(node: yaml.Node) -> bool:
 
 
 def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
-    """What it has: under which key, whose line tells, and what is there."""
+    """Yield each child with its key and the node that has its line."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield str(key.value) if isinstance(key, yaml.ScalarNode) else "", key, value
@@ -187,13 +188,9 @@ def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
             yield str(number), value, value
 
 
-def _beside(path: pathlib.Path) -> str:
+def _suggestion(path: pathlib.Path) -> str:
     folder = path.parent
     return nearest(path.name, (each.name for each in folder.iterdir())) if folder.is_dir() else ""
-
-
-# What is expected of something that is played, as it stands beside it in YAML: what makes no
-# sense of it, and what is not met.
 
 
 API_VERSION, KIND = "kscen.io/v1alpha1", "Expectations"
@@ -201,7 +198,7 @@ API_VERSION, KIND = "kscen.io/v1alpha1", "Expectations"
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """One that does not hold."""
+    """Expectation that does not hold, with its place in the file."""
 
     where: str
     what: str

@@ -1,10 +1,13 @@
-"""Refusals as Kubernetes words them: a Status object, and the exception that carries it.
+"""Errors of the API in Kubernetes' words: the Status object, and the exception that carries it.
 
-ApiError
-├── BadRequest 400, Unauthorized 401, Forbidden 403, NotFound 404, MethodNotAllowed 405,
-NotAcceptable 406 ├── Conflict 409 ── AlreadyExists ├── Expired 410, TooLarge 413,
-UnsupportedMediaType 415, Invalid 422, TooManyRequests 429 └── InternalError 500, ServiceUnavailable
-503, ServerTimeout 504"""
+Raised by the API server, and made from a server's answers by clients. ApiError has subclasses by
+code:
+
+  400 BadRequest, 401 Unauthorized, 403 Forbidden, 404 NotFound, 405 MethodNotAllowed
+  406 NotAcceptable, 409 Conflict (and AlreadyExists), 410 Expired, 413 TooLarge
+  415 UnsupportedMediaType, 422 Invalid, 429 TooManyRequests
+  500 InternalError, 503 ServiceUnavailable, 504 ServerTimeout
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that is wrong with one field. The constructors word it as Kubernetes does."""
+    """Error of one field, in Kubernetes' words."""
 
     field: str
     message: str
@@ -28,11 +31,11 @@ class Cause:
 
     @classmethod
     def invalid(cls, field: str, value: Any, why: str = "") -> Cause:
-        return cls(field, _worded("Invalid value", value, why))
+        return cls(field, _with_value("Invalid value", value, why))
 
     @classmethod
     def mistyped(cls, field: str, value: Any, why: str) -> Cause:
-        return cls(field, _worded("Invalid value", value, why), "FieldValueTypeInvalid")
+        return cls(field, _with_value("Invalid value", value, why), "FieldValueTypeInvalid")
 
     @classmethod
     def required(cls, field: str, why: str = "") -> Cause:
@@ -49,23 +52,23 @@ class Cause:
         listed = ", ".join(map(quoted, supported))
         return cls(
             field,
-            _worded("Unsupported value", value, f"supported values: {listed}"),
+            _with_value("Unsupported value", value, f"supported values: {listed}"),
             "FieldValueNotSupported",
         )
 
     @classmethod
     def duplicate(cls, field: str, value: Any) -> Cause:
-        return cls(field, _worded("Duplicate value", value), "FieldValueDuplicate")
+        return cls(field, _with_value("Duplicate value", value), "FieldValueDuplicate")
 
     @classmethod
     def not_found(cls, field: str, value: Any) -> Cause:
-        return cls(field, _worded("Not found", value), "FieldValueNotFound")
+        return cls(field, _with_value("Not found", value), "FieldValueNotFound")
 
     @classmethod
     def too_long(cls, field: str, most: int, unit: str = "byte") -> Cause:
         return cls(
             field,
-            f"Too long: may not be more than {most} {_counted(unit, most)}",
+            f"Too long: may not be more than {most} {_plural(unit, most)}",
             "FieldValueTooLong",
         )
 
@@ -73,7 +76,7 @@ class Cause:
     def too_many(cls, field: str, count: int, most: int) -> Cause:
         return cls(
             field,
-            f"Too many: {count}: must have at most {most} {_counted('item', most)}",
+            f"Too many: {count}: must have at most {most} {_plural('item', most)}",
             "FieldValueTooMany",
         )
 
@@ -81,13 +84,13 @@ class Cause:
     def too_few(cls, field: str, count: int, least: int) -> Cause:
         return cls(
             field,
-            f"Too few: {count}: must have at least {least} {_counted('item', least)}",
+            f"Too few: {count}: must have at least {least} {_plural('item', least)}",
             "FieldValueTooFew",
         )
 
 
 def quoted(text: str) -> str:
-    """Go's %q."""
+    """Quote a text as Go's %q does."""
     if text.isprintable():
         return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
     return '"' + "".join(_escaped(character) for character in text) + '"'
@@ -123,24 +126,24 @@ _AS_GO = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028
 
 
 def shown(value: Any) -> str:
-    """A value as field errors show it: strings quoted, the rest as JSON."""
+    """Format a value as field errors show it: strings quoted, all else as JSON."""
     if isinstance(value, str):
         return quoted(value)
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).translate(_AS_GO)
 
 
-def _worded(what: str, value: Any, why: str = "") -> str:
+def _with_value(what: str, value: Any, why: str = "") -> str:
     return f"{what}: {shown(value)}: {why}" if why else f"{what}: {shown(value)}"
 
 
-def _counted(unit: str, count: int) -> str:
+def _plural(unit: str, count: int) -> str:
     return unit if count == 1 else f"{unit}s"
 
 
 class ApiError(Exception):
-    """The API has refused. `status` is the Status object that a client on the wire would read.
+    """Refusal by the API. `status` is the Status object that a client receives.
 
-    The class itself is a 500 for which Kubernetes gives no reason.
+    The class itself is a 500 without a reason.
     """
 
     code: ClassVar[int] = 500
@@ -233,7 +236,9 @@ _BY_CODE = {kind.code: kind for kind in reversed(_KINDS) if kind is not AlreadyE
 
 
 def error_of(status: Obj) -> ApiError:
-    """The exception for a Status object that came from a server."""
+    """Return the exception for a server's Status, by its reason, or by its code if the reason is
+    unknown.
+    """
     kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(
         status.get("code", 500), ApiError
     )
@@ -241,7 +246,7 @@ def error_of(status: Obj) -> ApiError:
 
 
 def about(resource: Resource, name: str, **more: Any) -> Obj:
-    """A Status' details."""
+    """Return the details of a Status."""
     group = {"group": resource.group} if resource.group else {}
     return {**({"name": name} if name else {}), **group, "kind": resource.plural, **more}
 
@@ -267,7 +272,7 @@ def forbidden(resource: Resource, name: str, why: str) -> Forbidden:
 
 
 def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> Invalid:
-    """Validation's answer: every cause, in the order in which it was found."""
+    """Return the error of a validation, with its causes in the order in which they were found."""
     listed = list(causes)
     words = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in listed))
     text = words[0] if len(words) == 1 else f"[{', '.join(words)}]"

@@ -1,4 +1,4 @@
-"""Values as Go prints them, for the messages that quote them."""
+"""Values formatted as Go prints them, for messages that quote values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 
 
 def as_json(value: Any) -> str:
-    """Compact JSON, of numbers too that are too large for a faster writer."""
+    """Return compact JSON, also of numbers that are too large for the fast encoder."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -17,7 +17,7 @@ def as_json(value: Any) -> str:
 
 
 def plain(value: Any) -> str:
-    """%v"""
+    """Format a value as Go's %v does."""
     match value:
         case None:
             return "<nil>"
@@ -32,7 +32,7 @@ def plain(value: Any) -> str:
 
 
 def syntax(value: Any) -> str:
-    """%#v"""
+    """Format a value as Go's %#v does."""
     match value:
         case dict():
             inside = ", ".join(f"{syntax(name)}:{_boxed(value[name])}" for name in sorted(value))
@@ -60,7 +60,7 @@ TYPE_NAMES = {
 
 
 def type_name(value: Any) -> str:
-    """%T"""
+    """Return the Go type of a value, as %T prints it."""
     return TYPE_NAMES.get(type(value), "map[string]interface {}")
 
 
@@ -76,5 +76,5 @@ JSON_NAMES = {
 
 
 def json_name(value: Any) -> str:
-    """What Go's JSON decoder calls a value that it cannot use."""
+    """Return the name that Go's JSON decoder uses for a value of the wrong type."""
     return JSON_NAMES.get(type(value), "value")

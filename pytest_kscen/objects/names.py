@@ -1,5 +1,6 @@
-"""Which strings may be names, labels and keys: each check gives what is wrong in Kubernetes' own
-words, or nothing.
+"""Syntax of names, labels and keys: each check returns the errors in Kubernetes' words.
+
+Used by validation of built-in and custom resources. Results are cached by text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _example(*examples: str) -> str:
 
 
 def _refusal(words: str, expression: str, *examples: str) -> str:
-    """How Kubernetes tells that a regular expression does not match."""
+    """Return Kubernetes' message for a text that does not match a regular expression."""
     hint = f"e.g. {_example(*examples)}" if examples else ""
     return f"{words} ({hint}regex used for validation is '{expression}')"
 
@@ -41,7 +42,7 @@ def within(low: int, high: int) -> str:
 
 
 def _check(expression: str, refusal: str, longest: int = 0, unit: str = "characters") -> Check:
-    """The check for a pattern and a length in bytes."""
+    """Return the check for a pattern and a maximal length in bytes."""
     matches = re.compile(expression).fullmatch
     too_long = at_most(longest, unit)
 
@@ -152,7 +153,7 @@ def dns1123_label(value: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=512)
 def label_key(value: str) -> tuple[str, ...]:
-    """A qualified name: a name, with a DNS subdomain and a slash before it or not."""
+    """Check a qualified name: a name, with an optional DNS subdomain and a slash before it."""
     *prefix, name = value.split("/")
     if len(prefix) >= _NAME_AND_PREFIX:
         return (
@@ -177,7 +178,7 @@ def label_key(value: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def config_key(value: str) -> tuple[str, ...]:
-    """A key of a ConfigMap or a Secret."""
+    """Check a key of a ConfigMap or a Secret."""
     if value in {".", ".."}:
         return (*_config_key(value), f"must not be '{value}'")
     return (
@@ -203,7 +204,7 @@ def port_name(value: str) -> tuple[str, ...]:
 
 
 def path_segment(value: str) -> tuple[str, ...]:
-    """The loosest name: whatever fits into one step of a URL."""
+    """Check the least restricted kind of name, which only has to fit into one segment of a URL."""
     if value in {".", ".."}:
         return (f"may not be '{value}'",)
     return path_segment_prefix(value)
@@ -214,5 +215,7 @@ def path_segment_prefix(value: str) -> tuple[str, ...]:
 
 
 def as_prefix(value: str) -> str:
-    """What to check of a generateName, whose last dash will be followed by something."""
+    """Return what to check of a generateName: a final dash will be followed by other
+    characters.
+    """
     return value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value

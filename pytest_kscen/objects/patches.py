@@ -1,8 +1,8 @@
-"""JSON merge patch and JSON patch: each makes a new object that shares what it left alone.
+"""JSON merge patch and JSON patch. Each returns a new object, which shares unchanged parts.
 
-JSON patch follows the library that Kubernetes uses where that is looser than RFC 6902: `replace`
-may name a new key of an object, an operation without a value means null, and indices may count from
-the end."""
+JSON patch follows the library of Kubernetes where that is less strict than RFC 6902: `replace` may
+add a key to an object, a missing value means null, and indices may count from the end.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ COPY_LIMIT = 3 * 1024 * 1024  # bytes that the copies of one patch may add
 
 
 class PatchError(ValueError):
-    """The patch does not fit the document."""
+    """Patch that does not apply to the document."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7386. What the patch leaves as it is stays the same object."""
+    """Apply a merge patch by RFC 7386. Values that the patch does not change stay the same
+    objects.
+    """
     if isinstance(patch, list) and isinstance(target, list):
         there = set(map(id, target))
         return [item if id(item) in there else _pruned(item) for item in patch]
@@ -53,7 +55,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _pruned(value: Any) -> Any:
-    """New lists come without the nulls of the objects in them, as Kubernetes' library has it."""
+    """Remove the nulls of objects in new lists, as Kubernetes' library does."""
     if isinstance(value, list):
         return [_pruned(item) for item in value]
     if isinstance(value, dict):
@@ -62,7 +64,7 @@ def _pruned(value: Any) -> Any:
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Equality that tells 1 from true and from 1.0."""
+    """Compare JSON values; unlike Python's equality, 1, true and 1.0 differ."""
     if one is other:
         return True
     if type(one) is not type(other):
@@ -77,11 +79,11 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 class _MissingPathError(Exception):
-    """The document has nothing that could hold what a pointer names."""
+    """No container exists for the last step of a pointer."""
 
 
 class _MissingKeyError(Exception):
-    """What holds it does not have it; the text says why."""
+    """Key or index that its container does not have; the text gives the reason."""
 
 
 MISSING_PATH_MESSAGES = {
@@ -99,7 +101,7 @@ MISSING_KEY_MESSAGES = {
 
 
 def json_patch(document: Any, operations: Iterable[Obj]) -> Any:
-    """RFC 6902; a PatchError says which operation does not apply, as Kubernetes' library does."""
+    """Apply a JSON patch by RFC 6902. Raises PatchError in the words of Kubernetes' library."""
     copied = 0
     for operation in operations:
         name = operation.get("op") or "unknown"
@@ -138,7 +140,7 @@ def _steps(operation: Obj, name: str) -> list[str]:
 
 
 def _at(document: Any, steps: list[str]) -> Any:
-    """The value there; a key that its object does not have is null."""
+    """Return the value at a pointer; a missing key of an object is null."""
     if not steps:
         raise _MissingPathError
     for step in steps[:-1]:
@@ -151,7 +153,7 @@ def _at(document: Any, steps: list[str]) -> Any:
 
 
 def _child(container: Any, step: str) -> Any:
-    """What a pointer leads on through."""
+    """Return the container that a step of a pointer leads to."""
     if isinstance(container, list):
         with contextlib.suppress(_MissingKeyError):
             return container[_index(step, len(container))]
@@ -170,8 +172,8 @@ def _index(step: str, length: int) -> int:
 
 
 def _changed(document: Any, steps: list[str], change: Change) -> Any:
-    """A new document in which `change` was made to the container of the last step; only the way
-    there is copied.
+    """Return a copy with `change` applied to the container of the last step. Only the containers on
+    the way are copied.
     """
     if not steps or not isinstance(document, dict | list):
         raise _MissingPathError

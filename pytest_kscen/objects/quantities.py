@@ -1,9 +1,9 @@
-"""Quantities (`1500m`, `2Gi`, `1e3`): exact to the nano, compared as numbers, written as Kubernetes
-writes them.
+"""Quantities (`1500m`, `2Gi`, `1e3`): exact to the nano, comparable, and formatted as Kubernetes
+does.
 
-A quantity is a whole number of billionths and the way it was written: decimal, binary or with an
-exponent. Parsing and writing are cached, for a cluster knows few different quantities and asks
-about them all the time."""
+A quantity is a whole number of billionths and a format: decimal, binary or exponent. Parsing and
+formatting are cached, because a cluster has few different quantities and uses them often.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LARGEST_EXPONENT = 400
 
 
 class QuantityFormat(Enum):
-    """How a quantity was written, and is written again."""
+    """Format in which a quantity was written, and is written again."""
 
     DECIMAL = "DecimalSI"
     BINARY = "BinarySI"
@@ -44,19 +44,19 @@ _BINARY_SUFFIX = {power: suffix for suffix, power in _BINARY.items()}
 
 
 class Quantity(NamedTuple):
-    """So many billionths."""
+    """Number of billionths, with a format."""
 
     nanos: int
     format: QuantityFormat = QuantityFormat.DECIMAL
 
     @property
     def value(self) -> int:
-        """In whole units, rounded away from zero."""
+        """Whole units, rounded away from zero."""
         return _rounded_up(self.nanos, NANO)
 
     @property
     def milli(self) -> int:
-        """In thousandths, rounded away from zero."""
+        """Thousandths, rounded away from zero."""
         return _rounded_up(self.nanos, MILLI)
 
     @property
@@ -92,8 +92,7 @@ class Quantity(NamedTuple):
 
 @functools.lru_cache(maxsize=2048)
 def parse(text: str | float) -> Quantity:
-    """The quantity that a text or a number says; a ValueError carries Kubernetes' complaint."""
-    # The signed number and the suffix of a quantity that is well formed.
+    """Parse a quantity. Raises ValueError with Kubernetes' message."""
     found = _PATTERN.fullmatch(str(text))
     if found is None or not str(text):
         raise ValueError(_WRONG_FORMAT)
@@ -115,19 +114,14 @@ def parse(text: str | float) -> Quantity:
 
 @functools.lru_cache(maxsize=2048)
 def canonical(text: str | float) -> str:
-    """How Kubernetes gives a quantity back.
-
-    What is short enough already stays as it was written.
-    """
+    """Return a quantity as Kubernetes returns it. A short text stays as it was written."""
     quantity = parse(text)
     return str(text) if _is_short(str(text), quantity.format) else str(quantity)
 
 
 @functools.lru_cache(maxsize=2048)
 def in_millis(text: str | float) -> str:
-    """A quantity of a resource list, which knows nothing smaller than a thousandth: rounded up,
-    and canonical.
-    """
+    """Return a quantity of a resource list in canonical form, rounded up to thousandths."""
     quantity = parse(text)
     return (
         str(Quantity(quantity.milli * MILLI, quantity.format))
@@ -137,17 +131,17 @@ def in_millis(text: str | float) -> str:
 
 
 def nanos(text: str | float) -> int:
-    """For comparing: more is more."""
+    """Return a quantity in billionths, for comparisons."""
     return parse(text).nanos
 
 
 def compare(one: str | float, other: str | float) -> int:
-    """-1, 0 or 1: less, the same, or more."""
+    """Return -1, 0 or 1 for less, equal or more."""
     return (nanos(one) > nanos(other)) - (nanos(one) < nanos(other))
 
 
 def add(one: str | float, other: str | float) -> str:
-    """The sum, written like the first that is not zero."""
+    """Add two quantities. The result has the format of the first one, unless that is zero."""
     return _sum(parse(one), parse(other), 1)
 
 
@@ -173,13 +167,13 @@ def _nanos(number: str, base: int, exponent: int) -> int:
 
 
 def _rounded_up(numerator: int, denominator: int) -> int:
-    """Away from zero."""
+    """Divide, and round away from zero."""
     return -(-numerator // denominator) if numerator > 0 else numerator // denominator
 
 
 def _is_short(text: str, form: QuantityFormat) -> bool:
-    """Whether Kubernetes keeps the text: nothing can be taken out of its digits, and its
-    exponent has a name.
+    """Return whether Kubernetes keeps the text: no digit is superfluous, and its exponent has a
+    suffix.
     """
     found = _PATTERN.fullmatch(text)
     if found is None:

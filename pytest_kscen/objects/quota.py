@@ -1,5 +1,8 @@
-"""What a pod asks for in all: its containers together, or its init containers if those need more
-at some moment.
+"""Resource requests of pods, and the use of a ResourceQuota by pods, claims, services and counted
+objects.
+
+Pure; used by quota admission and by the quota controller, so that both count alike. Amounts are
+quantities by name.
 """
 
 from __future__ import annotations
@@ -22,23 +25,25 @@ POD_LEVEL_RESOURCES = ("cpu", "memory")  # what may be stated for a pod as a who
 
 
 def total(pod: Obj, which: str, *, overhead: bool = True) -> Amounts:
-    """`which` is requests or limits."""
+    """Return a pod's requests or limits: its containers together, or its init containers if those
+    need more at some moment.
+    """
     spec = pod["spec"]
-    found = together(_of(container, which) for container in spec.get("containers") or ())
+    found = sum_amounts(_of(container, which) for container in spec.get("containers") or ())
     beside: Amounts = {}
     first: Amounts = {}
     for container in spec.get("initContainers") or ():
-        asked = _of(container, which)
+        requested = _of(container, which)
         if container.get("restartPolicy") == "Always":
-            found, beside = together([found, asked]), together([beside, asked])
-            first = most([first, beside])
+            found, beside = sum_amounts([found, requested]), sum_amounts([beside, requested])
+            first = max_amounts([first, beside])
         else:
-            first = most([first, together([asked, beside])])
-    found = most([found, first])
+            first = max_amounts([first, sum_amounts([requested, beside])])
+    found = max_amounts([found, first])
     whole = (spec.get("resources") or {}).get(which) or {}
     found |= {name: amount for name, amount in whole.items() if name in POD_LEVEL_RESOURCES}
     above = spec.get("overhead") or {} if overhead else {}
-    return together(
+    return sum_amounts(
         [
             found,
             {
@@ -54,8 +59,8 @@ def _of(container: Obj, which: str) -> Mapping[str, str]:
     return (container.get("resources") or {}).get(which) or {}
 
 
-def together(parts: Iterable[Mapping[str, str]]) -> Amounts:
-    """The sum, name by name."""
+def sum_amounts(parts: Iterable[Mapping[str, str]]) -> Amounts:
+    """Return the sums by name."""
     sums: Amounts = {}
     for part in parts:
         for name, amount in part.items():
@@ -63,18 +68,14 @@ def together(parts: Iterable[Mapping[str, str]]) -> Amounts:
     return sums
 
 
-def most(parts: Iterable[Mapping[str, str]]) -> Amounts:
-    """The largest, name by name."""
+def max_amounts(parts: Iterable[Mapping[str, str]]) -> Amounts:
+    """Return the maxima by name."""
     largest: Amounts = {}
     for part in parts:
         for name, amount in part.items():
             if name not in largest or quantities.compare(amount, largest[name]) > 0:
                 largest[name] = amount
     return largest
-
-
-# What pods, claims and services are charged against a ResourceQuota, and which of a quota's
-# scopes they are in.
 
 
 OVER = {"Failed", "Succeeded"}
@@ -93,18 +94,17 @@ HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
-# --- pods ---
-
-
 def charge_pod(pod: Obj, now: float) -> Amounts:
-    """A pod that is over counts as an object only."""
+    """Return the amounts that a pod uses. A finished pod counts as an object only."""
     if is_over(pod, now):
         return {"count/pods": "1"}
-    return {"count/pods": "1", **_asked(total(pod, "requests"), total(pod, "limits"))}
+    return {"count/pods": "1", **_pod_amounts(total(pod, "requests"), total(pod, "limits"))}
 
 
 def is_over(pod: Obj, now: float) -> bool:
-    """Whether a pod is charged no longer: it has ended, or should have gone already."""
+    """Return whether a pod uses no resources any more: it has ended, or exceeded its grace
+    period.
+    """
     if (pod.get("status") or {}).get("phase") in OVER:
         return True
     metadata = pod["metadata"]
@@ -116,7 +116,7 @@ def is_over(pod: Obj, now: float) -> bool:
     )
 
 
-def _asked(requests: Mapping[str, str], limits: Mapping[str, str]) -> Amounts:
+def _pod_amounts(requests: Mapping[str, str], limits: Mapping[str, str]) -> Amounts:
     found = {"pods": "1"}
     for name in COMPUTE:
         if name in requests:
@@ -140,7 +140,7 @@ def is_pods(name: str) -> bool:
 
 
 def unstated(pod: Obj, required: Iterable[str]) -> str:
-    """Which containers do not say what they need, where a quota obliges them to."""
+    """Return which containers lack amounts that a quota makes compulsory, in Kubernetes' words."""
     spec = pod["spec"]
     whole = spec.get("resources") or {}
     if whole.get("requests") or whole.get("limits"):
@@ -149,7 +149,7 @@ def unstated(pod: Obj, required: Iterable[str]) -> str:
     missing: dict[str, list[str]] = {}
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         resources = container.get("resources") or {}
-        stated = _asked(resources.get("requests") or {}, resources.get("limits") or {})
+        stated = _pod_amounts(resources.get("requests") or {}, resources.get("limits") or {})
         for name in must:
             if name not in stated:
                 missing.setdefault(name, []).append(container["name"])
@@ -186,7 +186,7 @@ def pod_in_scope(scope: str, want: Requirement, pod: Obj) -> bool:
     return scope in SCOPES and SCOPES[scope](pod)
 
 
-def _looks_elsewhere(pod: Obj) -> bool:
+def _has_cross_namespace_affinity(pod: Obj) -> bool:
     affinity = pod["spec"].get("affinity") or {}
     terms: list[Obj] = []
     for kind in ("podAffinity", "podAntiAffinity"):
@@ -206,21 +206,21 @@ SCOPES: dict[str, Callable[[Obj], bool]] = {
     "NotTerminating": lambda pod: not is_terminating(pod),
     "BestEffort": is_best_effort,
     "NotBestEffort": lambda pod: not is_best_effort(pod),
-    "CrossNamespacePodAffinity": _looks_elsewhere,
+    "CrossNamespacePodAffinity": _has_cross_namespace_affinity,
 }
-
-
-# --- claims and services ---
 
 
 def charge_claim(claim: Obj, _: float) -> Amounts:
     annotations = claim["metadata"].get("annotations") or {}
     storage_class = annotations.get(BETA_CLASS) or claim["spec"].get("storageClassName")
-    asked = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
+    requested = ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage")
     allocated = ((claim.get("status") or {}).get("allocatedResources") or {}).get("storage")
-    if asked and allocated and quantities.compare(allocated, asked) > 0:
-        asked = allocated
-    found = {"persistentvolumeclaims": "1", **({"requests.storage": asked} if asked else {})}
+    if requested and allocated and quantities.compare(allocated, requested) > 0:
+        requested = allocated
+    found = {
+        "persistentvolumeclaims": "1",
+        **({"requests.storage": requested} if requested else {}),
+    }
     by_class = (
         {f"{storage_class}{STORAGE_CLASS_SUFFIX}{name}": amount for name, amount in found.items()}
         if storage_class
@@ -272,9 +272,6 @@ def is_services(name: str) -> bool:
     return name in SERVICE_RESOURCES
 
 
-# How much of a ResourceQuota objects use. Amounts are quantities by name.
-
-
 ALIASES = {
     "configmaps",
     "replicationcontrollers",
@@ -284,10 +281,11 @@ ALIASES = {
 
 
 class Meter(NamedTuple):
-    """How one resource is measured."""
+    """Measurement of one resource for quotas."""
 
     charge: Callable[[Obj, float], Amounts]
     measures: Callable[[str], bool]  # whether an amount of this name is about it
+    """True for names of amounts that concern this resource."""
     in_scope: Callable[[str, Requirement, Obj], bool]
 
 
@@ -303,7 +301,7 @@ METERS: dict[tuple[str, str], Meter] = {
 
 
 def meter_of(group: str, plural: str) -> Meter:
-    """Most objects are only counted."""
+    """Return the meter of a resource. Most resources are only counted."""
     if (group, plural) in METERS:
         return METERS[group, plural]
     counted = f"count/{plural}.{group}" if group else f"count/{plural}"
@@ -325,7 +323,7 @@ def scopes_of(quota: Obj) -> list[tuple[str, Requirement]]:
 
 
 def is_about(quota: Obj, meter: Meter, obj: Obj) -> bool:
-    """Whether a quota limits anything of this object."""
+    """Return whether a quota limits anything for this object."""
     hard = quota["spec"].get("hard") or {}
     return any(map(meter.measures, hard)) and all(
         meter.in_scope(name, want, obj) for name, want in scopes_of(quota)
@@ -333,7 +331,7 @@ def is_about(quota: Obj, meter: Meter, obj: Obj) -> bool:
 
 
 def measured(quota: Obj, meter: Meter) -> list[str]:
-    """The names in a quota that are about this resource."""
+    """Return the names in a quota that concern this resource."""
     return [name for name in quota["spec"].get("hard") or {} if meter.measures(name)]
 
 
@@ -342,13 +340,13 @@ def masked(amounts: Mapping[str, str], names: Iterable[str]) -> Amounts:
 
 
 def growth(new: Mapping[str, str], old: Mapping[str, str]) -> Amounts:
-    """By how much one is more than the other; what is less is left out."""
+    """Return by how much amounts have grown; reductions are left out."""
     grown = {name: quantities.subtract(amount, old.get(name, "0")) for name, amount in new.items()}
     return {name: amount for name, amount in grown.items() if quantities.nanos(amount) > 0}
 
 
 def used(quota: Obj, meter: Meter, objects: Iterable[Obj], now: float) -> Amounts:
-    """How much of a quota all these objects of one resource use; zero of what they do not."""
+    """Return a quota's use by all objects of one resource, including zeros."""
     names = measured(quota, meter)
-    amounts = together(meter.charge(obj, now) for obj in objects if is_about(quota, meter, obj))
+    amounts = sum_amounts(meter.charge(obj, now) for obj in objects if is_about(quota, meter, obj))
     return dict.fromkeys(names, "0") | masked(amounts, names)

@@ -1,20 +1,18 @@
-"""Which resource a request is about: its group, version, plural and kind, and whether it lives
-in a namespace.
-"""
+"""API resources: group, version, plural, kind and scope of everything that requests are about."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
 Obj: TypeAlias = dict[str, Any]
-"""A Kubernetes object, plain JSON.
+"""Kubernetes object as plain JSON.
 
-One that came from a cluster is shared: make a new one instead of changing it.
+Objects from a cluster are shared: create a new one instead of changing it.
 """
 
 
 class Resource(NamedTuple):
-    """A row of the API's discovery."""
+    """Entry of the API's discovery."""
 
     group: str
     version: str
@@ -28,11 +26,11 @@ class Resource(NamedTuple):
 
     @property
     def qualified(self) -> str:
-        """How messages name it: `pods`, `deployments.apps`."""
+        """Name in messages: `pods`, `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Where the API serves it."""
+        """Return the URL path of an object, a collection or a subresource."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]
@@ -92,11 +90,10 @@ VALIDATING_WEBHOOKS = Resource(
 )
 
 
-# Who an object belongs to: what is removed with its owner says so by a reference to it.
-
-
 def owner_reference(owner: Obj) -> Obj:
-    """To the one that has made it and sees to it."""
+    """Return the reference to an object's controlling owner, which blocks the owner's deletion in
+    the foreground.
+    """
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
@@ -107,12 +104,7 @@ def owner_reference(owner: Obj) -> Obj:
     }
 
 
-# Cilium's own policies.
-
-
 CILIUM_NETWORK_POLICIES = Resource(
     "cilium.io", "v2", "ciliumnetworkpolicies", "CiliumNetworkPolicy"
 )
-POD_NAMESPACE = (
-    "io.kubernetes.pod.namespace"  # the label by which a peer selector names a namespace
-)
+POD_NAMESPACE = "io.kubernetes.pod.namespace"  # label for namespaces in Cilium's selectors

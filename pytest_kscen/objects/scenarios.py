@@ -1,5 +1,6 @@
-"""The Scenario resource as everybody names it who deals with one: its phases, and which
-controllers it lets work right now.
+"""Vocabulary of the Scenario resource: phases, and which controllers a scenario lets work now.
+
+Shared by the scenario controller, its participants and checks.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ STEP_COMPLETED = "Finished"
 EVERY = "*"
 RESULTS = "kube-scheduler-simulator.sigs.k8s.io/"
 HISTORY = "result-history"
-"""What the names of a pod's annotations begin with that tell of scheduling."""
+"""Prefix and name of a pod's annotations with scheduling results."""
 
 
 def phase_of(scenario: Obj) -> str:
@@ -42,17 +43,17 @@ def phase_of(scenario: Obj) -> str:
 
 
 def simulated(scenario: Obj) -> list[str]:
-    """The names of the controllers that are the simulation's targets, in their order."""
+    """Return the names of the simulated controllers, in their order."""
     return _names(scenario, "simulationControllers", "enabled")
 
 
 def disabled(scenario: Obj) -> list[str]:
-    """Those that shall do nothing while it is on; perhaps every one."""
+    """Return the names of the controllers that stand still during the scenario; `*` means all."""
     return _names(scenario, "presimulationControllers", "disabled")
 
 
 def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
-    """Whether the scenario that is on, if there is one, lets this controller work."""
+    """Return whether a controller may work now, by the scenario that is on, if there is one."""
     scenario = on(scenarios)
     if scenario and controller in simulated(scenario):
         step = scenario["status"].get("stepStatus") or {}
@@ -64,17 +65,17 @@ def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
 
 
 def on(scenarios: Iterable[Obj]) -> Obj | None:
-    """The one that is on, and has begun."""
+    """Return the scenario that is running or paused and has begun, or None."""
     return next((each for each in scenarios if phase_of(each) in ON and _has_begun(each)), None)
 
 
 def is_named(scenario: Obj, controller: str) -> bool:
-    """Whether this controller may have to stand still for it."""
+    """Return whether this controller may have to stand still for the scenario."""
     return bool({EVERY, controller} & {*simulated(scenario), *disabled(scenario)})
 
 
 def _has_begun(scenario: Obj) -> bool:
-    """Whether the cluster is cleared: for that everybody is needed, and all shall see it."""
+    """Return whether the cluster has been cleared; until then all controllers are needed."""
     return bool(((scenario["status"].get("stepStatus") or {}).get("step") or {}).get("major"))
 
 
@@ -84,9 +85,7 @@ def _names(scenario: Obj, kind: str, which: str) -> list[str]:
 
 
 def results_of(obj: Obj | None) -> dict[str, str]:
-    """What a scheduler has written about its attempts, by the annotation's name without its
-    prefix.
-    """
+    """Return a scheduler's results on an object, by the annotation's name without its prefix."""
     annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
     return {
         key.removeprefix(RESULTS): value
@@ -96,7 +95,7 @@ def results_of(obj: Obj | None) -> dict[str, str]:
 
 
 def parsed(result: str) -> Any:
-    """What one of them says as JSON, or itself."""
+    """Return a result as JSON, or as text if it is none."""
     try:
         return orjson.loads(result)
     except orjson.JSONDecodeError:

@@ -1,6 +1,6 @@
-"""Label and field selectors: parsed once, then asked often.
+"""Label and field selectors in the API's syntax, parsed once and evaluated often.
 
-What cannot be parsed is a ValueError in Kubernetes' words.
+Parse errors are ValueErrors in Kubernetes' words.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ END = ""
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One part of a label selector.
-
-    Operators are spelt as in matchExpressions, with Gt and Lt besides.
+    """Requirement of a label selector. Operators are written as in matchExpressions, with Gt and
+    Lt.
     """
 
     key: str
@@ -63,7 +62,7 @@ class Requirement:
 
 @functools.lru_cache(maxsize=512)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """A selector on the wire: `app=a,tier in (x, y),!old`."""
+    """Parse a label selector such as `app=a,tier in (x, y),!old`."""
     tokens = _TokenReader(text)
     parsed: list[Requirement] = []
     while tokens.next != END:
@@ -82,7 +81,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
 
 
 class _TokenReader:
-    """What is left of a selector to read."""
+    """Remaining tokens of a selector."""
 
     def __init__(self, text: str) -> None:
         self._left = TOKEN.findall(text)[::-1]
@@ -129,7 +128,9 @@ def _single(tokens: _TokenReader) -> str:
 
 
 def _listed(tokens: _TokenReader) -> dict[str, None]:
-    """The values in parentheses, each once; what is missing beside a comma is the empty value."""
+    """Return the values in parentheses without repetitions; nothing beside a comma is the empty
+    value.
+    """
     if (opened := tokens.take()) != "(":
         raise ValueError(f"found '{opened}' expected: '('")
     if tokens.next == END or tokens.next in SYMBOLS - {",", ")"}:
@@ -175,9 +176,7 @@ def matches_labels(text: str, labels: Mapping[str, str] | None) -> bool:
 
 
 def matches_selector(selector: Obj | None, labels: Mapping[str, str] | None) -> bool:
-    """A LabelSelector object (matchLabels, matchExpressions); none matches nothing, an empty one
-    everything.
-    """
+    """Evaluate a LabelSelector object. None matches nothing, an empty selector everything."""
     if selector is None:
         return False
     return all(requirement.holds(labels or {}) for requirement in requirements_of(selector))
@@ -195,7 +194,7 @@ def requirements_of(selector: Obj) -> list[Requirement]:
 
 
 def selector_text(selector: Obj) -> str:
-    """A LabelSelector object as it is written on the wire."""
+    """Return a LabelSelector object in the syntax of requests."""
     shapes = {
         "Exists": "{key}",
         "DoesNotExist": "!{key}",
@@ -210,7 +209,7 @@ def selector_text(selector: Obj) -> str:
 
 
 class FieldTerm(NamedTuple):
-    """One part of a field selector."""
+    """Term of a field selector."""
 
     field: str
     equal: bool
@@ -219,8 +218,8 @@ class FieldTerm(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
-    """`metadata.name=a,spec.nodeName!=b`; a backslash before a comma, an equals sign or itself
-    makes it plain.
+    """Parse a field selector such as `metadata.name=a,spec.nodeName!=b`. A backslash escapes a
+    comma, an equals sign or itself.
     """
     return tuple(_term(part, text) for part in sorted(re.findall(r"(?:\\.|[^,\\]|\\$)+", text)))
 
@@ -244,7 +243,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def field_at(obj: Obj, path: str) -> Any:
-    """The value at a dotted path, or None."""
+    """Return the value at a dotted path, or None."""
     value: Any = obj
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None
@@ -252,7 +251,7 @@ def field_at(obj: Obj, path: str) -> Any:
 
 
 def with_value(obj: Obj, path: str, value: Any) -> Obj:
-    """The object with another value at a dotted path; what lies beside the path is shared."""
+    """Return a copy with another value at a dotted path; everything beside the path is shared."""
     first, _, rest = path.partition(".")
     return {**obj, first: with_value(obj.get(first) or {}, rest, value) if rest else value}
 
@@ -260,15 +259,15 @@ def with_value(obj: Obj, path: str, value: Any) -> Obj:
 def predicate(
     labels: str, fields: Iterable[tuple[Callable[[Obj], str], bool, str]] = ()
 ) -> Callable[[Obj], bool] | None:
-    """What a list or a watch with these selectors lets through; None lets everything.
+    """Return the filter of a list or a watch with these selectors; None if it passes everything.
 
-    Fields: how to read, equal, value.
+    `fields` are triples: a function that reads the field, whether it must be equal, and the value.
     """
     wanted, terms = parse_labels(labels), tuple(fields)
     if not wanted and not terms:
         return None
 
-    def lets_through(obj: Obj) -> bool:
+    def accepts(obj: Obj) -> bool:
         for read, equal, value in terms:
             if (read(obj) == value) is not equal:
                 return False
@@ -279,4 +278,4 @@ def predicate(
                     return False
         return True
 
-    return lets_through
+    return accepts

@@ -1,4 +1,9 @@
-"""The replicated storage's resources, as its users and its controllers name them."""
+"""Vocabulary of the replicated storage: resources, labels, and the health that volumes publish.
+
+Shared by the harness, its checks and the simulated storage. Each generation of the storage
+publishes health elsewhere, and promises other things. A missing condition means nothing: it does
+not exist yet, or does not apply.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +40,7 @@ REPLICATED_STORAGE_CLASSES = _resource("replicatedstorageclasses", "ReplicatedSt
 REPLICATED_STORAGE_POOLS = _resource("replicatedstoragepools", "ReplicatedStoragePool")
 
 DISKFUL, ACCESS, TIE_BREAKER = "Diskful", "Access", "TieBreaker"
-REPLICAS = 32  # numbers that a volume's replicas may have: <volume>-0 to <volume>-31
+REPLICAS = 32  # numbers of a volume's replicas: <volume>-0 to <volume>-31
 
 IO_READY, QUORUM = "IOReady", "Quorum"
 
@@ -48,12 +53,14 @@ FAILURES_AND_REDUNDANCY = {
 
 
 def volume_of(part: Obj) -> str:
-    """The volume that a replica or an attachment belongs to."""
+    """Return the volume that a replica or an attachment belongs to."""
     return str((part.get("spec") or {}).get("replicatedVolumeName") or "")
 
 
 def copies(storage_class: Obj) -> int:
-    """On so many nodes a volume of this class has its data; 1 if the class does not tell."""
+    """Return the number of nodes with data of a volume of this class; 1 if the class gives
+    none.
+    """
     spec = storage_class.get("spec") or {}
     failures, redundancy = FAILURES_AND_REDUNDANCY.get(spec.get("replication", ""), (0, 0))
     return (
@@ -63,18 +70,13 @@ def copies(storage_class: Obj) -> int:
     )
 
 
-# What a replicated volume says of its health. Each generation of the storage says it elsewhere,
-# and promises other things. A condition that is absent from what is read says nothing: it is
-# not there yet, or does not apply.
-
-
 READY = "Ready"
 QUORUM_MET, IO_WORKS = "QuorumMet", "IOWorks"
 IN_SYNC, BACKING_VOLUME_UP_TO_DATE = "InSync", "BackingVolumeUpToDate"
 
 
 class Observed(NamedTuple):
-    """A condition as it was seen; the status is True, False or Unknown, in Kubernetes' spelling."""
+    """Observed condition; its status is True, False or Unknown, as Kubernetes spells it."""
 
     status: str
     reason: str = ""

@@ -1,6 +1,6 @@
-"""The virtual machines under a nested cluster's nodes, as the parent cluster names them.
+"""Vocabulary of virtual machines: the parent cluster's objects under a nested cluster's nodes.
 
-A node's name is its machine's.
+A node has the name of its machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 GROUP = "virtualization.deckhouse.io"
 VERSION = "v1alpha2"
-# on a machine's pod: the machine's name
+# label of a machine's pod, with the machine's name
 VM_LABEL = "vm.kubevirt.internal.virtualization.deckhouse.io/name"
 
 VIRTUAL_MACHINES = Resource(GROUP, VERSION, "virtualmachines", "VirtualMachine")
@@ -25,11 +25,11 @@ VIRTUAL_MACHINE_OPERATIONS = Resource(
 RUNNING, STOPPED = "Running", "Stopped"  # the phases of a machine that is on, and off
 FINISHED = ("Completed", "Failed", "Superseded")  # the phases in which an operation is over
 
-# on a node, and the key of its taint, where one API server stands for both clusters
+# label of a node and key of its taint, where one API server serves both clusters
 ROLE_LABEL = "kscen.io/role"
 PARENT_ROLE = "parent"
 
 
 def phase_of(obj: Obj) -> str:
-    """A machine's, or an operation's."""
+    """Return the phase of a machine or an operation; empty without a status."""
     return str((obj.get("status") or {}).get("phase") or "")

@@ -15,7 +15,7 @@ from pytest_kscen.objects.quota import (
     masked,
     measured,
     meter_of,
-    together,
+    sum_amounts,
     unstated,
 )
 
@@ -58,7 +58,7 @@ class QuotaUsage:
         self._position = end
         deleting = (self._meter.charge(obj, now) for obj in self._deleting.values())
         names = measured(self._quota, self._meter)
-        return dict.fromkeys(names, "0") | masked(together([self._sum, *deleting]), names)
+        return dict.fromkeys(names, "0") | masked(sum_amounts([self._sum, *deleting]), names)
 
     def _count(self) -> None:
         self._sum: Amounts = {}
@@ -75,7 +75,7 @@ class QuotaUsage:
         if metadata.get("deletionTimestamp"):
             self._deleting[metadata["name"]] = obj
         else:
-            self._sum = together([self._sum, self._meter.charge(obj, 0)])
+            self._sum = sum_amounts([self._sum, self._meter.charge(obj, 0)])
 
     def _remove(self, obj: Obj) -> None:
         metadata = obj["metadata"]
