@@ -73,10 +73,11 @@ READ: dict[str, Callable[[str], Any]] = {
 
 
 class Checker:
-    """Type check of one expression.
+    """Type check of one expression; create one per check.
 
-    `overloads_of` maps the id of a call's node to its possible overloads. `used` collects the
-    variables that the expression reads, in order.
+    `overloads_of` maps the id of a call's node to its possible overloads, from which the compiler
+    or the evaluation chooses. `used` collects the variables that the expression reads, in order.
+    `issues` is empty if the expression is valid.
     """
 
     def __init__(self, variables: Mapping[str, Type]) -> None:

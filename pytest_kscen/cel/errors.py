@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Issue(NamedTuple):
-    """Error in an expression, at an offset of its source."""
+    """Error in an expression; `at` is its character offset in the source."""
 
     at: int
     message: str
@@ -39,7 +39,11 @@ class CompilationError(ValueError):
 
 
 class EvaluationError(ValueError):
-    """Expression that has no value for these variables; the text is cel-go's."""
+    """Expression that has no value for these variables; the text is cel-go's.
+
+    Also a ValueError, which callers turn into a refusal or, in `&&` and `||`, ignore when the other
+    side decides.
+    """
 
 
 def no_such_overload() -> EvaluationError:

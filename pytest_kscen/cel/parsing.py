@@ -45,7 +45,11 @@ END = "<EOF>"
 
 
 class CelToken(NamedTuple):
-    """Token of a source; `kind` is the operator itself, or literal, word, escaped or end."""
+    """Token of a source, with its character offset.
+
+    `kind` is the operator itself, or literal, word, escaped or end. `value` holds a literal's
+    value.
+    """
 
     kind: str
     text: str
@@ -54,7 +58,11 @@ class CelToken(NamedTuple):
 
 
 def tokenize(source: str, issues: list[Issue]) -> list[CelToken]:
-    """Return the tokens, ending with `end`; unknown characters are reported and skipped."""
+    """Return the tokens, ending with `end`.
+
+    Unknown characters are appended to `issues` and skipped, so that the parser can report more than
+    one error, as cel-go does.
+    """
     found, at = [], 0
     while at < len(source):
         match = TOKEN.match(source, at)

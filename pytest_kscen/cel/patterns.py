@@ -48,11 +48,18 @@ def matcher_of(pattern: str) -> LinearMatcher:
 
 
 class EffortExceeded(Exception):
-    """Search that would exceed the granted effort."""
+    """Search that would exceed the effort granted by the caller.
+
+    Raised so that a hostile pattern or text cannot stop the run; see `LinearMatcher.finds`.
+    """
 
 
 class NfaState(NamedTuple):
-    """NFA state: its condition on the text, and its successors."""
+    """NFA state: its condition on the text, and its successors.
+
+    A state either consumes a character, tests an edge, or only branches; successors are indexes in
+    the matcher's list of states.
+    """
 
     condition: str
     """A character's pattern, an edge, or empty."""
@@ -63,7 +70,10 @@ class NfaState(NamedTuple):
 
 @dataclass(slots=True)
 class DfaState:
-    """Set of NFA states, with the known transitions by character."""
+    """Set of NFA states, with the known transitions by character.
+
+    `previous` is the character before it, of which edges see only the class.
+    """
 
     states: frozenset[int]
     previous: str
@@ -187,27 +197,19 @@ class LinearMatcher:
 
 
 class PatternAtom(NamedTuple):
-    """A character of a class, or an edge."""
-
     condition: str
     consumes: bool
 
 
 class PatternSequence(NamedTuple):
-    """Parts in sequence."""
-
     parts: list[PatternTree]
 
 
 class PatternAlternation(NamedTuple):
-    """Alternative parts."""
-
     ways: list[PatternTree]
 
 
 class PatternRepeat(NamedTuple):
-    """Repetition of a part; without upper bound if `most` is None."""
-
     part: PatternTree
     least: int
     most: int | None
@@ -288,7 +290,6 @@ def _matches_character(condition: str, letter: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _edge_class(letter: str) -> str:
-    """Return the class of a character that edges distinguish."""
     return letter if letter in (END, "\n") else "w" if _is_word(letter) else " "
 
 

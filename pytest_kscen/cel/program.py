@@ -58,7 +58,11 @@ def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> 
 
 
 def rounds_over(value: Any, names: tuple[str, ...], inner: Variables) -> Iterator[tuple[Any, Any]]:
-    """Yield key and element of each iteration, after setting the iteration variables in `inner`."""
+    """Yield key and element of each iteration, after setting the iteration variables in `inner`.
+
+    Lists yield indexes and elements, maps keys and values; with one variable it is the element or
+    the key. The entries are copied first.
+    """
     if not isinstance(value, (list, dict)):
         raise no_such_overload()
     pairs = value.items() if isinstance(value, dict) else enumerate(value)
@@ -136,7 +140,11 @@ CONVERSIONS = {"int", "uint", "double", "bool", "string", "bytes", "duration", "
 
 
 class Compiler:
-    """Builds the closures of a tree, with the overloads that the check found."""
+    """Builds the closures of a tree, with the overloads that the check found.
+
+    Each node becomes a function of the variables. A call with one implementation is bound at
+    compile time; one with several chooses by its arguments' values at each evaluation.
+    """
 
     def __init__(self, overloads_of: Mapping[int, tuple[Overload, ...]]) -> None:
         self._overloads_of = overloads_of
@@ -293,7 +301,11 @@ COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Compiled expression: its type, the variables it reads, its tree and its evaluation."""
+    """Compiled expression, immutable and usable for any number of evaluations.
+
+    `type` is the result's type, `uses` the variables it reads, and `tree` its source's tree.
+    `value` raises EvaluationError.
+    """
 
     type: Type
     uses: frozenset[str]
@@ -308,7 +320,11 @@ class Program:
 
 
 def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
-    """Compile a source with typed variables; raises CompilationError with all issues."""
+    """Compile a source with typed variables.
+
+    Raises CompilationError with all issues of the source. Compiling takes about a millisecond, so
+    callers cache the program.
+    """
     tree = parse(source)
     checker = Checker(variables)
     type_ = checker.type_of(tree)

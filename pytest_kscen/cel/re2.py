@@ -129,7 +129,6 @@ class _Re2Rewriter:
         self._emit(piece, length)
 
     def _escaped(self, at: int, *, in_class: bool) -> tuple[str, int]:
-        """Return the rewriting and the length of an escape."""
         letter = self._text[at + 1 : at + 2]
         if not letter:
             raise self._refusal("trailing backslash at end of expression", "")

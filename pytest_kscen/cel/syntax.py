@@ -33,8 +33,6 @@ class IdentExpr(Expr):
 
 @dataclass(frozen=True, slots=True)
 class SelectExpr(Expr):
-    """`operand.field`, `operand.?field`, or has(operand.field)."""
-
     operand: Expr
     field: str
     test: bool = False
@@ -64,7 +62,10 @@ class MapExpr(Expr):
 
 @dataclass(frozen=True, slots=True)
 class ComprehensionExpr(Expr):
-    """Macro over a list, map or optional: a step per element, after a condition if there is one."""
+    """Macro over a list, map or optional: a step per element, after a condition if there is one.
+
+    `macro` is the name in the source, with aliases resolved; `variables` are one or two names.
+    """
 
     macro: str
     over: Expr

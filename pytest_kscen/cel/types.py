@@ -22,7 +22,10 @@ class UInt(int):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Type with its parameters; `fields` makes it a struct."""
+    """Type with its parameters, such as list(int); `fields` makes it a struct.
+
+    Types are equal if names and parameters are; fields do not count.
+    """
 
     name: str
     parameters: tuple[Type, ...] = ()
@@ -58,14 +61,12 @@ def optional_of(inner: Type) -> Type:
 
 @cache
 def parse_type(text: str) -> Type:
-    """Return the type of a text such as `map(string, list(A))`."""
     match = re.fullmatch(r"([\w.]+)(?:\((.*)\))?", text.strip())
     assert match, text
     return Type(match[1], tuple(parse_type(part) for part in _parts(match[2] or "")))
 
 
 def _parts(text: str) -> list[str]:
-    """Split a text at the commas outside of brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")
@@ -77,8 +78,10 @@ def _parts(text: str) -> list[str]:
 
 
 def is_assignable(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:
-    """Return True if a value of type `given` may be used as `wanted`; binds type variables in
-    `bound`.
+    """Return True if a value of type `given` may be used as `wanted`.
+
+    Type variables of `wanted` are bound in `bound`, also when the result is False. dyn and error
+    types fit everything, null fits optionals and messages.
     """
     if wanted.is_variable:
         letter = wanted.name

@@ -17,7 +17,7 @@ INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """Value that may be missing (optional_type)."""
+    """Value of an optional_type; `present` is False for optional.none()."""
 
     value: Any = None
     present: bool = False
@@ -27,11 +27,14 @@ NONE = Optional()
 
 
 class SetList(list[Any]):
-    """List of a schema with list type `set`, whose order has no meaning."""
+    """List of a schema with list type `set`: equality ignores order, and `+` is a union."""
 
 
 class MapList(list[Any]):
-    """List of a schema with list type `map`, whose objects are identified by keys."""
+    """List of a schema with list type `map`: elements are identified by `keys`.
+
+    Equality ignores order, and `+` replaces elements with the same keys.
+    """
 
     keys: tuple[str, ...] = ()
 
@@ -100,7 +103,6 @@ def checked_uint(value: int) -> UInt:
 
 
 def to_string(value: Any) -> str:
-    """Return a value as CEL's string() writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

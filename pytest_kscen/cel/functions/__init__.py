@@ -38,7 +38,7 @@ CLASSES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """Overload of a function; a method's target is its first parameter."""
+    """One signature of a function or operator, with the Python function that computes it."""
 
     parameters: tuple[Type, ...]
     result: Type
@@ -67,7 +67,6 @@ def _is_a(value: Any, wanted: Type) -> bool:
 
 @cache
 def all_overloads() -> dict[str, tuple[Overload, ...]]:
-    """Return the overloads of all functions by name."""
     from pytest_kscen.cel.functions import conversions, kubernetes, operators, strings
 
     libraries = (
@@ -101,7 +100,6 @@ def _function(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
 
 
 def _method(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
-    """Parse a method's signature, `target::name(args) result`."""
     target, _, rest = signature.partition("::")
     name, overload = _function(rest, run)
     return name, Overload(

@@ -41,8 +41,6 @@ class Url:
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """Named format; `check` returns the errors of a text."""
-
     cel_type: ClassVar[str] = "kubernetes.NamedFormat"
     check: Callable[[str], tuple[str, ...]]
 

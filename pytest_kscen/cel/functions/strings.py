@@ -53,7 +53,6 @@ def _text(value: Any, _: int) -> str:
 
 
 def _nested_text(value: Any) -> str:
-    """Return a value inside a list or map in CEL's notation."""
     if isinstance(value, (str, bytes)):
         return f"b{quoted(to_string(value))}" if isinstance(value, bytes) else quoted(value)
     if isinstance(value, float):

@@ -269,7 +269,7 @@ REPORTING_FIELDS = (
 
 
 class EventsV1Conversion:
-    """`kinds.Conversion` of events.k8s.io/v1, stored as core/v1."""
+    """`kinds.Conversion` of events.k8s.io/v1, stored as core/v1: a renaming of fields."""
 
     home = ("", "events")
 

@@ -36,8 +36,8 @@ PIPE_LIMIT = 256 * 1024  # bytes in the pipe above which the stream waits for it
 class StreamPipe:
     """Bounded buffer of a streamed answer between the cluster's thread and the port's thread.
 
-    The cluster's side appends chunks and waits while the reader is behind; the port's side takes
-    all chunks at once. Created on the port's loop.
+    The cluster's side appends chunks and waits while more than 256 KiB are unread; the port's side
+    takes all chunks at once. Created on the port's loop.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,6 @@ class StreamPipe:
             await self._arrived
 
     def abort(self) -> None:
-        """End the pipe now and ignore later chunks."""
         with self._lock:
             self._ended = True
         self._wake()
@@ -135,7 +134,8 @@ GZIP_MINIMUM = 128 * 1024
 class PortHandler:
     """Request handler of one port: authorizes, forwards to the wire and writes the answer back.
 
-    Keeps the open streams, so that closing the port can end them.
+    Every path but health and version needs the run's bearer token. Keeps the open streams, so that
+    closing the port can end them.
     """
 
     def __init__(self, wire: Wire, runner: CoroutineRunner, token: str) -> None:
@@ -233,9 +233,11 @@ class CoroutineRunner(Protocol):
 
 
 class HttpsPort:
-    """HTTPS server of one run, open from its construction until `close`.
+    """HTTPS server of one run on a free port of 127.0.0.1, open from its construction until
+    `close`.
 
-    `url`, `token` and `kubeconfig` (a path in the given folder) let clients in.
+    `url`, `token` and `kubeconfig` (a path in the given folder) let clients in. Both construction
+    and `close` block until the port's thread has done its part.
     """
 
     def __init__(self, wire: Wire, runner: CoroutineRunner, folder: Path) -> None:

@@ -47,7 +47,7 @@ class Schema(Protocol):
 
 
 class AnySchema:
-    """Schema that accepts every object unchanged."""
+    """Schema that accepts every object and copies it unchanged."""
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:  # noqa: ARG002
         return copy.deepcopy(obj)
@@ -165,7 +165,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """A subresource's verbs and the kind of its body, which is the object's kind unless named.
+    """Subresource of a kind: its verbs, and the kind of its body, the object's own unless named.
 
     `paths` belong to `scale`: the fields of desired replicas, observed replicas and selector.
     """
@@ -179,7 +179,8 @@ class Subresource:
 class Conversion(Protocol):
     """Conversion between a served version and the one stored under another kind.
 
-    `keep` converts to the stored form, `show` back; `home` is the group and plural of the store.
+    `keep` converts to the stored form, `show` back; both return new objects. `home` is the group
+    and plural under which the store holds them.
     """
 
     @property
@@ -233,7 +234,7 @@ class Kind:
         return "status" in self.subresources
 
     def shown(self, obj: Obj) -> Obj:
-        """Return a stored object converted to this version."""
+        """Return a stored object converted to this version; itself if it has this version."""
         if obj["apiVersion"] == self.api_version:
             return obj
         return (
@@ -270,7 +271,11 @@ def stability(version: str) -> tuple[int, int, int]:
 
 
 class Kinds:
-    """Registry of all served kinds by group, version and plural, and by apiVersion and kind."""
+    """Registry of all served kinds by group, version and plural, and by apiVersion and kind.
+
+    Custom kinds are added and removed while the server runs. Lookups of unknown kinds raise
+    NotFound with Kubernetes' messages.
+    """
 
     def __init__(self, kinds: Iterable[Kind]) -> None:
         self._by_path: dict[tuple[str, str, str], Kind] = {}

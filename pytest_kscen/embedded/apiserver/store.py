@@ -55,10 +55,9 @@ class Listener(Protocol):
         """True if the listener ends at some time even if nothing changes."""
 
     def on_change(self, change: StoreChange) -> None:
-        """Receive one committed change, during the commit."""
+        """Receive one committed change, during the commit and in the order of registration."""
 
-    def on_tick(self, now: float) -> None:
-        """Receive the time once a minute of cluster time."""
+    def on_tick(self, now: float) -> None: ...
 
 
 class NamespaceObjects:
@@ -165,7 +164,6 @@ class ResourceStore:
                 )
 
     def count_after(self, namespace: str, after: NamespacedName | None) -> int:
-        """Count the objects that exist now behind a name."""
         count = 0
         for each in [namespace] if namespace else self.buckets:
             if each in self.buckets and (after is None or f"{each}/" >= f"{after[0]}/"):
@@ -362,10 +360,10 @@ class Store:
         return resource_store.count_after(namespace, after) + changed
 
     def commit(self, key: Key, obj: Obj) -> Obj:
-        """Create or replace an object, and return it.
+        """Create or replace an object, notify the listeners, and return it.
 
         The caller hands the object over and must have made its `metadata` anew: the revision is
-        written into it.
+        written into it. Neither admission nor validation happens here.
         """
         group, plural, namespace, name = key
         resource_store = self.resource_store(group, plural)
@@ -435,7 +433,10 @@ class Store:
             )
 
     def close(self) -> None:
-        """Return all objects to the garbage collector; the store must not be used afterwards."""
+        """Return all objects to the garbage collector; the store must not be used afterwards.
+
+        Without it they are returned when the store itself is collected.
+        """
         unfreeze_objects(self)
 
     def listeners(self) -> list[Listener]:
@@ -447,5 +448,4 @@ class Store:
 
 
 def at_revision(obj: Obj, revision: int) -> Obj:
-    """Return the same state with another resourceVersion."""
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(revision)}}

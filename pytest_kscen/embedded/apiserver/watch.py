@@ -221,7 +221,9 @@ class Subscription:
             self._timers.append(loop.call_later(seconds - LAST_BOOKMARK, self._request_bookmark))
 
     def expire(self) -> None:
-        """End the watch after the changes that are committed now."""
+        """End the watch after the changes that are committed now; the reader still
+        receives these.
+        """
         self._end = min(self._end, self._resource_store.end)
         self._bookmarks = False
         self._cancel_timers()
@@ -334,7 +336,10 @@ class Subscription:
             )
 
     def _next(self) -> Event | None:
-        """Return the next event that needs no waiting, or None."""
+        """Return the next event that needs no waiting, or None at the end of the history.
+
+        Order: the event just noticed, the initial list, the history, a due bookmark.
+        """
         event = self._pending_event
         if event is not None:
             self._pending_event = None

@@ -72,7 +72,8 @@ class Review:
 class AdmissionPlugin(NamedTuple):
     """Built-in admission step for some kinds of writes.
 
-    The functions must not wait and refuse with an ApiError. Without `resources` it applies to all.
+    The functions must not wait and refuse with an ApiError. By default a plugin applies to all
+    resources, to creations and updates, and not to subresources.
     """
 
     resources: Sequence[Resource] = ()  # none: all
@@ -94,8 +95,6 @@ class AdmissionPlugin(NamedTuple):
 
 
 class WebhookAdmission(Protocol):
-    """Interface of webhook admission, as the chain uses it."""
-
     def any_configured(self, store: Store) -> bool:
         """Return True if any webhook is configured; asked for each write that matches no plugin."""
 
@@ -114,7 +113,11 @@ class WebhookAdmission(Protocol):
 
 @dataclass(slots=True)
 class AdmissionPlan:
-    """Steps for one kind of write, in order."""
+    """Steps for one kind of write, each list in the order of execution.
+
+    Cached by group, plural, subresource and operation; hooks that are added or removed clear the
+    cache.
+    """
 
     mutators: list[Step]
     validators: list[Step]
@@ -139,7 +142,11 @@ class AdmissionPlan:
 
 @dataclass(slots=True)
 class Admission:
-    """Admission chain of one cluster; without plugins, hooks and webhooks it admits everything."""
+    """Admission chain of one cluster; without plugins, hooks and webhooks it admits everything.
+
+    Order of a write: mutating plugins, hooks' mutate, mutating webhooks; then the verb validates;
+    then validating plugins, hooks' validate, validating webhooks, and `last` (quotas).
+    """
 
     plugins: Sequence[AdmissionPlugin] = ()
     last: Sequence[AdmissionPlugin] = ()  # validate after all others have passed

@@ -38,6 +38,10 @@ def _ranges(review: Review) -> Sequence[Obj]:
 
 
 def set_defaults(review: Review) -> None:
+    """Set a pod's missing requests and limits from the namespace's LimitRanges.
+
+    Lists what was set in the annotation kubernetes.io/limit-ranger, as Kubernetes does.
+    """
     assert review.new is not None
     for limit_range in _ranges(review):
         limits, requests = (

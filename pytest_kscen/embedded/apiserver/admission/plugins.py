@@ -45,7 +45,10 @@ ACCESS_REVIEWS = ("authorization.k8s.io", "localsubjectaccessreviews")
 
 
 def require_live_namespace(review: Review) -> None:
-    """Refuse creations in a namespace that is missing or terminating (NamespaceLifecycle)."""
+    """Refuse creations in a namespace that is missing or terminating (NamespaceLifecycle).
+
+    Runs first. Access reviews are allowed in a terminating namespace, as in Kubernetes.
+    """
     namespace, resource = review.request.namespace, review.request.resource
     if not namespace or not resource.namespaced:
         return
@@ -155,7 +158,11 @@ PRIORITY_PROVIDED = (
 
 
 def set_priority(review: Review) -> None:
-    """Set a new pod's priority from its PriorityClass; an updated pod keeps its own (Priority)."""
+    """Set a new pod's priority from its PriorityClass; an updated pod keeps its own (Priority).
+
+    A pod that names no class gets the global default class, or priority 0. A stated priority that
+    differs from the computed one is refused.
+    """
     assert review.new is not None
     spec = review.new["spec"]
     if review.old is not None:
@@ -225,7 +232,10 @@ RESIZE_UNSUPPORTED = (
 
 
 def default_class(review: Review) -> None:
-    """Set the newest default StorageClass in a claim that names none (DefaultStorageClass)."""
+    """Set the default StorageClass in a claim that names none (DefaultStorageClass).
+
+    Of several default classes the newest counts; an empty class name means no class at all.
+    """
     assert review.new is not None
     spec = review.new["spec"]
     if spec.get("storageClassName") is not None or BETA_CLASS in _annotations(review.new):
@@ -261,8 +271,6 @@ def _annotations(obj: Obj) -> Obj:
 
 
 def finalizer_adder(finalizer: str) -> Callable[[Review], None]:
-    """Return a mutator that adds a protecting finalizer (StorageObjectInUseProtection)."""
-
     def protect(review: Review) -> None:
         assert review.new is not None
         metadata = review.new["metadata"]

@@ -107,8 +107,6 @@ PODS = ("", "pods")
 
 
 class QuotaAdmission:
-    """Validators of one cluster's quotas."""
-
     def __init__(self) -> None:
         self._usages = QuotaUsages()
 

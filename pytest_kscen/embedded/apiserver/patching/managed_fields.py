@@ -55,7 +55,7 @@ class Writer(NamedTuple):
     """Owner of a write's entry: manager, operation, version and subresource.
 
     `ignored` holds the fields that the server resets on this write, so that the writer cannot own
-    them.
+    them. Instances are cached per kind and shared by all requests of the same client.
     """
 
     manager: str
@@ -112,9 +112,10 @@ def sorted_entries(entries: Entries) -> list[Obj]:
 
 
 def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | None) -> Entries:
-    """Return the entries after a plain write.
+    """Return the entries after a plain write, without changing the given ones.
 
-    The writer owns the fields that it changed; removed fields have no owner.
+    The writer owns the fields that it changed; removed fields have no owner. Objects that do not
+    fit their shape leave the entries as they were.
     """
     if not isinstance(writer.shape, GoShape) and not fits(writer.shape, new):
         return entries
@@ -342,7 +343,6 @@ class LazyManagedFields(list[Obj]):
             managed._note = None  # noqa: SLF001
 
     def _pending_writes(self) -> list[tuple[PendingWrite, LazyManagedFields]]:
-        """Return the pending writes, oldest first."""
         found = []
         managed: Sequence[Obj] = self
         while type(managed) is LazyManagedFields and (note := managed._note):  # noqa: SLF001 - its own kind
@@ -449,7 +449,6 @@ def compact_managed_fields(obj: Obj) -> None:
 
 
 def _interned(entry: Obj) -> Obj:
-    """Return an equal entry whose parts are shared in memory."""
     return _entry(
         tuple(
             (name, _frozen(value) if name == "fieldsV1" else value) for name, value in entry.items()

@@ -110,7 +110,6 @@ def writer_of(kind: Kind, request: Request, operation: str = "Update") -> Writer
 
 
 def check_options(request: Request) -> None:
-    """Refuse invalid or missing fieldManager and force options."""
     options = request.options
     applies = request.verb == "patch" and request.patch_type == APPLY_PATCH
     if options is DEFAULTS and not applies:
@@ -127,7 +126,6 @@ def check_options(request: Request) -> None:
 
 
 def manager_name_errors(path: str, name: str) -> list[Cause]:
-    """Return the errors of a field manager's name."""
     causes = []
     if len(name.encode()) > MANAGER_NAME_LIMIT:
         causes.append(Cause.too_long(path, MANAGER_NAME_LIMIT))

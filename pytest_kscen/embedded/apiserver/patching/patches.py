@@ -97,7 +97,8 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
     """Apply a configuration to an object and return the result with its managedFields.
 
     `old` is None if the object is to be created. Raises Conflict if other managers own changed
-    fields.
+    fields and `force` is not set. An object without entries gets one for all its present fields
+    first.
     """
     config = _configuration(kind, request)
     _check(kind, config)

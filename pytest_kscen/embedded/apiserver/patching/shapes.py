@@ -60,7 +60,10 @@ TYPE_AND_META: Obj = {
 
 
 class StructField:
-    """Field of a struct, with its patch strategy, merge key and default."""
+    """Field of a struct, with its patch strategy, merge key and default.
+
+    The shape below it is built at first access, since many kinds are recursive or large.
+    """
 
     def __init__(self, name: str, schema: Obj, part: Callable[[Obj], Shape]) -> None:
         self._schema = schema
@@ -199,7 +202,6 @@ UNKNOWN = Shape({})
 
 @cache
 def recorded_shape(name: str) -> Shape:
-    """Return the shape of a recorded definition."""
     shape = GoShape(DEFINITION_OVERRIDES.get(name) or definition(name), name.rpartition(".")[2])
     if name == OBJECT_META:
         shape.unowned = UNOWNED_FIELDS
@@ -207,7 +209,6 @@ def recorded_shape(name: str) -> Shape:
 
 
 def structural_shape(schema: Obj) -> Shape:
-    """Return the shape of a custom kind."""
     return Shape({"type": "object", **schema, "x-kubernetes-embedded-resource": True})
 
 
@@ -281,7 +282,6 @@ def element_of(shape: Shape, item: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return Go's JSON, which escapes the characters special to HTML."""
     return as_json(value).replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 

@@ -24,7 +24,6 @@ FORMATS = {RETAIN: "retainKeys", DELETE_FROM: "primitive list", ORDER: "setEleme
 
 
 def strategic_merge_patch(shape: Shape, original: Obj, patch: Obj) -> Obj:
-    """Return the original with the patch merged into it."""
     if DIRECTIVE in patch:
         return _apply_directive(patch)
     new = _retain_keys(original, patch)
@@ -53,7 +52,6 @@ def _bad_format(directive: str) -> BadRequest:
 
 
 def _directive_list(name: str, directive: str) -> str:
-    """Return the list that a directive's name refers to."""
     prefix, slash, key = name.partition("/")
     if prefix != directive or not slash:
         raise _bad_format(directive)
@@ -103,7 +101,6 @@ def _merge_entry(shape: Shape, original: Obj, name: str, value: Any) -> Obj:
 
 
 def _new_value(value: Any) -> Any:
-    """Return a new value without nulls and without directives."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return None

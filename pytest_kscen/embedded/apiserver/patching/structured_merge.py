@@ -67,7 +67,8 @@ def _collect(shape: Shape, value: Any, path: list[str], found: Fields) -> None:
 def merged(shape: Shape, live: Any, config: Any) -> Any:
     """Return the live value with the configuration's over it, or ABSENT if nothing is left.
 
-    Parts that the configuration does not name are shared with the live value.
+    Parts that the configuration does not name are shared with the live value; the live value itself
+    is returned if nothing changes.
     """
     if config is ABSENT:
         return live
@@ -204,7 +205,6 @@ class FieldChanges(NamedTuple):
     removed: Fields
 
     def excluding(self, ignored: Fields) -> FieldChanges:
-        """Return the changes without the fields that the server resets."""
         return (
             FieldChanges(
                 without_subtrees(self.touched, ignored), without_subtrees(self.removed, ignored)

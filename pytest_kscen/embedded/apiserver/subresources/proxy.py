@@ -24,7 +24,10 @@ DEFAULT_PORTS = {"": "80", "http": "80", "https": "443"}
 
 
 class ProxyTarget(NamedTuple):
-    """Target in a proxy path: `name`, `name:port` or `scheme:name:port`."""
+    """Parsed target of a proxy path: `name`, `name:port` or `scheme:name:port`.
+
+    The port is a number or the name of a port; empty means the first declared one.
+    """
 
     scheme: str
     name: str

@@ -65,5 +65,4 @@ def handler_of(kind: Kind, request: Request) -> Handler:
 
 
 def unstored_handler(kind: Kind, request: Request) -> Handler:
-    """Return the handler of a resource that is never stored."""
     return UNSTORED_HANDLERS[kind.home][request.verb]

@@ -111,7 +111,6 @@ async def _write_scale(
 
 
 def scale_of(kind: Kind, obj: Obj) -> Obj:
-    """Return the Scale of an object, in the version served."""
     wanted, present, selector = kind.subresources["scale"].paths
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     replicas = field_at(obj, wanted)

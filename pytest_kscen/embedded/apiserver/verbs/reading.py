@@ -243,7 +243,7 @@ def _bad_token(why: str) -> ValueError:
 
 
 def stored_object(core: Core, kind: Kind, request: Request) -> Obj:
-    """Return the stored object that the request names; raises NotFound."""
+    """Return the stored object that the request names, in its stored version; raises NotFound."""
     obj = core.store.get(key_of(kind, request, request.name))
     if obj is None:
         raise not_found(kind.resource, request.name)
@@ -278,7 +278,6 @@ async def list_(core: Core, kind: Kind, request: Request) -> Answer:
 
 
 def _current_objects(core: Core, kind: Kind, selection: ObjectSelection) -> Iterable[Obj]:
-    """Return the selected objects of the present revision."""
     group, plural = kind.home
     if selection.names_one:
         obj = core.store.get((group, plural, selection.namespace, selection.name))

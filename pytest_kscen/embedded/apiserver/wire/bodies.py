@@ -43,7 +43,10 @@ def check_size(body: bytes) -> None:
 
 
 def read_object(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
-    """Return the object in a create or update, and its duplicate fields."""
+    """Return the object in a create or update, and its duplicate fields.
+
+    Raises BadRequest with the decoder's message and the first bytes of the body.
+    """
     try:
         parsed, duplicates = _parsed(body, type_)
         return _checked_object(parsed), duplicates
@@ -52,7 +55,6 @@ def read_object(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
 
 
 def check_custom(parsed: Obj, body: bytes, kind: str, api_version: str, *, leniently: bool) -> None:
-    """Refuse a custom kind's body without kind or apiVersion."""
     if not parsed.get("kind"):
         why = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
         if leniently:
@@ -75,7 +77,6 @@ def _unrecognized(why: str, body: bytes, kind: str) -> BadRequest:
 
 
 def read_delete_options(body: bytes, type_: str) -> Obj:
-    """Return the DeleteOptions in a delete's body."""
     try:
         return _checked_object(_parsed(body, type_)[0])
     except UnreadableBody as error:
@@ -83,7 +84,10 @@ def read_delete_options(body: bytes, type_: str) -> Obj:
 
 
 def read_patch(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
-    """Return a patch of any type, and its duplicate fields."""
+    """Return a patch of any type, and its duplicate fields.
+
+    Server-side apply is read as YAML, all other patches as JSON. Raises UnreadablePatch.
+    """
     if patch_type == APPLY_PATCH:
         return _applied(body)
     prefix = "" if patch_type == STRATEGIC_PATCH else "error decoding patch: "

@@ -226,7 +226,6 @@ class NonResourcePaths:
         self._address = address
 
     def is_unknown_group(self, group: str) -> bool:
-        """Return True if nothing of this group is served."""
         return bool(group) and not any(kind.resource.group == group for kind in self._kinds)
 
     def answer(
@@ -302,11 +301,9 @@ class NonResourcePaths:
 
 
 def version_of_server() -> dict[str, str]:
-    """Return the recorded release with the suffix +kscen."""
     recorded = version()
     return {**recorded, "gitVersion": recorded["gitVersion"].partition("+")[0] + BUILD}
 
 
 def not_found() -> WireAnswer:
-    """Return the answer of Go's router for an unknown path."""
     return text_answer("404 page not found\n", 404)

@@ -28,7 +28,10 @@ CONTINUATION = 0x80
 
 
 def encode_v2(v2: Obj) -> bytes:
-    """Return gnostic's Document with swagger, info, empty paths and definitions."""
+    """Return gnostic's Document with swagger, info, empty paths and definitions.
+
+    kubectl needs the definitions only, to validate and explain objects.
+    """
     info = _text(1, v2["info"]["title"]) + _text(2, v2["info"]["version"])
     return (
         _text(1, v2["swagger"])
@@ -62,7 +65,6 @@ def _additional_properties(value: Any) -> bytes:
 
 
 def _any(value: Any) -> bytes:
-    """Return a value as YAML text, which JSON is."""
     return _text(2, orjson.dumps(value).decode())
 
 

@@ -172,7 +172,7 @@ _ODD_KEY = re.compile(rb'"[ \t\r\n]+:|\\u')
 
 
 class JsonPairs(list[tuple[str, Any]]):
-    """JSON object as a list of its members, with duplicates."""
+    """JSON object as a list of its members in source order, with duplicates."""
 
 
 def parse_json(body: bytes) -> tuple[Any, list[str]]:
@@ -233,7 +233,10 @@ _DROPPED = (INT, FLOAT, "tag:yaml.org,2002:timestamp")
 
 
 def load_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """Return the value of a document, and a text for each duplicate key."""
+    """Return the value of the first document, and a text with the line of each duplicate key.
+
+    Raises yaml.YAMLError, also for keys that JSON cannot have.
+    """
     loader = _loader()(body)
     try:
         return (loader.get_data() if loader.check_data() else None), loader.duplicates
@@ -308,7 +311,6 @@ def _real(loader: Any, node: yaml.ScalarNode) -> float | str:
 
 
 def _name(key: Any) -> str:
-    """Return a key as a string, as JSON requires."""
     if isinstance(key, bool):
         return "true" if key else "false"
     return "null" if key is None else str(key)

@@ -27,12 +27,10 @@ CRD = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
 
-class BrokenProtobuf(ValueError):
-    """Bytes that are not a valid message."""
+class BrokenProtobuf(ValueError): ...
 
 
 def decode_object(body: bytes) -> Obj:
-    """Return the object in an envelope."""
     if not body.startswith(MAGIC):
         raise BrokenProtobuf(
             "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"

@@ -135,7 +135,10 @@ LOG_OPTIONS = (
 
 
 class Query:
-    """Parameters of a URL; of duplicates the first counts, except in lists."""
+    """Parameters of a URL; of duplicates the first counts, except in lists.
+
+    Values are read as Go does; a number that does not parse raises BadRequest.
+    """
 
     def __init__(self, text: str) -> None:
         self._all: dict[str, list[str]] = {}
@@ -285,7 +288,6 @@ def _from_body(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def json_type(value: Any) -> str:
-    """Return Go's name for the type of a JSON value."""
     names = {
         bool: "bool",
         int: "number",

@@ -65,13 +65,11 @@ class RoutedRequest:
 
     @property
     def is_custom(self) -> bool:
-        """True if the body is of a custom kind."""
         part = self.route.part
         return self.route.kind.custom and not (part and part.kind)
 
     @property
     def kind(self) -> str:
-        """Kind of the body."""
         part = self.route.part
         return (part.kind if part else "") or self.route.kind.resource.kind
 

@@ -40,7 +40,10 @@ TEXT = "text/plain; charset=utf-8"
 
 
 class ResponseStream(Protocol):
-    """Body that arrives in pieces; the reader closes it when it stops reading."""
+    """Body that arrives in pieces, iterated on the cluster's loop.
+
+    The reader closes it when it stops reading, also before the end.
+    """
 
     def __aiter__(self) -> AsyncIterator[bytes]: ...
 
@@ -64,8 +67,6 @@ class WireAnswer:
 
 @dataclass(slots=True)
 class Reply:
-    """Answer whose body is not encoded yet."""
-
     body: Any
     code: int = 200
     warnings: list[str] = field(default_factory=list)
@@ -95,8 +96,6 @@ def dump_yaml(body: Any) -> bytes:
 
 
 class GoDumper(yaml.SafeDumper):
-    """YAML dumper that uses double quotes, as Go's library does."""
-
     def choose_scalar_style(self) -> str:
         style: str = super().choose_scalar_style()
         return '"' if style == "'" else style
@@ -125,7 +124,7 @@ def refusal_answer(error: ApiError, media: Media, warnings: list[str]) -> WireAn
 
 
 def refuse(error: ApiError) -> WireAnswer:
-    """Return a refusal made before the request was routed."""
+    """Return a refusal made before the request was routed, such as for a missing token."""
     return refusal_answer(error, PLAIN, [])
 
 
@@ -146,7 +145,6 @@ BUILTIN_DEPRECATIONS = {
 
 
 def crd_of(core: Core, resource: Resource) -> Obj | None:
-    """Return the CustomResourceDefinition of a custom kind, or None."""
     return core.store.get(
         (DEFINITIONS.group, DEFINITIONS.plural, "", f"{resource.plural}.{resource.group}")
     )
@@ -278,7 +276,7 @@ def _columns(core: Core, kind: Kind) -> tuple[Column, ...]:
 
 
 class WatchStream:
-    """Events of a watch as JSON documents, one per line."""
+    """Events of a watch as JSON documents, one per line, in the negotiated form."""
 
     def __init__(self, watch: Watch, shaper: ResponseShaper) -> None:
         self._watch = watch
@@ -297,8 +295,6 @@ class WatchStream:
 
 
 class TextStream:
-    """Pieces of a log that is followed, encoded."""
-
     def __init__(self, texts: Texts) -> None:
         self._texts = texts
 

@@ -54,7 +54,7 @@ NO_HEADERS: Mapping[str, str] = {}
 
 
 class Wire:
-    """HTTP form of one API server."""
+    """HTTP form of one API server; `address` is the host and port that discovery reports."""
 
     def __init__(self, server: ApiServer, address: str = "127.0.0.1:443") -> None:
         self._server = server
@@ -69,7 +69,11 @@ class Wire:
         headers: Mapping[str, str] = NO_HEADERS,
         body: bytes = b"",
     ) -> WireAnswer:
-        """Answer one request; header names are in lower case."""
+        """Answer one request; every refusal becomes a Status.
+
+        Header names are in lower case. A watch or followed log is returned as an open stream, which
+        the caller must close.
+        """
         warnings: list[str] = []
         deprecated: list[str] = []
         try:

@@ -77,8 +77,6 @@ EXEMPT_RESOURCES = {
 
 
 class Webhook:
-    """Entry of a webhook configuration, with defaults resolved."""
-
     def __init__(self, spec: Obj) -> None:
         self.name: str = spec["name"]
         self.client: Obj = spec["clientConfig"]
@@ -194,7 +192,6 @@ class WebhookConfigurations:
         return self._resource_store
 
     def matching(self, review: Review) -> Sequence[Webhook]:
-        """Return the webhooks with a rule for this write."""
         resource_store = self._resource_store_in(review.core.store)
         if not resource_store.buckets:
             return ()
@@ -236,7 +233,11 @@ class WebhookConfigurations:
 
 
 def call_for(webhook: Webhook, review: Review) -> WebhookCall | None:
-    """Return the call of a webhook for a write as it is now, or None if it does not apply."""
+    """Return the call of a webhook for a write as it is now, or None if it does not apply.
+
+    Checks selectors, rules and matchConditions, in this order; a failing condition may refuse the
+    write.
+    """
     if not webhook.selects(review):
         return None
     kind = webhook.kind_for(review)

@@ -45,7 +45,11 @@ logger = logging.getLogger(__name__)
 
 
 class Webhooks:
-    """Webhook admission of one cluster; implements `chain.WebhookAdmission`."""
+    """Webhook admission of one cluster; implements `chain.WebhookAdmission`.
+
+    Calls run in threads and block the cluster's time. Refusals of validating webhooks are reported
+    in the order of the configurations, although the calls run in parallel.
+    """
 
     def __init__(self) -> None:
         self._mutating = WebhookConfigurations("mutatingwebhookconfigurations")
@@ -137,7 +141,10 @@ def _patched(each: WebhookCall, review: Review, new: Obj, operations: list[Obj])
 async def _review_with(
     each: WebhookCall, review: Review, *, mutating: bool
 ) -> WebhookVerdict | None:
-    """Return a webhook's verdict, or None if the call failed and failures are ignored."""
+    """Call a webhook and return its verdict, or None if the call failed and failures are ignored.
+
+    A dry run is refused if the webhook has side effects. Raises InternalError for other failures.
+    """
     webhook, name = each.webhook, quoted(each.webhook.name)
     if review.request.options.dry_run and not webhook.supports_dry_run:
         raise BadRequest(f"admission webhook {name} does not support dry run")

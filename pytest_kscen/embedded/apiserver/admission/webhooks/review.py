@@ -35,7 +35,7 @@ class CallError(Exception):
 
 
 class ReviewCall(NamedTuple):
-    """Identity of a call, against which the response is checked."""
+    """Identity of a call, against which the webhook's response is checked."""
 
     webhook: str
     uid: str

@@ -132,8 +132,6 @@ def since(path: str, default: str = "<unknown>") -> Cell:
 
 
 def object_cell(function: Callable[[Obj], Any]) -> Cell:
-    """Return a cell from a function that needs no time."""
-
     def cell(obj: Obj, _: float) -> Any:
         return function(obj)
 
@@ -159,8 +157,6 @@ PLAIN_COLUMNS = (NAME, CREATED_AT)
 
 
 def named_default(annotation: str) -> Column:
-    """Return a name column that marks the default class."""
-
     def cell(obj: Obj, _: float) -> str:
         metadata = obj["metadata"]
         is_default = (metadata.get("annotations") or {}).get(annotation) == "true"
@@ -201,8 +197,6 @@ def labels(path: str) -> Cell:
 
 
 def selector(path: str = "spec.selector", default: str = NONE) -> Cell:
-    """Return a cell with a LabelSelector in one line."""
-
     def cell(obj: Obj, _: float) -> str:
         found = field_at(obj, path)
         return (selector_line(found) if found else "") or default
@@ -243,7 +237,6 @@ def access_modes(path: str) -> Cell:
 
 
 def load_balancer(obj: Obj) -> str:
-    """Return the external addresses of a Service or Ingress."""
     ingress = field_at(obj, "status.loadBalancer.ingress") or ()
     return ",".join(
         sorted({entry.get("ip") or entry.get("hostname") or "" for entry in ingress} - {""})
@@ -251,6 +244,5 @@ def load_balancer(obj: Obj) -> str:
 
 
 def condition(obj: Obj, type_: str) -> Any:
-    """Return the condition of a type, or an empty one."""
     found = field_at(obj, "status.conditions") or ()
     return next((condition for condition in found if condition.get("type") == type_), {})

@@ -66,7 +66,6 @@ def compile_jsonpath(path: str) -> tuple[Step, ...]:
 
 
 def find_values(path: str, obj: Any) -> list[Any]:
-    """Return all values at a path."""
     values = [obj]
     for step in compile_jsonpath(path):
         values = [part for value in values for part in step(value)]
@@ -74,7 +73,6 @@ def find_values(path: str, obj: Any) -> list[Any]:
 
 
 def print_value(value: Any) -> str:
-    """Return a value as JSONPath prints it."""
     if isinstance(value, str):
         return value
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
@@ -156,7 +154,6 @@ DEFAULT_COLUMNS = ({"name": "Age", "type": "date", "jsonPath": ".metadata.creati
 
 
 def custom_columns(definition: Obj, version: str) -> tuple[Column, ...]:
-    """Return the columns that a definition has for one version."""
     served: Obj = next(
         (entry for entry in definition["spec"]["versions"] if entry["name"] == version), {}
     )

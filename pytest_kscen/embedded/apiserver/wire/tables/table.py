@@ -44,7 +44,7 @@ def columns_of(resource: Resource) -> tuple[Column, ...]:
 
 
 def partial_metadata(obj: Obj, version: str = "v1") -> Obj:
-    """Return an object's metadata as PartialObjectMetadata."""
+    """Return an object's metadata as PartialObjectMetadata of this version of meta.k8s.io."""
     metadata = obj.get("metadata") or {}
     if TEMPLATE_GENERATION in (metadata.get("annotations") or {}):
         left = {

@@ -339,6 +339,5 @@ POD_ROW_CONDITIONS = {
 
 
 def pod_row_conditions(pod: Obj) -> list[Obj]:
-    """Return the row condition of a finished pod."""
     phase = field_at(pod, "status.phase")
     return [POD_ROW_CONDITIONS[phase]] if phase in POD_ROW_CONDITIONS else []
