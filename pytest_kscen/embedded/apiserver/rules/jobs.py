@@ -437,7 +437,18 @@ def validate_cron_job_update(new: Obj, old: Obj) -> Causes:
 
 def _validate_cron_job_spec(spec: Obj, before: Obj | None) -> Causes:
     if spec.get("schedule"):
-        yield from _validate_schedule(spec, before or {})
+        earlier = before or {}
+        schedule = spec["schedule"]
+        if fault := fault_of(schedule):
+            yield Cause.invalid("spec.schedule", schedule, fault)
+        if "TZ" in schedule:
+            had_zone = "TZ" in earlier.get("schedule", "")
+            if had_zone and "timeZone" in spec:
+                detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+                yield Cause.invalid("spec.schedule", schedule, detail)
+            elif not had_zone:
+                detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+                yield Cause.invalid("spec.schedule", schedule, detail)
     else:
         yield Cause.required("spec.schedule")
     yield from checks.validate_nonnegative_fields("spec", spec, ("startingDeadlineSeconds",))
@@ -458,20 +469,6 @@ def _validate_cron_job_spec(spec: Obj, before: Obj | None) -> Causes:
     yield from checks.validate_nonnegative_fields(
         "spec", spec, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit")
     )
-
-
-def _validate_schedule(spec: Obj, before: Obj) -> Causes:
-    schedule = spec["schedule"]
-    if fault := fault_of(schedule):
-        yield Cause.invalid("spec.schedule", schedule, fault)
-    if "TZ" in schedule:
-        had_zone = "TZ" in before.get("schedule", "")
-        if had_zone and "timeZone" in spec:
-            detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-            yield Cause.invalid("spec.schedule", schedule, detail)
-        elif not had_zone:
-            detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-            yield Cause.invalid("spec.schedule", schedule, detail)
 
 
 CRON_JOB_RULES = {

@@ -191,7 +191,11 @@ def validate_limit_range(obj: Obj) -> Causes:
     seen: set[str] = set()
     for index, limit in enumerate(obj["spec"].get("limits") or ()):
         path, kind = f"spec.limits[{index}]", limit.get("type", "")
-        yield from _validate_limit_type(f"{path}.type", kind)
+        here = f"{path}.type"
+        wrong = names.label_key(kind)
+        yield from validate_name(here, kind, names.label_key)
+        if not wrong and "/" not in kind and kind not in LIMIT_TYPES:
+            yield Cause.invalid(here, kind, "must be a standard limit type or fully qualified")
         if kind in seen:
             yield Cause.duplicate(f"{path}.type", kind)
         seen.add(kind)
@@ -232,13 +236,6 @@ def validate_limit_range(obj: Obj) -> Causes:
                     f"{name}"
                 )
                 yield Cause.invalid(f"{path}.defaultRequest[{name}]", request, detail)
-
-
-def _validate_limit_type(path: str, kind: str) -> Causes:
-    wrong = names.label_key(kind)
-    yield from validate_name(path, kind, names.label_key)
-    if not wrong and "/" not in kind and kind not in LIMIT_TYPES:
-        yield Cause.invalid(path, kind, "must be a standard limit type or fully qualified")
 
 
 def _validate_limit_names(path: str, limit: Obj) -> Causes:

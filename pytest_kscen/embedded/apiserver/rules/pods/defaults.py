@@ -188,7 +188,10 @@ def _default_pod_volume(volume: Obj) -> None:
     for file in volume.get("downwardAPI", {}).get("items") or ():
         _default_field_reference(file)
     for source in volume.get("projected", {}).get("sources") or ():
-        _default_projection(source)
+        for file in source.get("downwardAPI", {}).get("items") or ():
+            _default_field_reference(file)
+        if "serviceAccountToken" in source:
+            set_defaults(source["serviceAccountToken"], {"expirationSeconds": 3600})
     if "ephemeral" in volume and "volumeClaimTemplate" in volume["ephemeral"]:
         default_claim_spec(volume["ephemeral"]["volumeClaimTemplate"]["spec"])
     if "image" in volume:
@@ -196,13 +199,6 @@ def _default_pod_volume(volume: Obj) -> None:
             volume["image"],
             {"pullPolicy": default_pull_policy(volume["image"].get("reference", ""))},
         )
-
-
-def _default_projection(source: Obj) -> None:
-    for file in source.get("downwardAPI", {}).get("items") or ():
-        _default_field_reference(file)
-    if "serviceAccountToken" in source:
-        set_defaults(source["serviceAccountToken"], {"expirationSeconds": 3600})
 
 
 def _set_host_ports(spec: Obj) -> None:

@@ -322,7 +322,18 @@ def _warn_of_containers(path: str, spec: Obj) -> Warnings:
             for index, port in enumerate(container.get("ports") or ())
         ]
     if len(ports) > 1:
-        yield from _warn_of_ports(ports)
+        for index, (inner_path, port) in enumerate(ports):
+            for other, one in ports[:index]:
+                if all(
+                    port.get(field) == one.get(field) for field in ("containerPort", "protocol")
+                ) and (words := _port_conflict(port, one)):
+                    yield f"{inner_path}: {words} port definition with {other}"
+        first: dict[str, str] = {}
+        for inner_path, port in ports:
+            name = port.get("name", "")
+            if name and first.setdefault(name, inner_path) != inner_path:
+                users = f"services and probes that select ports by name will use {first[name]}"
+                yield f"{inner_path}: duplicate port name {quoted(name)} with {first[name]}, {users}"
 
 
 def _warn_of_hidden_variables(path: str, variables: Sequence[Obj]) -> Warnings:
@@ -341,21 +352,6 @@ def _warn_of_hidden_variables(path: str, variables: Sequence[Obj]) -> Warnings:
                 "dropped when using apply"
             )
         seen.add(name)
-
-
-def _warn_of_ports(ports: Sequence[tuple[str, Obj]]) -> Warnings:
-    for index, (path, port) in enumerate(ports):
-        for other, one in ports[:index]:
-            if all(
-                port.get(field) == one.get(field) for field in ("containerPort", "protocol")
-            ) and (words := _port_conflict(port, one)):
-                yield f"{path}: {words} port definition with {other}"
-    first: dict[str, str] = {}
-    for path, port in ports:
-        name = port.get("name", "")
-        if name and first.setdefault(name, path) != path:
-            users = f"services and probes that select ports by name will use {first[name]}"
-            yield f"{path}: duplicate port name {quoted(name)} with {first[name]}, {users}"
 
 
 def _port_conflict(port: Obj, other: Obj) -> str:
