@@ -41,13 +41,12 @@ def _kind_of_row(path: str, row: dict[str, Any]) -> Kind:
         categories=tuple(row.get("categories", ())),
         verbs=tuple(row["verbs"]),
         subresources={
-            name: _subresource_of_row(part) for name, part in row.get("subresources", {}).items()
+            name: Subresource(
+                tuple(part["verbs"]), part.get("kind", ""), part.get("apiVersion", "")
+            )
+            for name, part in row.get("subresources", {}).items()
         },
         schema=BuiltinSchema(group, version, row["kind"]),
         rules=KIND_RULES_BY_RESOURCE.get((group, plural), NO_RULES),
         conversion=CONVERSIONS.get((group, version, plural)),
     )
-
-
-def _subresource_of_row(part: dict[str, Any]) -> Subresource:
-    return Subresource(tuple(part["verbs"]), part.get("kind", ""), part.get("apiVersion", ""))

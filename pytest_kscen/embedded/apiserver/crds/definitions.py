@@ -298,9 +298,9 @@ def validate_definition(definition: Obj) -> Iterator[Cause]:
 def validate_definition_update(definition: Obj, old: Obj) -> Iterator[Cause]:
     yield from validate_definition_spec(definition["spec"])
     spec = definition["spec"]
-    before, established = old["spec"], _is_true(old, "Established")
+    before, conditions = old["spec"], (old.get("status") or {}).get("conditions") or ()
     fields = [("group",), ("names", "plural")]
-    if established:
+    if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
         fields = [("scope",), ("names", "kind"), *fields]
     for path in fields:
         new, was = (_value_at(each, path) for each in (spec, before))
@@ -317,11 +317,6 @@ def _value_at(spec: Obj, path: tuple[str, ...]) -> Any:
     for step in path:
         value = value.get(step)
     return value
-
-
-def _is_true(definition: Obj, condition: str) -> bool:
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == condition and each["status"] == "True" for each in conditions)
 
 
 def validate_definition_spec(spec: Obj) -> Iterator[Cause]:

@@ -21,30 +21,30 @@ PROTOBUF_NUMBERS = DATA.parent / "protobuf.json"
 
 
 @cache
-def _read_file(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = orjson.loads((DATA / f"{name}.json").read_bytes())
+def _read(name: str) -> dict[str, Any]:
+    content: dict[str, Any] = orjson.loads((DATA.parent / name).read_bytes())
     return content
 
 
 def version() -> dict[str, str]:
     """Return the recorded answer of `/version`."""
-    return _read_file("version")
+    return _read("data/version.json")
 
 
 def resources() -> dict[str, Any]:
     """Return the rows of discovery by `group/version/plural`, in the order of the server."""
-    return _read_file("resources")
+    return _read("data/resources.json")
 
 
 def definition_of(group: str, version: str, kind: str) -> str:
     """Return the name of a kind's definition; empty if it has none."""
-    return str(_read_file("kinds").get(f"{group}/{version}/{kind}", ""))
+    return str(_read("data/kinds.json").get(f"{group}/{version}/{kind}", ""))
 
 
 def definition(name: str) -> dict[str, Any]:
     """Return the schema of a type. Each `$ref` in it is the name of another definition."""
     package, _, local = name.rpartition(".")
-    schema: dict[str, Any] = _read_file(package)[local]
+    schema: dict[str, Any] = _read(f"data/{package}.json")[local]
     return schema
 
 
@@ -52,14 +52,8 @@ def protobuf_fields(name: str) -> dict[str, str]:
     """Return the fields of a definition by protobuf number. `+Definition` stands for the fields of
     an embedded type.
     """
-    fields: dict[str, str] = _read_protobuf_numbers().get(name, {})
+    fields: dict[str, str] = _read(PROTOBUF_NUMBERS.name).get(name, {})
     return fields
-
-
-@cache
-def _read_protobuf_numbers() -> dict[str, Any]:
-    numbers: dict[str, Any] = orjson.loads(PROTOBUF_NUMBERS.read_bytes())
-    return numbers
 
 
 __all__ = ["definition", "definition_of", "protobuf_fields", "resources", "version"]

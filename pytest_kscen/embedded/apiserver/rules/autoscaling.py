@@ -40,6 +40,9 @@ _OTHER_SOURCE, _MISSING_SOURCE = (
 _MISSING_TARGET = "must set either a target raw value or a target utilization"
 
 
+METRIC_SOURCES: dict[str, Callable[[str, Obj], Causes]] = {}
+
+
 def default_autoscaler(obj: Obj) -> None:
     spec = obj["spec"]
     set_defaults(spec, {"minReplicas": 1})
@@ -199,6 +202,7 @@ def _validate_metric(path: str, metric: Obj) -> Causes:
                 yield Cause.forbidden(f"{path}.{field}", _OTHER_SOURCE)
 
 
+@checks.registered(METRIC_SOURCES, "object")
 def _validate_object_metric(path: str, source: Obj) -> Causes:
     yield from _validate_object_reference(
         f"{path}.describedObject", source.get("describedObject") or {}, groupless=True
@@ -211,6 +215,7 @@ def _validate_object_metric(path: str, source: Obj) -> Causes:
         )
 
 
+@checks.registered(METRIC_SOURCES, "external")
 def _validate_external_metric(path: str, source: Obj) -> Causes:
     target = _metric_target(source)
     yield from _validate_metric_and_target(path, source)
@@ -224,6 +229,7 @@ def _validate_external_metric(path: str, source: Obj) -> Causes:
         )
 
 
+@checks.registered(METRIC_SOURCES, "pods")
 def _validate_pods_metric(path: str, source: Obj) -> Causes:
     yield from _validate_metric_and_target(path, source)
     if "averageValue" not in _metric_target(source):
@@ -232,12 +238,14 @@ def _validate_pods_metric(path: str, source: Obj) -> Causes:
         )
 
 
+@checks.registered(METRIC_SOURCES, "resource")
 def _validate_resource_metric(path: str, source: Obj) -> Causes:
     if not source.get("name"):
         yield Cause.required(f"{path}.name", "must specify a resource name")
     yield from _validate_utilization_target(path, source)
 
 
+@checks.registered(METRIC_SOURCES, "containerResource")
 def _validate_container_resource_metric(path: str, source: Obj) -> Causes:
     if source.get("name"):
         yield from validate_container_resource_name(f"{path}.name", source["name"])
@@ -290,15 +298,6 @@ def _validate_metric_target(path: str, target: Obj) -> Causes:
         yield Cause.invalid(
             f"{path}.averageUtilization", target["averageUtilization"], "must be greater than 0"
         )
-
-
-METRIC_SOURCES: dict[str, Callable[[str, Obj], Causes]] = {
-    "object": _validate_object_metric,
-    "external": _validate_external_metric,
-    "pods": _validate_pods_metric,
-    "resource": _validate_resource_metric,
-    "containerResource": _validate_container_resource_metric,
-}
 
 
 def prepare_autoscaler_create(obj: Obj, _core: Core) -> None:

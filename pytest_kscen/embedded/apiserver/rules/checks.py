@@ -11,7 +11,7 @@ import difflib
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Causes: TypeAlias = Iterator[Cause]
 Validator: TypeAlias = Callable[[str, Any], Iterable[Cause]]
+Key = TypeVar("Key")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
@@ -30,6 +32,19 @@ MAX_INT32 = 2**31 - 1
 MAX_PORT = 65535
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 CONDITION_STATUSES = ("False", "True", "Unknown")
+
+
+def registered(table: dict[Key, Function], *keys: Key) -> Callable[[Function], Function]:
+    """Return a decorator that enters a function into a table under these keys.
+
+    The order of the table is that of the definitions, and so is the order of the causes.
+    """
+
+    def register(function: Function) -> Function:
+        table.update(dict.fromkeys(keys, function))
+        return function
+
+    return register
 
 
 def invalid_value_omitted(path: str, detail: str) -> Cause:

@@ -212,7 +212,12 @@ def validate_claim_update(new: Obj, old: Obj) -> Causes:
             wanted[field] = earlier[field]
     if wanted != old["spec"]:
         yield Cause.forbidden("spec", _SPEC_IMMUTABLE + unified_diff(old["spec"], wanted))
-    size, had = (quantities.nanos(_requested_storage(claim)) for claim in (new, old))
+    size, had = (
+        quantities.nanos(
+            ((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0")
+        )
+        for claim in (new, old)
+    )
     if size < had and size <= quantities.nanos(
         (old.get("status", {}).get("capacity") or {}).get("storage", "0")
     ):
@@ -223,10 +228,6 @@ def validate_claim_update(new: Obj, old: Obj) -> Causes:
         "volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode")
     )
     yield from _validate_attributes_class(new["spec"].get("volumeAttributesClassName"), old)
-
-
-def _requested_storage(claim: Obj) -> str:
-    return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 
 def _validate_attributes_class(wanted: str | None, old: Obj) -> Causes:

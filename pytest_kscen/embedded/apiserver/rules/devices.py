@@ -17,7 +17,10 @@ from pytest_kscen.embedded.apiserver.rules.fields import (
     set_defaults,
 )
 from pytest_kscen.embedded.apiserver.rules.pods.scheduling import validate_node_selector
-from pytest_kscen.embedded.apiserver.rules.volume_sources import validate_driver_name
+from pytest_kscen.embedded.apiserver.rules.volume_sources import (
+    require_fields,
+    validate_driver_name,
+)
 from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
@@ -200,7 +203,9 @@ def validate_spec_unchanged(new: Obj, old: Obj) -> Causes:
 def validate_resource_claim_status(new: Obj, old: Obj) -> Causes:
     status, before = new.get("status") or {}, old.get("status") or {}
     reserved = status.get("reservedFor") or ()
-    yield from _validate_each("status.reservedFor", reserved, MAX_CONSUMERS, _validate_consumer)
+    yield from _validate_each(
+        "status.reservedFor", reserved, MAX_CONSUMERS, require_fields("resource", "name", "uid")
+    )
     yield from checks.validate_unique(
         "status.reservedFor", [one.get("uid", "") for one in reserved]
     )
@@ -212,12 +217,6 @@ def validate_resource_claim_status(new: Obj, old: Obj) -> Causes:
         yield from checks.validate_immutable(
             "status.allocation", status["allocation"], before["allocation"]
         )
-
-
-def _validate_consumer(path: str, given: Obj) -> Causes:
-    for field in ("resource", "name", "uid"):
-        if not given.get(field):
-            yield Cause.required(f"{path}.{field}")
 
 
 def validate_device_class(obj: Obj) -> Causes:
@@ -256,14 +255,17 @@ def validate_resource_slice(obj: Obj) -> Causes:
         yield Cause.invalid(
             "spec", f"{{{', '.join(given)}}}", f"{_ONE_NODE_SCOPE}, but multiple fields are set"
         )
-    yield from _validate_each("spec.devices", spec.get("devices"), MAX_DEVICES, _validate_device)
+    yield from _validate_each(
+        "spec.devices",
+        spec.get("devices"),
+        MAX_DEVICES,
+        lambda path, device: checks.validate_name(
+            f"{path}.name", device.get("name", ""), names.dns1123_label
+        ),
+    )
     yield from checks.validate_unique(
         "spec.devices", [device.get("name", "") for device in spec.get("devices") or ()]
     )
-
-
-def _validate_device(path: str, device: Obj) -> Causes:
-    yield from checks.validate_name(f"{path}.name", device.get("name", ""), names.dns1123_label)
 
 
 def validate_resource_slice_update(new: Obj, old: Obj) -> Causes:

@@ -88,16 +88,15 @@ def default_endpoint_slice(obj: Obj) -> None:
 
 def prepare_slice_create(obj: Obj, _core: Core) -> None:
     if any("deprecatedTopology" in one for one in obj.get("endpoints") or ()):
-        obj["endpoints"] = [_without_topology(one) for one in obj["endpoints"]]
+        obj["endpoints"] = [
+            {name: value for name, value in one.items() if name != "deprecatedTopology"}
+            for one in obj["endpoints"]
+        ]
 
 
 def prepare_slice_update(new: Obj, old: Obj, core: Core) -> None:
     if new.get("endpoints") is not old.get("endpoints"):
         prepare_slice_create(new, core)
-
-
-def _without_topology(endpoint: Obj) -> Obj:
-    return {name: value for name, value in endpoint.items() if name != "deprecatedTopology"}
 
 
 def validate_endpoint_slice(obj: Obj) -> Causes:

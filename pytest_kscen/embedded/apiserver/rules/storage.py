@@ -319,15 +319,14 @@ def validate_csi_node_update(new: Obj, old: Obj) -> Causes:
     before = {driver.get("name"): driver for driver in old["spec"].get("drivers") or ()}
     for driver in new["spec"].get("drivers") or ():
         if driver.get("name") in before:
-            after, was = (_without_allocatable(one) for one in (driver, before[driver.get("name")]))
+            after, was = (
+                {name: value for name, value in one.items() if name != "allocatable"}
+                for one in (driver, before[driver.get("name")])
+            )
             if after != was:
                 yield Cause.invalid(
                     "spec.drivers", as_go_struct(GO_CSI_NODE_DRIVER, after), checks.IMMUTABLE
                 )
-
-
-def _without_allocatable(driver: Obj) -> Obj:
-    return {name: value for name, value in driver.items() if name != "allocatable"}
 
 
 CSI_RULES = {

@@ -236,8 +236,10 @@ def validate_volume_update(new: Obj, old: Obj) -> Causes:
             "spec.persistentvolumesource", _SOURCE_IMMUTABLE + unified_diff(had, kept)
         )
     yield from validate_immutable("volumeMode", spec.get("volumeMode"), before.get("volumeMode"))
-    if "nodeAffinity" in before and not _same_affinity(
-        spec.get("nodeAffinity"), before["nodeAffinity"]
+    affinity, old_affinity = spec.get("nodeAffinity"), before.get("nodeAffinity")
+    if "nodeAffinity" in before and affinity not in (
+        old_affinity,
+        _with_renamed_labels(before["nodeAffinity"], affinity),
     ):
         detail = f"{IMMUTABLE}, except for updating from beta label to GA"
         yield Cause.invalid("nodeAffinity", spec.get("nodeAffinity"), detail)
@@ -249,11 +251,6 @@ def validate_volume_update(new: Obj, old: Obj) -> Causes:
 
 def _source_of(spec: Obj) -> Obj:
     return {name: value for name, value in spec.items() if name in VOLUME_SOURCES}
-
-
-def _same_affinity(new: Obj | None, old: Obj) -> bool:
-    """Report whether two node affinities are equal, or differ only by renamed beta labels."""
-    return new == old or new == _with_renamed_labels(old, new)
 
 
 def _with_renamed_labels(old: Obj, new: Obj | None) -> Obj:

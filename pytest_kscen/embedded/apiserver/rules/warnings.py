@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_kscen.embedded.apiserver.rules.checks import registered
 from pytest_kscen.embedded.apiserver.rules.pods import warnings as pods
 from pytest_kscen.objects import names, quantities
 from pytest_kscen.objects.errors import quoted
@@ -62,6 +63,11 @@ _TOO_MANY_COMPLETIONS = (
 )
 
 
+WARNINGS: dict[tuple[str, str], Callable[[Obj, Obj | None], Iterable[str]]] = {
+    ("", "pods"): pods.warn_of_pod
+}
+
+
 def _has_annotation(obj: Obj, name: str) -> bool:
     return name in (obj["metadata"].get("annotations") or ())
 
@@ -75,17 +81,22 @@ def _warn_of_name(obj: Obj, old: Obj | None) -> Iterator[str]:
         yield f"{_NOT_A_LABEL}: [{' '.join(complaints)}]"
 
 
+@registered(
+    WARNINGS, ("", "replicationcontrollers"), ("apps", "deployments"), ("apps", "replicasets")
+)
 def _warn_of_workload(new: Obj, old: Obj | None) -> Iterator[str]:
     yield from _warn_of_name(new, old)
     if _generation_changed(new, old) and new["spec"].get("template"):
         yield from pods.warn_of_template("spec.template", new["spec"]["template"])
 
 
+@registered(WARNINGS, ("apps", "daemonsets"))
 def _warn_of_daemon_set(new: Obj, old: Obj | None) -> Iterator[str]:
     if old is None or new["spec"]["template"] != old["spec"]["template"]:
         yield from pods.warn_of_template("spec.template", new["spec"]["template"])
 
 
+@registered(WARNINGS, ("apps", "statefulsets"))
 def _warn_of_stateful_set(new: Obj, old: Obj | None) -> Iterator[str]:
     if _generation_changed(new, old):
         yield from pods.warn_of_template("spec.template", new["spec"]["template"])
@@ -107,12 +118,14 @@ def _warn_of_job_spec(path: str, spec: Obj) -> Iterator[str]:
     yield from pods.warn_of_template(f"{path}.template", spec["template"])
 
 
+@registered(WARNINGS, ("batch", "jobs"))
 def _warn_of_job(new: Obj, old: Obj | None) -> Iterator[str]:
     yield from _warn_of_name(new, old)
     if _generation_changed(new, old):
         yield from _warn_of_job_spec("spec", new["spec"])
 
 
+@registered(WARNINGS, ("batch", "cronjobs"))
 def _warn_of_cron_job(new: Obj, old: Obj | None) -> Iterator[str]:
     yield from _warn_of_name(new, old)
     if _generation_changed(new, old):
@@ -121,11 +134,13 @@ def _warn_of_cron_job(new: Obj, old: Obj | None) -> Iterator[str]:
         yield f"cannot use TZ or CRON_TZ in spec.spec.schedule, {_TIME_ZONE_HINT}"
 
 
+@registered(WARNINGS, ("", "podtemplates"))
 def _warn_of_pod_template(new: Obj, old: Obj | None) -> Iterator[str]:
     if _generation_changed(new, old):
         yield from pods.warn_of_template("template", new["template"])
 
 
+@registered(WARNINGS, ("", "services"))
 def _warn_of_service(new: Obj, _: Obj | None) -> Iterator[str]:
     spec, headless = new["spec"], new["spec"].get("clusterIP") == "None"
     elsewhere = spec.get("type") == "ExternalName"
@@ -144,6 +159,7 @@ def _warn_of_service(new: Obj, _: Obj | None) -> Iterator[str]:
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
+@registered(WARNINGS, ("networking.k8s.io", "ingresses"))
 def _warn_of_ingress(new: Obj, old: Obj | None) -> Iterator[str]:
     if (
         old is None
@@ -156,6 +172,7 @@ def _warn_of_ingress(new: Obj, old: Obj | None) -> Iterator[str]:
         )
 
 
+@registered(WARNINGS, ("", "persistentvolumes"))
 def _warn_of_volume(new: Obj, _: Obj | None) -> Iterator[str]:
     spec = new["spec"]
     old = {
@@ -189,12 +206,14 @@ def _warn_of_volume(new: Obj, _: Obj | None) -> Iterator[str]:
             yield f"spec.{pods.GO_FIELD_NAMES.get(kind, kind)}: {pods.OLD_VOLUMES[kind]}"
 
 
+@registered(WARNINGS, ("", "persistentvolumeclaims"))
 def _warn_of_claim(new: Obj, _: Obj | None) -> Iterator[str]:
     if _has_annotation(new, STORAGE_CLASS):
         yield f"metadata.annotations[{STORAGE_CLASS}]: {_STORAGE_CLASS_DEPRECATED}"
     yield from pods.warn_of_claim("spec", new["spec"])
 
 
+@registered(WARNINGS, ("storage.k8s.io", "storageclasses"))
 def _warn_of_storage_class(new: Obj, _: Obj | None) -> Iterator[str]:
     for index, term in enumerate(new.get("allowedTopologies") or ()):
         for number, part in enumerate(term.get("matchLabelExpressions") or ()):
@@ -202,11 +221,13 @@ def _warn_of_storage_class(new: Obj, _: Obj | None) -> Iterator[str]:
             yield from pods.warn_of_old_label(here, part.get("key", ""), named=False)
 
 
+@registered(WARNINGS, ("node.k8s.io", "runtimeclasses"))
 def _warn_of_runtime_class(new: Obj, _: Obj | None) -> Iterator[str]:
     for key in new.get("scheduling", {}).get("nodeSelector") or ():
         yield from pods.warn_of_old_label("scheduling.nodeSelector", key, named=False)
 
 
+@registered(WARNINGS, ("storage.k8s.io", "csidrivers"))
 def _warn_of_csi_driver(new: Obj, old: Obj | None) -> Iterator[str]:
     tokens = new["spec"].get("tokenRequests")
     changed = old is None or tokens != old["spec"].get("tokenRequests")
@@ -214,11 +235,13 @@ def _warn_of_csi_driver(new: Obj, old: Obj | None) -> Iterator[str]:
         yield _TOKENS_IN_SECRETS
 
 
+@registered(WARNINGS, ("", "nodes"))
 def _warn_of_node(new: Obj, _: Obj | None) -> Iterator[str]:
     if (new.get("spec") or {}).get("externalID"):
         yield "spec.externalID: this field is deprecated, and is unused by Kubernetes"
 
 
+@registered(WARNINGS, ("", "resourcequotas"))
 def _warn_of_quota(new: Obj, old: Obj | None) -> Iterator[str]:
     hard = new["spec"].get("hard") or {} if old is None else {}
     for name in QUOTA_RESOURCES:
@@ -235,6 +258,7 @@ def _warn_of_quota(new: Obj, old: Obj | None) -> Iterator[str]:
             )
 
 
+@registered(WARNINGS, ("", "serviceaccounts"))
 def _warn_of_service_account(new: Obj, old: Obj | None) -> Iterator[str]:
     if _has_annotation(new, ENFORCE_MOUNTABLE_SECRETS) and not (
         old and _has_annotation(old, ENFORCE_MOUNTABLE_SECRETS)
@@ -245,30 +269,7 @@ def _warn_of_service_account(new: Obj, old: Obj | None) -> Iterator[str]:
         yield f"metadata.annotations[{ENFORCE_MOUNTABLE_SECRETS}]: {detail}"
 
 
+@registered(WARNINGS, ("discovery.k8s.io", "endpointslices"))
 def _warn_of_endpoint_slice(new: Obj, old: Obj | None) -> Iterator[str]:
     if old is None and new.get("addressType") == "FQDN":
         yield "spec.addressType: FQDN endpoints are deprecated"
-
-
-WARNINGS: dict[tuple[str, str], Callable[[Obj, Obj | None], Iterable[str]]] = {
-    ("", "pods"): pods.warn_of_pod,
-    ("", "podtemplates"): _warn_of_pod_template,
-    ("", "replicationcontrollers"): _warn_of_workload,
-    ("apps", "deployments"): _warn_of_workload,
-    ("apps", "replicasets"): _warn_of_workload,
-    ("apps", "daemonsets"): _warn_of_daemon_set,
-    ("apps", "statefulsets"): _warn_of_stateful_set,
-    ("batch", "jobs"): _warn_of_job,
-    ("batch", "cronjobs"): _warn_of_cron_job,
-    ("", "services"): _warn_of_service,
-    ("", "nodes"): _warn_of_node,
-    ("", "resourcequotas"): _warn_of_quota,
-    ("", "serviceaccounts"): _warn_of_service_account,
-    ("", "persistentvolumes"): _warn_of_volume,
-    ("", "persistentvolumeclaims"): _warn_of_claim,
-    ("discovery.k8s.io", "endpointslices"): _warn_of_endpoint_slice,
-    ("networking.k8s.io", "ingresses"): _warn_of_ingress,
-    ("node.k8s.io", "runtimeclasses"): _warn_of_runtime_class,
-    ("storage.k8s.io", "csidrivers"): _warn_of_csi_driver,
-    ("storage.k8s.io", "storageclasses"): _warn_of_storage_class,
-}

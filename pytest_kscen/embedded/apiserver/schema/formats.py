@@ -69,10 +69,6 @@ def _is_datetime(text: str) -> bool:
     )
 
 
-def _is_duration(text: str) -> bool:
-    return GO_DURATION.fullmatch(text) is not None or SCALA_DURATION.search(text) is not None
-
-
 def _is_uri(text: str) -> bool:
     """Report whether a text is an absolute URI or an absolute path."""
     if re.search(r"[\x00-\x20\x7f<>\"{}|\\^`]", text.split("?", maxsplit=1)[0]) or re.search(
@@ -109,10 +105,6 @@ def _is_cidr(text: str) -> bool:
         and bits.isdigit()
         and int(bits) <= found.max_prefixlen
     )
-
-
-def _is_mac(text: str) -> bool:
-    return MAC_BYTES.fullmatch(text) is not None or MAC_WORDS.fullmatch(text) is not None
 
 
 def _is_hostname(text: str) -> bool:
@@ -179,7 +171,9 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "ipv4": lambda text: "." in text and _address(text) is not None,
     "ipv6": lambda text: ":" in text and "%" not in text and _address(text) is not None,
     "cidr": _is_cidr,
-    "mac": _is_mac,
+    "mac": lambda text: (
+        MAC_BYTES.fullmatch(text) is not None or MAC_WORDS.fullmatch(text) is not None
+    ),
     "uuid": _uuid(HEX4),
     "uuid3": _uuid("3[0-9a-f]{3}"),
     "uuid4": _uuid("4[0-9a-f]{3}", VARIANT),
@@ -196,7 +190,9 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "byte": _matches("([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),
     "password": lambda _: True,
     "date": _is_date,
-    "duration": _is_duration,
+    "duration": lambda text: (
+        GO_DURATION.fullmatch(text) is not None or SCALA_DURATION.search(text) is not None
+    ),
     "datetime": _is_datetime,
     "k8sshortname": _matches(SHORT_NAME, longest=63),
     "k8slongname": _matches(rf"{SHORT_NAME}(\.{SHORT_NAME})*", longest=253),

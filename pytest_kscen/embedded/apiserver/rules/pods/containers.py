@@ -14,6 +14,7 @@ from pytest_kscen.embedded.apiserver.rules.checks import (
     PROTOCOLS,
     Causes,
     Validator,
+    registered,
     validate_enum,
     validate_name,
     validate_nonnegative_fields,
@@ -37,7 +38,7 @@ from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_kscen.objects.resources import Obj
 
@@ -49,6 +50,9 @@ PROBE_TIMES = (
     "successThreshold",
     "failureThreshold",
 )
+
+
+HANDLERS: dict[str, Callable[[str, Obj, int | None], Causes]] = {}
 
 
 def validate_probes(path: str, container: Obj, grace: int | None) -> Causes:
@@ -96,11 +100,13 @@ def validate_handler(path: str, given: Obj, grace: int | None) -> Causes:
         yield Cause.required(path, "must specify a handler type")
 
 
+@registered(HANDLERS, "exec")
 def _validate_exec(path: str, given: Obj, _: int | None) -> Causes:
     if not given.get("command"):
         yield Cause.required(f"{path}.command")
 
 
+@registered(HANDLERS, "httpGet")
 def _validate_http_get(path: str, given: Obj, _: int | None) -> Causes:
     if not given.get("path"):
         yield Cause.required(f"{path}.path")
@@ -110,24 +116,17 @@ def _validate_http_get(path: str, given: Obj, _: int | None) -> Causes:
         yield from validate_name(f"{path}.httpHeaders", header.get("name", ""), names.http_header)
 
 
+@registered(HANDLERS, "tcpSocket", "grpc")
 def _validate_port_handler(path: str, given: Obj, _: int | None) -> Causes:
     yield from validate_port(f"{path}.port", given.get("port", 0))
 
 
+@registered(HANDLERS, "sleep")
 def _validate_sleep(path: str, given: Obj, grace: int | None) -> Causes:
     seconds = given.get("seconds", 0)
     if grace is not None and not 0 <= seconds <= grace:
         detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
         yield Cause.invalid(path, seconds, detail)
-
-
-HANDLERS = {
-    "exec": _validate_exec,
-    "httpGet": _validate_http_get,
-    "tcpSocket": _validate_port_handler,
-    "grpc": _validate_port_handler,
-    "sleep": _validate_sleep,
-}
 
 
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.rules.checks import (
     Causes,
+    Validator,
     validate_name,
     validate_required_name,
 )
@@ -95,15 +96,15 @@ def validate_env_from(path: str, given: Sequence[Obj]) -> Causes:
         found = [kind for kind in ("configMapRef", "secretRef") if kind in source]
         for kind in found:
             name = source[kind].get("name", "")
-            yield from validate_required_name(f"{here}.{kind}.name", name, _subdomain_prefix)
+            yield from validate_required_name(
+                f"{here}.{kind}.name",
+                name,
+                lambda name: names.dns1123_subdomain(names.as_prefix(name)),
+            )
         if not found:
             yield Cause.invalid(path, "", "must specify one of: `configMapRef` or `secretRef`")
         elif len(found) > 1:
             yield Cause.invalid(path, "", "may not have more than one field specified at a time")
-
-
-def _subdomain_prefix(name: str) -> tuple[str, ...]:
-    return names.dns1123_subdomain(names.as_prefix(name))
 
 
 def validate_field_reference(path: str, given: Obj, allowed: Sequence[str]) -> Causes:
@@ -169,14 +170,6 @@ def validate_resource_reference(path: str, given: Obj, *, in_volume: bool = Fals
         yield Cause.invalid(f"{path}.divisor", resource, detail)
 
 
-def _container_resource(path: str, given: Obj) -> Causes:
-    return validate_resource_reference(path, given)
-
-
-def _validate_env_field(path: str, given: Obj) -> Causes:
-    return validate_field_reference(path, given, ENV_FIELDS)
-
-
 def _validate_key_reference(path: str, given: Obj) -> Causes:
     """Yield the causes for a reference to one key of a ConfigMap or Secret."""
     yield from validate_name(f"{path}.name", given.get("name", ""), names.dns1123_subdomain)
@@ -194,9 +187,9 @@ def _validate_file_key_reference(path: str, given: Obj) -> Causes:
         yield Cause.required(f"{path}.path")
 
 
-VARIABLE_SOURCES = {
-    "fieldRef": _validate_env_field,
-    "resourceFieldRef": _container_resource,
+VARIABLE_SOURCES: dict[str, Validator] = {
+    "fieldRef": lambda path, given: validate_field_reference(path, given, ENV_FIELDS),
+    "resourceFieldRef": validate_resource_reference,
     "configMapKeyRef": _validate_key_reference,
     "secretKeyRef": _validate_key_reference,
     "fileKeyRef": _validate_file_key_reference,

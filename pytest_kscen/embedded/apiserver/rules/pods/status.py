@@ -14,6 +14,7 @@ from pytest_kscen.embedded.apiserver.rules.checks import (
     MAX_INT32,
     Causes,
     as_go_struct,
+    registered,
     validate_name,
     validate_range,
 )
@@ -37,6 +38,9 @@ CONTAINER_STATUSES: dict[str, str | None] = {**STATUS_LISTS, EPHEMERAL_STATUSES:
 NOT_NEGATIVE = "must be a non-negative integer"
 
 
+FIELD_VALIDATORS: dict[str, Callable[[Obj, Obj, Obj], Causes]] = {}
+
+
 def validate_pod_status(new: Obj, old: Obj) -> Causes:
     """Yield the causes for the parts of the status that this write changes; unchanged parts are not
     validated again.
@@ -55,6 +59,7 @@ def validate_pod_status(new: Obj, old: Obj) -> Causes:
                     )
 
 
+@registered(FIELD_VALIDATORS, "conditions")
 def _validate_conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     for index, one in enumerate(status.get("conditions") or ()):
         if one.get("observedGeneration", 0) < 0:
@@ -69,6 +74,7 @@ def _validate_conditions(status: Obj, _before: Obj, _spec: Obj) -> Causes:
             )
 
 
+@registered(FIELD_VALIDATORS, "nominatedNodeName")
 def _validate_nominated_node(status: Obj, _before: Obj, spec: Obj) -> Causes:
     node, path = status.get("nominatedNodeName", ""), "status.nominatedNodeName"
     if node:
@@ -77,23 +83,28 @@ def _validate_nominated_node(status: Obj, _before: Obj, spec: Obj) -> Causes:
             yield Cause.forbidden(path, "may not be set on pods that are already bound to a node")
 
 
+@registered(FIELD_VALIDATORS, "observedGeneration")
 def _validate_observed_generation(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     if status.get("observedGeneration", 0) < 0:
         yield Cause.invalid("status.observedGeneration", status["observedGeneration"], NOT_NEGATIVE)
 
 
+@registered(FIELD_VALIDATORS, "qosClass")
 def _validate_qos_class(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     yield Cause.invalid("status.qosClass", status.get("qosClass", ""), IMMUTABLE)
 
 
+@registered(FIELD_VALIDATORS, "containerStatuses")
 def _validate_containers(status: Obj, before: Obj, spec: Obj) -> Causes:
     return _validate_restarts("containerStatuses", status, before, spec)
 
 
+@registered(FIELD_VALIDATORS, "initContainerStatuses")
 def _validate_init_containers(status: Obj, before: Obj, spec: Obj) -> Causes:
     return _validate_restarts("initContainerStatuses", status, before, spec)
 
 
+@registered(FIELD_VALIDATORS, EPHEMERAL_STATUSES)
 def _validate_ephemeral_containers(status: Obj, before: Obj, _spec: Obj) -> Causes:
     return _validate_ended_containers(
         f"status.{EPHEMERAL_STATUSES}",
@@ -108,7 +119,10 @@ def _validate_restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes
     """
     old = [one.get("state", {}).get("terminated") for one in before.get(name) or ()]
     if not any(old) or any(
-        _restarts_all(one) for kind in STATUS_LISTS.values() for one in spec.get(kind) or ()
+        rule.get("action") == "RestartAllContainers"
+        for kind in STATUS_LISTS.values()
+        for one in spec.get(kind) or ()
+        for rule in one.get("restartPolicyRules") or ()
     ):
         return
     containers = {one.get("name"): one for one in spec.get(STATUS_LISTS[name]) or ()}
@@ -119,13 +133,6 @@ def _validate_restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes
             and not _may_restart(containers.get(one.get("name")), spec, ended)
         ):
             yield Cause.forbidden(f"status.{name}[{index}].state", MUST_STAY_TERMINATED)
-
-
-def _restarts_all(container: Obj) -> bool:
-    return any(
-        rule.get("action") == "RestartAllContainers"
-        for rule in container.get("restartPolicyRules") or ()
-    )
 
 
 def _is_running_again(new: Sequence[Obj], before: Obj) -> bool:
@@ -151,6 +158,7 @@ def _validate_ended_containers(path: str, new: Sequence[Obj], old: Sequence[Obj]
             yield Cause.forbidden(f"{path}[{index}].state", MUST_STAY_TERMINATED)
 
 
+@registered(FIELD_VALIDATORS, "resourceClaimStatuses")
 def _validate_claims(status: Obj, _before: Obj, spec: Obj) -> Causes:
     known, seen = {claim.get("name") for claim in spec.get("resourceClaims") or ()}, set()
     for index, one in enumerate(status.get("resourceClaimStatuses") or ()):
@@ -189,10 +197,12 @@ def _validate_ips(path: str, given: Sequence[Obj], before: Sequence[Obj]) -> Cau
         )
 
 
+@registered(FIELD_VALIDATORS, "podIPs")
 def _validate_pod_ips(status: Obj, before: Obj, _spec: Obj) -> Causes:
     return _validate_ips("status.podIPs", status.get("podIPs") or (), before.get("podIPs") or ())
 
 
+@registered(FIELD_VALIDATORS, "hostIP")
 def _validate_host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
     """Yield a cause when `hostIP` is not the first of `hostIPs`."""
     given = status.get("hostIPs") or ()
@@ -202,27 +212,13 @@ def _validate_host_ip(status: Obj, _before: Obj, _spec: Obj) -> Causes:
         )
 
 
+@registered(FIELD_VALIDATORS, "hostIPs")
 def _validate_host_ips(status: Obj, before: Obj, spec: Obj) -> Causes:
     if status.get("hostIP") == before.get("hostIP"):
         yield from _validate_host_ip(status, before, spec)
     yield from _validate_ips(
         "status.hostIPs", status.get("hostIPs") or (), before.get("hostIPs") or ()
     )
-
-
-FIELD_VALIDATORS: dict[str, Callable[[Obj, Obj, Obj], Causes]] = {
-    "conditions": _validate_conditions,
-    "nominatedNodeName": _validate_nominated_node,
-    "observedGeneration": _validate_observed_generation,
-    "qosClass": _validate_qos_class,
-    "containerStatuses": _validate_containers,
-    "initContainerStatuses": _validate_init_containers,
-    EPHEMERAL_STATUSES: _validate_ephemeral_containers,
-    "resourceClaimStatuses": _validate_claims,
-    "podIPs": _validate_pod_ips,
-    "hostIP": _validate_host_ip,
-    "hostIPs": _validate_host_ips,
-}
 
 
 def _validate_container_status(path: str, given: Obj, spec: Obj, kind: str | None) -> Causes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.rules import volume_sources as sources
@@ -88,10 +89,6 @@ def _validate_empty_dir(path: str, given: Obj) -> Causes:
 def _validate_git_repo(path: str, given: Obj) -> Causes:
     yield from require_fields("repository")(path, given)
     yield from sources.validate_relative_path(f"{path}.directory", given.get("directory", ""))
-
-
-def _validate_iscsi(path: str, given: Obj) -> Causes:
-    return sources.validate_iscsi(path, given, hint=" starting with iqn, eui, or naa")
 
 
 def _key_files_validator(field: str) -> Callable[[str, Obj], Causes]:
@@ -231,7 +228,7 @@ POD_VOLUME_SOURCES = {
     "awsElasticBlockStore": VolumeSource(sources.validate_partitioned_disk("volumeID")),
     "secret": VolumeSource(_key_files_validator("secretName")),
     "nfs": VolumeSource(sources.validate_nfs),
-    "iscsi": VolumeSource(_validate_iscsi),
+    "iscsi": VolumeSource(partial(sources.validate_iscsi, hint=" starting with iqn, eui, or naa")),
     "glusterfs": VolumeSource(require_fields("endpoints", "path")),
     "flocker": VolumeSource(sources.validate_flocker),
     "persistentVolumeClaim": VolumeSource(require_fields("claimName")),

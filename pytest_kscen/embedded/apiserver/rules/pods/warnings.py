@@ -333,7 +333,9 @@ def _warn_of_containers(path: str, spec: Obj) -> Warnings:
             name = port.get("name", "")
             if name and first.setdefault(name, inner_path) != inner_path:
                 users = f"services and probes that select ports by name will use {first[name]}"
-                yield f"{inner_path}: duplicate port name {quoted(name)} with {first[name]}, {users}"
+                yield (
+                    f"{inner_path}: duplicate port name {quoted(name)} with {first[name]}, {users}"
+                )
 
 
 def _warn_of_hidden_variables(path: str, variables: Sequence[Obj]) -> Warnings:
