@@ -1,6 +1,12 @@
-"""Where clusters come from: embedded, controlplane, kind, kubeconfig.
+"""Cluster backends behind one protocol, and the conformance kit.
 
-No test plan may enter here.
+Plans, chaos and scenarios may not be imported here. Inside:
+
+    cluster             Cluster protocol, base class, ClusterRefused
+    embedded            in-process cluster in virtual time, with simulated_parent
+    controlplane/       real control plane as local processes
+    kind, kubeconfig    cluster in containers, and a user's cluster
+    conformance/        cases that any API server must pass, and differential tests
 """
 
 from __future__ import annotations
@@ -31,8 +37,8 @@ def open_cluster(
     parent_kubeconfig: pathlib.Path | None = None,
     vm_namespace: str = "",
 ) -> Cluster:
-    """A running cluster of this backend, or a ClusterRefused; what its `parent()` goes by is
-    looked at when that is asked for.
+    """Return a running cluster of this backend, or raise ClusterRefused. The parent's settings are
+    only checked when its `parent()` is first called. Each backend is imported on first use.
     """
     cluster = _open(backend, seed, nodes, kubeconfig, context, kind)
     cluster.parent_kubeconfig, cluster.vm_namespace = parent_kubeconfig, vm_namespace

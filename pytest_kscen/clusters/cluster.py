@@ -1,4 +1,7 @@
-"""Why a cluster is not handed out, in words for whoever asked for it."""
+"""Protocol and common base of all clusters, and the error for a cluster that cannot be opened.
+
+Every backend derives from `TimedCluster`; tests and actors see only `Cluster`.
+"""
 
 from __future__ import annotations
 
@@ -20,80 +23,83 @@ if TYPE_CHECKING:
 
 
 class ClusterRefused(Exception):
-    """There is no such cluster now.
-
-    The message says what was asked for, what stands in the way, and what to do.
+    """Failure to open a cluster or its parent. The message names what was requested, what prevents
+    it, and the remedy; the plugin shows it without a traceback.
     """
 
 
 class Cluster(Protocol):
-    """A running cluster."""
+    """Running cluster as tests hold it, whichever backend is behind it."""
 
     backend: str
-    """embedded, controlplane, kind or kubeconfig."""
+    """Name of the backend: embedded, controlplane, kind or kubeconfig."""
 
     chance: Chance
 
     parent_kubeconfig: pathlib.Path | None
     vm_namespace: str
-    """What `parent()` goes by if it is not told anything else."""
+    """Default namespace of `parent()`."""
 
     theatre: Any
-    """What plays scenarios on it, once somebody wants that."""
+    """Scenario runner of this cluster, made on first use."""
 
     @property
     def runner(self) -> Runner: ...
 
     def api(self, agent: str = "") -> Api:
-        """What an actor of this name speaks."""
+        """Return the API client of the actor with this name; the name appears as its user agent."""
 
     @property
     def client(self) -> Any:
-        """The official client: a `kubernetes.client.ApiClient`."""
+        """Official synchronous client, a `kubernetes.client.ApiClient`."""
 
     @property
     def aio_client(self) -> Any:
-        """The official asynchronous client, for use inside the loop: a
+        """Official asynchronous client for use inside the loop, a
         `kubernetes.aio.client.ApiClient`.
         """
 
     @property
     def kubeconfig(self) -> pathlib.Path:
-        """A file that kubectl and any other client can use; the embedded cluster opens its port
-        when it is first asked for.
+        """Kubeconfig file for kubectl and other clients. The embedded cluster opens its port on
+        first access.
         """
 
     @property
     def now(self) -> float:
-        """Seconds of cluster time."""
+        """Cluster time in seconds."""
 
     @property
     def owned(self) -> bool:
-        """Whether we made this cluster, and may delete what we find in it."""
+        """True if this run created the cluster and may delete what it finds in it."""
 
     @property
     def replayable(self) -> bool:
-        """Whether the same seed gives the same run."""
+        """True if the same seed repeats the run exactly."""
 
     @property
     def may_be_shaken(self) -> bool:
-        """Whether an earlier run may have left chaos in its parent, which is then to be opened."""
+        """True if an earlier run may have left chaos in the parent, which must then be opened and
+        cleaned.
+        """
 
     def parent(
         self, *, kubeconfig: pathlib.Path | None = None, namespace: str = ""
     ) -> ParentCluster:
-        """The cluster in which this one's nodes are virtual machines, opened when it is first asked
-        for.
+        """Return the cluster whose virtual machines are this cluster's nodes, opened on first use.
 
-        Simulated clusters bring their own; for the others somebody has to say where it is, or it is
-        a ClusterRefused."""
+        Simulated clusters bring their own; for others a kubeconfig and a namespace are required, or
+        ClusterRefused is raised.
+        """
 
     def advance(self, duration: str | float | timedelta) -> None: ...
 
     def until(
         self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
     ) -> None:
-        """Let time pass until the condition holds; a TimeoutError says what did not."""
+        """Let time pass until the condition holds; TimeoutError, which quotes the condition, if it
+        never does.
+        """
 
     def close(self) -> None: ...
 
@@ -102,7 +108,9 @@ R = TypeVar("R", bound="Runner")
 
 
 class TimedCluster(Generic[R]):
-    """What is the same for every backend: time, and what is said of the parent."""
+    """Common parts of all backends: control of time, and the settings of the parent. `runner`
+    drives the event loop, in virtual or in wall-clock time.
+    """
 
     runner: R
     owned: bool
@@ -159,8 +167,8 @@ def _check_condition(condition: object) -> None:
 
 
 def _describe_condition(condition: Callable[[], object]) -> str:
-    """What whoever is asked says of it, or the condition as its author wrote it, or at least its
-    name.
+    """Return a description for the error message: the object's own `standing()`, else the
+    condition's source line, else its name.
     """
     asked = inspect.unwrap(condition)
     if standing := getattr(getattr(asked, "__self__", None), "standing", None):

@@ -1,7 +1,7 @@
-"""The embedded cluster: an API server, its controllers and its machines in this process, in virtual
-time, from a seed.
+"""Embedded backend: API server, controllers and machines in this process, in virtual time.
 
-It is made in milliseconds, ready when it is handed out, and leaves nothing behind.
+A cluster starts in milliseconds, is ready when the constructor returns, and repeats exactly from
+its seed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ BOOT_TIMEOUT = 60.0  # seconds of cluster time within which every node must be r
 
 
 class EmbeddedCluster(TimedCluster[VirtualRunner]):
-    """A `Cluster`."""
+    """Cluster of simulated machines with an API server in this process. `site` has the machines,
+    `server` the API server; neither needs a network unless `kubeconfig` is requested.
+    """
 
     backend = "embedded"
     owned = True
@@ -71,10 +73,10 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         self.runner = VirtualRunner()
         self.chance = Chance(seed)
         self.site = Site.of(self.runner.clock, self.chance, nodes=nodes)
-        self._bring_up()
+        self._start_server()
 
-    def _bring_up(self) -> None:
-        """Make the server and let its actors live, in the runner's time and on the site's
+    def _start_server(self) -> None:
+        """Create the server and start the actors, in the runner's time and on the site's
         machines.
         """
         self.server = ApiServer(
@@ -88,12 +90,12 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         self._folder: pathlib.Path | None = None
         self._host: EmbeddedParent | None = None
         try:
-            self.runner.call(self._boot())
+            self.runner.call(self._create_initial_objects())
         except BaseException:
             self.close()
             raise
 
-    async def _boot(self) -> None:
+    async def _create_initial_objects(self) -> None:
         api, clock = self.api("kube-apiserver"), self.runner.clock
         for name in INITIAL_NAMESPACES:
             await api.create(
@@ -110,8 +112,8 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
             await wait_for(api, clock, NODES, machine.name, condition=_ready, timeout=BOOT_TIMEOUT)
 
     def _open_parent(self, _: pathlib.Path | None, namespace: str) -> ParentCluster:
-        """A second API server in the same time, with nodes of its own; this cluster's machines
-        are virtual ones there.
+        """Start a second API server in the same virtual time, with nodes of its own on which this
+        cluster's machines are virtual machines.
         """
         self._host = EmbeddedParent(self)
         return parents.virtualize(
@@ -128,7 +130,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
 
     @functools.cached_property
     def wire(self) -> Wire:
-        """The server as HTTP sees it."""
+        """Server at the level of HTTP requests, without sockets."""
         from pytest_kscen.embedded.apiserver.wire import Wire
 
         return Wire(self.server)
@@ -156,7 +158,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
 
     @property
     def admission(self) -> Admission:
-        """Who judges every write; hooks of a test's own are added here."""
+        """Admission chain of every write; tests may add hooks."""
         return self.server.core.admission
 
     @property
@@ -164,16 +166,18 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         return self.runner.replayable
 
     def close(self) -> None:
-        """The ports first, then whatever lives; each is closed even if another cannot be."""
+        """Close ports first, then servers and actors; each is closed even if another close
+        fails.
+        """
         with contextlib.ExitStack() as closing:
             clusters = [self, self._host] if self._host else [self]
             for cluster in clusters:
                 closing.callback(cluster.server.close)
             closing.callback(self.runner.close)
             for cluster in clusters:
-                cluster._shut_doors(closing)  # noqa: SLF001  # its own, or of the one that it made
+                cluster._register_cleanup(closing)  # noqa: SLF001  # its own, or of the one that it made
 
-    def _shut_doors(self, closing: contextlib.ExitStack) -> None:
+    def _register_cleanup(self, closing: contextlib.ExitStack) -> None:
         if "client" in self.__dict__:
             closing.callback(self.client.close)
         if self._folder:
@@ -183,19 +187,19 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
 
 
 class EmbeddedParent(EmbeddedCluster):
-    """The parent of an embedded cluster, which it lives and ends with."""
+    """Parent of an embedded cluster; it shares the nested cluster's runner and ends with it."""
 
     def __init__(self, nested: EmbeddedCluster) -> None:
         self.runner = nested.runner
         self.chance = parents.parent_chance(nested.chance.seed)
         self.site = parents.make_parent_site(self.runner.clock, self.chance, nested.site)
-        self._bring_up()
+        self._start_server()
 
     def close(self) -> None:
-        """Give back what is its own alone."""
+        """Release what is not shared with the nested cluster."""
         with contextlib.ExitStack() as closing:
             closing.callback(self.server.close)
-            self._shut_doors(closing)
+            self._register_cleanup(closing)
 
 
 def _ready(node: Obj | None) -> bool:

@@ -1,7 +1,8 @@
-"""The kind backend, through pytest-kind: one cluster for a test run, however many processes it has.
+"""Backend kind, through pytest-kind: one cluster per test run, shared by all its processes.
 
-pytest-kind is an extra and under the GPL; it is imported when a kind cluster is asked for, and
-never before."""
+pytest-kind is an optional dependency under the GPL and imported only when a kind cluster is
+requested.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +37,13 @@ PYTEST_KIND_DEFAULT_NAME = "pytest-kind"  # pytest-kind's default for --cluster-
 
 @dataclass(frozen=True, slots=True)
 class KindOptions:
-    """A request; the first one of a run decides."""
+    """Options of a kind cluster, as pytest-kind defines them, and the identity of the test run that
+    shares it. The first request of a run decides.
+    """
 
     run: str = ""
-    """The same for all processes of a run: pytest-xdist's testrun_uid; a single process needs
-    none.
+    """Identity of the run, equal in all its processes: pytest-xdist's testrun_uid; empty for a
+    single process.
     """
     name: str = ""
     image: str | None = None
@@ -50,8 +53,8 @@ class KindOptions:
 
     @classmethod
     def of(cls, option: Callable[[str, Any], Any], run: str = "") -> KindOptions:
-        """As the command line has it; `option` is pytest's getoption, which may not know pytest-
-        kind.
+        """Read the options through pytest's getoption, given as `option`; pytest-kind's may be
+        missing.
         """
         name = option("cluster_name", None)
         return cls(
@@ -64,12 +67,12 @@ class KindOptions:
         )
 
     @property
-    def called(self) -> str:
+    def cluster_name(self) -> str:
         return self.name or f"kscen-{self._key}"
 
     @property
     def folder(self) -> pathlib.Path:
-        """Where the processes of the run meet."""
+        """Folder in which the run's processes share their state."""
         return pathlib.Path(tempfile.gettempdir()) / f"{SHARE_FOLDER_PREFIX}{self._key}"
 
     @property
@@ -82,7 +85,13 @@ _numbers = itertools.count()
 
 
 class SharedResource:
-    """One process's part in it."""
+    """Resource shared by the processes of a test run: the first user creates it, the last one
+    removes it.
+
+    A folder holds its state and a file per user, under a file lock. Users whose process is gone do
+    not count. A resource that was only half created by a process that died is removed and created
+    again.
+    """
 
     def __init__(self, folder: pathlib.Path, remove: Callable[[dict[str, Any]], object]) -> None:
         self.folder = folder
@@ -90,52 +99,52 @@ class SharedResource:
         self._user = f"user-{os.getpid()}-{_process_start_time(os.getpid())}-{next(_numbers)}"
 
     def hold(self) -> None:
-        """Count as a user without a need for the thing yet: it outlives those who come and go
-        meanwhile.
+        """Register as a user without creating the resource, so that it outlives users that come and
+        go.
         """
-        with self._locked():
+        with self._lock_held():
             self._path(self._user).touch()
 
-    def enter(
-        self, look: Callable[[], dict[str, Any]], make: Callable[[], object]
+    def acquire(
+        self, inspect: Callable[[], dict[str, Any]], create: Callable[[], object]
     ) -> dict[str, Any]:
-        """The facts about the thing, as `look` found them before it was made; its removal needs
-        no more.
+        """Return the facts that `inspect` found before the resource was created; removal needs only
+        these. Creates the resource if no other process has.
         """
-        with self._locked():
+        with self._lock_held():
             state = self._state()
             if state.get("state") == CREATING:
                 self._remove(state)
             if state.get("state") != CREATED:
-                state = self._make(look(), make)
+                state = self._create(inspect(), create)
             self._path(self._user).touch()
             return state
 
-    def _make(self, facts: dict[str, Any], make: Callable[[], object]) -> dict[str, Any]:
-        self._note(making := {**facts, "state": CREATING})
+    def _create(self, facts: dict[str, Any], create: Callable[[], object]) -> dict[str, Any]:
+        self._write_state(creating := {**facts, "state": CREATING})
         try:
-            make()
+            create()
         except BaseException:
-            self._remove(making)
+            self._remove(creating)
             self._path("state").unlink()
-            self._end_if_last()
+            self._remove_if_unused()
             raise
-        self._note(made := {**facts, "state": CREATED})
-        return made
+        self._write_state(created := {**facts, "state": CREATED})
+        return created
 
-    def leave(self) -> None:
-        with self._locked():
+    def release(self) -> None:
+        with self._lock_held():
             self._path(self._user).unlink(missing_ok=True)
-            self._end_if_last()
+            self._remove_if_unused()
 
-    def sweep(self) -> None:
-        """End it if nobody is left: what a test run that was killed had to leave behind."""
-        with self._locked():
-            self._end_if_last()
+    def remove_if_unused(self) -> None:
+        """Remove the resource if it has no users left, as after a test run that was killed."""
+        with self._lock_held():
+            self._remove_if_unused()
 
-    def _end_if_last(self) -> None:
+    def _remove_if_unused(self) -> None:
         users = sorted(self.folder.glob("user-*"))
-        if any(_is_alive(user.name) for user in users):
+        if any(_is_running(user.name) for user in users):
             return
         try:
             if state := self._state():
@@ -149,7 +158,7 @@ class SharedResource:
         except FileNotFoundError:
             return {}
 
-    def _note(self, state: dict[str, Any]) -> None:
+    def _write_state(self, state: dict[str, Any]) -> None:
         self._path("state.new").write_text(json.dumps(state))
         self._path("state.new").rename(self._path("state"))
 
@@ -157,22 +166,23 @@ class SharedResource:
         return self.folder / name
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        file = self._lock()
+    def _lock_held(self) -> Iterator[None]:
+        file = self._open_lock()
         try:
             yield
         finally:
             file.close()
 
-    def _lock(self) -> IO[str]:
-        """The kernel gives the lock back when its holder dies.
-
-        One whose folder was removed meanwhile guards nothing.
+    def _open_lock(self) -> IO[str]:
+        """Return the locked file. The kernel releases the lock when its process dies; a lock file
+        whose folder was removed meanwhile is reopened.
         """
         while True:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self.folder.stat().st_uid != os.getuid():
-                raise PermissionError(f"{self.folder} belongs to somebody else")
+                raise PermissionError(
+                    f"{self.folder} belongs to another user: remove it, or set TMPDIR"
+                )
             with contextlib.ExitStack() as undo, contextlib.suppress(FileNotFoundError):
                 file = undo.enter_context(self._path("lock").open("a"))
                 fcntl.flock(file, fcntl.LOCK_EX)
@@ -181,15 +191,14 @@ class SharedResource:
                     return file
 
 
-def _is_alive(user: str) -> bool:
+def _is_running(user: str) -> bool:
     _, pid, birth, _ = user.split("-")
     return _process_start_time(int(pid)) == birth
 
 
 def _process_start_time(pid: int) -> str:
-    """When a process began, in the kernel's ticks: pids come again, this does not.
-
-    Nothing for the dead.
+    """Return the start time of a process in kernel ticks; pids are reused, pairs with it are not.
+    Empty if the process is gone.
     """
     try:
         state, *fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -203,13 +212,15 @@ INSTALL_COMMAND = "pip install 'pytest-kscen[kind]'"
 
 
 class SharedKindCluster:
-    """The run's cluster: made by who enters first, removed when the last has left."""
+    """Kind cluster of a test run, created by the first process and deleted by the last. A cluster
+    that existed before under the requested name is used but never deleted.
+    """
 
-    def __init__(self, wish: KindOptions, nodes: int | None = None) -> None:
-        self._wish = wish
+    def __init__(self, options: KindOptions, nodes: int | None = None) -> None:
+        self._options = options
         self._nodes = nodes
-        self._share = SharedResource(wish.folder, _delete_cluster)
-        self.kubeconfig = wish.folder / "kubeconfig"
+        self._share = SharedResource(options.folder, _delete_cluster)
+        self.kubeconfig = options.folder / "kubeconfig"
         try:
             from pytest_kind import KindCluster
         except ImportError as error:
@@ -218,42 +229,42 @@ class SharedKindCluster:
                 f"`{INSTALL_COMMAND}`"
             ) from error
         self.kind = KindCluster(
-            wish.called,
+            options.cluster_name,
             self.kubeconfig,
-            image=wish.image,
-            kind_path=_named_program("--kind-bin", wish.program) or _program_on_path("kind"),
-            kubectl_path=_named_program("--kind-kubectl-bin", wish.kubectl)
+            image=options.image,
+            kind_path=_named_program("--kind-bin", options.program) or _program_on_path("kind"),
+            kubectl_path=_named_program("--kind-kubectl-bin", options.kubectl)
             or _program_on_path("kubectl"),
         )
 
-    def enter(self) -> dict[str, Any]:
+    def acquire(self) -> dict[str, Any]:
         # Remove the clusters of test runs that were killed.
-        own = self._wish.folder
+        own = self._options.folder
         for left in sorted(own.parent.glob(f"{SHARE_FOLDER_PREFIX}*")):
             if left != own:
                 with contextlib.suppress(OSError):
-                    SharedResource(left, _delete_cluster).sweep()
-        facts = self._share.enter(self._look, self._make)
+                    SharedResource(left, _delete_cluster).remove_if_unused()
+        facts = self._share.acquire(self._inspect, self._create)
         try:
             if self._nodes not in (None, facts["nodes"]):
-                made = (
+                created = (
                     "as kind does by default"
                     if facts["nodes"] is None
                     else f"with {facts['nodes']} nodes"
                 )
                 raise ClusterRefused(  # noqa: TRY301  # undone below, whatever fails
                     f"a test run has one kind cluster, and {facts['name']!r} was made "
-                    f"{made}, not with {self._nodes}: "
-                    "let the tests of one run ask for the same number"
+                    f"{created}, not with {self._nodes}: "
+                    "use the same number in all tests of one run"
                 )
-            self.kind.create()  # it is there: this makes pytest-kind's object know it
+            self.kind.create()  # it exists: this only updates pytest-kind's object
         except BaseException:
-            self.leave()
+            self.release()
             raise
         return facts
 
-    def leave(self) -> None:
-        self._share.leave()
+    def release(self) -> None:
+        self._share.release()
         for folder in (
             self.kind.path,
             self.kind.path.parent,
@@ -261,7 +272,7 @@ class SharedKindCluster:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
-    def _look(self) -> dict[str, Any]:
+    def _inspect(self) -> dict[str, Any]:
         # On PATH or by --kind-bin; else pytest-kind downloads one, if it can.
         try:
             self.kind.ensure_kind()
@@ -269,7 +280,7 @@ class SharedKindCluster:
             raise ClusterRefused(
                 "there is no kind program on PATH, and none could be downloaded "
                 f"({type(error).__name__}): "
-                "install kind, or say where it is with --kind-bin"
+                "install kind, or give its path with --kind-bin"
             ) from None
         program, name = str(self.kind.kind_path), self.kind.name
         ours = name not in _run(program, "get", "clusters").stdout.splitlines()
@@ -278,10 +289,10 @@ class SharedKindCluster:
             "program": program,
             "nodes": self._nodes,
             "ours": ours,
-            "keep": self._wish.keep,
+            "keep": self._options.keep,
         }
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         program, name = str(self.kind.kind_path), self.kind.name
         if there := _run(program, "get", "kubeconfig", f"--name={name}").stdout:
             self.kubeconfig.write_text(there)
@@ -289,20 +300,20 @@ class SharedKindCluster:
             self.kind.create(self._configuration())
         except subprocess.CalledProcessError as error:
             raise ClusterRefused(
-                f"kind made no cluster {name!r}: {' '.join(error.cmd)} ended with "
+                f"kind created no cluster {name!r}: {' '.join(error.cmd)} ended with "
                 f"{error.returncode}; "
-                "what it said is in the captured output. Is Docker running, and is "
-                "--kind-bin the right program?"
+                "see the captured output. Check that Docker is running and that "
+                "--kind-bin names the right program."
             ) from error
 
     def _configuration(self) -> pathlib.Path | None:
-        """The control plane's node and workers, so many in all; kind's own default is a single
-        one that does both.
+        """Write the configuration with a control-plane node and workers, `nodes` in all; None uses
+        kind's default of a single node.
         """
         if not self._nodes:
             return None
         nodes = [{"role": role} for role in ("control-plane", *["worker"] * (self._nodes - 1))]
-        path = self._wish.folder / "kind.json"
+        path = self._options.folder / "kind.json"
         path.write_text(
             json.dumps({"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": nodes})
         )
@@ -310,17 +321,19 @@ class SharedKindCluster:
 
 
 class KindBackedCluster(LiveCluster):
-    """A `Cluster`. `kind` is pytest-kind's object, for loading images and forwarding ports."""
+    """Cluster in containers. `kind` is pytest-kind's object, for loading images and forwarding
+    ports.
+    """
 
     def __init__(
-        self, wish: KindOptions | None = None, *, nodes: int | None = None, seed: int | str = 0
+        self, options: KindOptions | None = None, *, nodes: int | None = None, seed: int | str = 0
     ) -> None:
-        self._share = SharedKindCluster(wish or KindOptions(), nodes)
+        self._share = SharedKindCluster(options or KindOptions(), nodes)
         self.kind = self._share.kind
         self.kubeconfig = self._share.kubeconfig
         with contextlib.ExitStack() as undo:
-            facts = self._share.enter()
-            undo.callback(self._share.leave)
+            facts = self._share.acquire()
+            undo.callback(self._share.release)
             runner = WallRunner()
             undo.callback(runner.close)
             read = functools.partial(configuration_of, self.kubeconfig)
@@ -328,7 +341,7 @@ class KindBackedCluster(LiveCluster):
             undo.callback(super().close)
             if not runner.until(lambda: runner.call(self._is_ready()), READY_TIMEOUT):
                 raise ClusterRefused(
-                    f"the kind cluster {self.kind.name!r} has nodes that are not ready "
+                    f"the kind cluster {self.kind.name!r} has nodes that were not ready "
                     f"after {READY_TIMEOUT:.0f} s"
                 )
             undo.pop_all()
@@ -342,18 +355,18 @@ class KindBackedCluster(LiveCluster):
 
     def close(self) -> None:
         super().close()
-        self._share.leave()
+        self._share.release()
 
 
-def hold_cluster(wish: KindOptions) -> Callable[[], None]:
-    """Keep the run's cluster, whenever it is made, until what this returns is called."""
-    share = SharedResource(wish.folder, _delete_cluster)
+def hold_cluster(options: KindOptions) -> Callable[[], None]:
+    """Keep the run's cluster, whenever it is created, until the returned function is called."""
+    share = SharedResource(options.folder, _delete_cluster)
     share.hold()
-    return share.leave
+    return share.release
 
 
 def _delete_cluster(facts: dict[str, Any]) -> None:
-    """Delete what we made, unless it is whole and shall be kept."""
+    """Delete the cluster if this run created it, unless it is complete and to be kept."""
     if facts["ours"] and not (facts["keep"] and facts["state"] == CREATED):
         _run(facts["program"], "delete", "cluster", f"--name={facts['name']}")
 

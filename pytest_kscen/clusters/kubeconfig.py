@@ -1,5 +1,7 @@
-"""What a kubeconfig holds, one file or several as kubectl merges them; and a copy with one
-context chosen.
+"""Clusters behind a kubeconfig: reading and merging it as kubectl does, and the backend.
+
+`LiveCluster` is the base of all real backends; `KubeconfigCluster` is a user's cluster, and
+`KubeconfigParent` the parent of a real one.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ FILE_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class ClusterFlags:
-    """By which options somebody names a cluster."""
+    """Command-line options that select a cluster, for use in messages."""
 
     file: str
     context: str = ""
@@ -71,14 +73,13 @@ PARENT_FLAGS = ClusterFlags("--parent-kubeconfig")
 
 
 def default_path() -> str:
-    """Where kubectl would look."""
+    """Return the path that kubectl would use."""
     return os.environ.get("KUBECONFIG") or "~/.kube/config"
 
 
 def merged_kubeconfig(path: str, flags: ClusterFlags = TESTED_FLAGS) -> dict[str, Any]:
-    """The files of a path, separated as in PATH; who comes first wins.
-
-    File names in it become absolute.
+    """Return the merged content of all files of a path, which are separated as in PATH; earlier
+    files win. Relative file names in it become absolute.
     """
     whole: dict[str, Any] = {"apiVersion": "v1", "kind": "Config"}
     files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
@@ -123,7 +124,9 @@ def merged_kubeconfig(path: str, flags: ClusterFlags = TESTED_FLAGS) -> dict[str
 def chosen_context(
     config: dict[str, Any], context: str, path: str, flags: ClusterFlags = TESTED_FLAGS
 ) -> str:
-    """The context that is meant, or a refusal that names those there are."""
+    """Return the requested or current context; ClusterRefused lists the existing ones if it is
+    missing.
+    """
     names = [entry["name"] for entry in config["contexts"]]
     wanted = context or config.get("current-context", "")
     if wanted not in names:
@@ -139,7 +142,7 @@ def chosen_context(
 
 
 def server_of(config: dict[str, Any], context: str) -> str:
-    """The URL behind a context, for messages."""
+    """Return the server's URL of a context, for messages."""
     cluster = next(
         (one["context"].get("cluster") for one in config["contexts"] if one["name"] == context),
         None,
@@ -179,9 +182,8 @@ COPIED_FIELDS = (
 
 
 class LiveCluster(TimedCluster[WallRunner]):
-    """A `Cluster` but for its kubeconfig.
-
-    `configuration` reads the official client's Configuration, again when it expires.
+    """Real cluster, reached over HTTPS, on the wall clock. `configuration` returns the official
+    client's Configuration; it is called again when credentials expire.
     """
 
     replayable = False
@@ -208,7 +210,7 @@ class LiveCluster(TimedCluster[WallRunner]):
             users=users,
         )
         self._api = RemoteApi(self._connection)
-        self._given_parent: KubeconfigParent | None = None
+        self._kubeconfig_parent: KubeconfigParent | None = None
 
     def api(self, agent: str = "") -> Api:
         return self._api.named(agent) if agent else self._api
@@ -221,7 +223,7 @@ class LiveCluster(TimedCluster[WallRunner]):
 
     @functools.cached_property
     def aio_client(self) -> Any:
-        """It belongs to the loop in which it is first asked for."""
+        """Bound to the event loop in which it is first accessed."""
         from kubernetes.aio.client import ApiClient, Configuration
 
         configuration = Configuration()
@@ -232,26 +234,26 @@ class LiveCluster(TimedCluster[WallRunner]):
 
     def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> ParentCluster:
 
-        self._given_parent = KubeconfigParent(self, kubeconfig, namespace)
-        return self._given_parent.as_parent
+        self._kubeconfig_parent = KubeconfigParent(self, kubeconfig, namespace)
+        return self._kubeconfig_parent.as_parent
 
     def close(self) -> None:
-        """End the actors, then the connections that they spoke through."""
-        self.runner.close(last=self._put_away_all())
+        """End the actors, then close the connections that they use."""
+        self.runner.close(last=self._close_all_connections())
         self._close_client()
-        if self._given_parent:
-            self._given_parent.close()
+        if self._kubeconfig_parent:
+            self._kubeconfig_parent.close()
 
     def _close_client(self) -> None:
         if "client" in self.__dict__:
             self.client.close()
 
-    async def _put_away_all(self) -> None:
-        if self._given_parent:
-            await self._given_parent._put_away()  # noqa: SLF001  # one of its kind
-        await self._put_away()
+    async def _close_all_connections(self) -> None:
+        if self._kubeconfig_parent:
+            await self._kubeconfig_parent._close_connections()  # noqa: SLF001  # one of its kind
+        await self._close_connections()
 
-    async def _put_away(self) -> None:
+    async def _close_connections(self) -> None:
         if "aio_client" in self.__dict__:
             await self.aio_client.close()
         await self._connection.close()
@@ -261,9 +263,8 @@ VERSION_TIMEOUT = 5.0  # seconds that a cluster has to say its version
 
 
 class KubeconfigCluster(LiveCluster):
-    """A `Cluster` that was handed to us.
-
-    Without a path it is the one that kubectl would speak to.
+    """User's cluster. It is contacted before anything else, and nothing in it is owned by this run.
+    Without a path it is the cluster that kubectl would use.
     """
 
     def __init__(
@@ -281,13 +282,13 @@ class KubeconfigCluster(LiveCluster):
         self._folder: pathlib.Path | None = None
         own = runner or WallRunner()
         try:
-            self._become(own, seed)
+            self._connect(own, seed)
         except BaseException:
             if runner is None:
                 own.close()
             raise
 
-    def _become(self, runner: WallRunner, seed: int | str) -> None:
+    def _connect(self, runner: WallRunner, seed: int | str) -> None:
         from kubernetes.config import ConfigException
 
         try:
@@ -309,15 +310,15 @@ class KubeconfigCluster(LiveCluster):
             raise
 
     def impersonate(self, users: str) -> None:
-        """From now on each actor is a user of its own, whose name begins so: our own credentials
-        must allow that.
+        """Let each actor act as a user of its own from now on, named with this prefix. Requires the
+        right to impersonate users.
         """
         self._connection.users = users
 
     @functools.cached_property
     def kubeconfig(self) -> pathlib.Path:
-        """The file that was named; a copy if its current context is another, or if it is several
-        files.
+        """Kubeconfig file as given; a temporary copy if another context is chosen or several files
+        were merged.
         """
         file = pathlib.Path(self._path).expanduser()
         if file.is_file() and self.context == self._config.get("current-context"):
@@ -371,9 +372,8 @@ logger = logging.getLogger(__name__)
 
 
 class KubeconfigParent(KubeconfigCluster):
-    """A connection to it, in the loop of the cluster that it is the parent of.
-
-    Nothing in it is ours.
+    """Parent of a real cluster, in the same event loop. Only virtual machines that are nodes of the
+    tested cluster are touched.
     """
 
     def __init__(self, nested: LiveCluster, path: pathlib.Path | None, namespace: str) -> None:
@@ -387,15 +387,15 @@ class KubeconfigParent(KubeconfigCluster):
             )
         super().__init__(path, seed=nested.chance.seed, flags=PARENT_FLAGS, runner=nested.runner)
         try:
-            found = self.runner.call(self._look_at(nested.api(AGENT), namespace))
+            found = self.runner.call(self._find_machines(nested.api(AGENT), namespace))
         except BaseException:
-            self.runner.call(self._put_away())
+            self.runner.call(self._close_connections())
             raise
         self.as_parent = ParentCluster(self.api, namespace, owned=False, machines=found)
 
-    async def _look_at(self, nested: Api, namespace: str) -> frozenset[str]:
-        """The virtual machines that are nodes of the tested cluster; others are somebody else's,
-        and are left alone.
+    async def _find_machines(self, nested: Api, namespace: str) -> frozenset[str]:
+        """Return the names of virtual machines that are nodes of the tested cluster; ClusterRefused
+        if there is none. Others are left alone.
         """
         api = self.api(AGENT)
         try:
@@ -430,11 +430,11 @@ class KubeconfigParent(KubeconfigCluster):
                 f"{_shorten_names(machines)}; its nodes are {_shorten_names(nodes)}): "
                 "see --vm-namespace"
             )
-        if strangers := [name for name in machines if name not in ours]:
+        if foreign := [name for name in machines if name not in ours]:
             logger.info(
                 "virtual machines in %s that are no nodes of the tested cluster are left alone: %s",
                 namespace,
-                _shorten_names(strangers),
+                _shorten_names(foreign),
             )
         return frozenset(ours)
 
@@ -442,13 +442,13 @@ class KubeconfigParent(KubeconfigCluster):
         return super()._refusal(why, look)
 
     def close(self) -> None:
-        """What does not need the loop, which has ended."""
+        """Release what does not need the event loop, which has ended."""
         self._close_client()
         self._remove_copy()
 
 
 async def _other_namespaces(api: Api) -> str:
-    """The namespaces that have some, if we may know."""
+    """Return a hint with the namespaces that have virtual machines, if listing them is allowed."""
     with contextlib.suppress(ApiError):
         if found := sorted(
             {vm["metadata"]["namespace"] for vm in (await api.list(VIRTUAL_MACHINES)).items}

@@ -1,5 +1,7 @@
-"""The parent of a simulated cluster: three nodes, a virtual machine for each of the cluster's
-machines, and what moves them.
+"""Parent of a simulated cluster: three nodes, one virtual machine per machine of the cluster, and
+the actors that migrate them.
+
+Used by the embedded and the controlplane backend.
 """
 
 from __future__ import annotations
@@ -30,25 +32,27 @@ NODES_READY_TIMEOUT = 60.0  # seconds within which the parent's nodes must be re
 
 
 def parent_chance(seed: str) -> Chance:
-    """The parent's own, so that no draw of the nested cluster depends on whether it has one."""
+    """Return the parent's chance, separate from the nested cluster's so that opening a parent
+    changes none of its draws.
+    """
     return Chance(f"{seed}/parent")
 
 
 def make_parent_site(clock: Clock, chance: Chance, nested: Site) -> Site:
-    """What stands behind a parent with an API server of its own."""
+    """Return the machines of a parent that has an API server of its own."""
     site = Site.of(clock, chance, hosts=FIRST_PARENT_HOST)
     _add_machines(site, len(_guest_names(nested)))
     return site
 
 
-def _add_machines(site: Site, guests: int) -> None:
-    """The machines of the parent's nodes; each has room for all guests, and still feels the
-    weight of every one.
+def _add_machines(site: Site, guest_count: int) -> None:
+    """Add the machines of the parent's nodes. Each has room for all guests, with capacity that
+    still depends on their number.
     """
     capacity = {
-        "cpu": f"{32 + 4 * guests}",
-        "memory": f"{64 + 8 * guests}Gi",
-        "pods": f"{110 + guests}",
+        "cpu": f"{32 + 4 * guest_count}",
+        "memory": f"{64 + 8 * guest_count}Gi",
+        "pods": f"{110 + guest_count}",
     }
     for name in HOST_NAMES:
         site.machines.add(name, labels={ROLE_LABEL: PARENT_ROLE}, capacity=capacity)
@@ -61,7 +65,9 @@ def _guest_names(nested: Site) -> list[str]:
 
 
 async def add_parent_nodes(api: Api, clock: Clock, site: Site) -> None:
-    """The same among the nested cluster's own nodes, where nothing of that cluster goes."""
+    """Add the parent's nodes to the nested cluster itself, tainted against its pods, and wait until
+    they are ready.
+    """
     _add_machines(site, len(_guest_names(site)))
     for name in HOST_NAMES:
         metadata = {"name": name, "labels": {ROLE_LABEL: PARENT_ROLE}}
@@ -88,9 +94,8 @@ def virtualize(
     nested: Site,
     namespace: str,
 ) -> ParentCluster:
-    """Let the nested site's machines be virtual ones, on a host whose nodes are there.
-
-    They run on as they are.
+    """Make the nested site's machines virtual machines on a host whose nodes exist. The machines
+    keep running meanwhile.
     """
     api, clock = api_for("virtualization-installer"), runner.clock
     runner.call(install_definitions(api, clock))

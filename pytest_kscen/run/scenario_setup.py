@@ -165,14 +165,14 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     async def let_in(write: Write) -> None:
         await controller.let_in(write)
         if write.who == SCHEDULER:
-            await cluster.holding.obey(api)
+            await cluster.program_pauser.apply_scenarios(api)
 
     cluster.runner.call(cluster.scheduler.restart())
     holds = functools.partial(controller.simulates, SCHEDULER)
     gate_url = _served(
         cluster, controller, gates, let_in, f"{USERS}{NAME}", holds=holds, policy="Fail"
     )
-    cluster.runner.start(cluster.holding.follow(api, clock), "held programs")
+    cluster.runner.start(cluster.program_pauser.follow(api, clock), "held programs")
     controller.register.add(_real(cluster, controller), replace=True)
     controller.register.scheduling = RealScheduling(cluster)
     controller.register.parts.update(dict.fromkeys(INSIDE, MANAGER))
@@ -193,7 +193,7 @@ class RealScheduling:
         if wanted == self.now:
             return
         before, self.now = self.now, wanted
-        await self.cluster.holding.obey(
+        await self.cluster.program_pauser.apply_scenarios(
             self.cluster.api(NAME)
         )  # nobody is held before a scenario's first step
         try:
@@ -326,7 +326,8 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
         )
         return (
             is_idle
-            and asked - max(heard_of_nodes, cluster.holding.went_on.get(SCHEDULER, 0.0)) >= CALM
+            and asked - max(heard_of_nodes, cluster.program_pauser.resumed_at.get(SCHEDULER, 0.0))
+            >= CALM
         )
 
     return SchedulerWaiter(back_off=CALM, idle=is_idle)

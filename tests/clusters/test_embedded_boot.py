@@ -12,7 +12,7 @@ def test_a_cluster_that_cannot_start_hands_everything_back(monkeypatch):
         closed.append(server)
 
     closed = []
-    monkeypatch.setattr(EmbeddedCluster, "_boot", fail)
+    monkeypatch.setattr(EmbeddedCluster, "_create_initial_objects", fail)
     monkeypatch.setattr(ApiServer, "close", close)
     with pytest.raises(OSError, match="no power for 2 nodes"):
         EmbeddedCluster(1, nodes=2)

@@ -164,7 +164,7 @@ def test_after_a_refusal_it_may_be_named_again(world, cluster):
 def test_both_connections_are_closed(world):
     cluster = open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig)
     cluster.parent(kubeconfig=world._host.kubeconfig, namespace="vms")
-    parent = cluster._given_parent
+    parent = cluster._kubeconfig_parent
     cluster.close()
     assert parent._connection._closed
     assert cluster._connection._closed

@@ -17,9 +17,9 @@ WORKERS = """
     @pytest.fixture(scope="session")
     def kind(testrun_uid):
         share = SharedKindCluster(KindOptions(run=testrun_uid, program={program!r}))
-        facts = share.enter()
+        facts = share.acquire()
         yield facts["name"]
-        share.leave()
+        share.release()
 
     @pytest.mark.parametrize("n", range(6))
     def test_a(kind, n):
@@ -45,19 +45,20 @@ def test_the_command_line_says_what_is_wanted():
     )
     unnamed = KindOptions.of(lambda _, default: default)
     assert unnamed == KindOptions()
-    assert unnamed.called == f"kscen-{os.getpid()}"
+    assert unnamed.cluster_name == f"kscen-{os.getpid()}"
     assert (
-        KindOptions.of({"cluster_name": "pytest-kind"}.get, "r" * 32).called == f"kscen-{'r' * 12}"
+        KindOptions.of({"cluster_name": "pytest-kind"}.get, "r" * 32).cluster_name
+        == f"kscen-{'r' * 12}"
     )
 
 
 def test_one_cluster_for_all_who_ask(docker):
     first, second = SharedKindCluster(wish(docker)), SharedKindCluster(wish(docker))
-    assert first.enter()["name"] == second.enter()["name"] == "kscen-run"
+    assert first.acquire()["name"] == second.acquire()["name"] == "kscen-run"
     assert "hollow" in first.kubeconfig.read_text()
-    first.leave()
+    first.release()
     assert docker.clusters() == ["kscen-run"]
-    second.leave()
+    second.release()
     assert docker.clusters() == []
     assert docker.calls("create", "delete") == ["create cluster", "delete cluster"]
     assert not first.kubeconfig.exists()
@@ -66,14 +67,14 @@ def test_one_cluster_for_all_who_ask(docker):
 
 def test_a_cluster_that_was_there_is_used_and_stays(docker):
     earlier = SharedKindCluster(wish(docker, name="mine", keep=True))
-    assert earlier.enter()["ours"] is True
-    earlier.leave()
+    assert earlier.acquire()["ours"] is True
+    earlier.release()
     assert docker.clusters() == ["mine"]
 
     share = SharedKindCluster(wish(docker, name="mine"))
-    assert share.enter()["ours"] is False
+    assert share.acquire()["ours"] is False
     assert "hollow" in share.kubeconfig.read_text()
-    share.leave()
+    share.release()
     assert docker.clusters() == ["mine"]
 
 
@@ -82,16 +83,16 @@ def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
     share = SharedKindCluster(wish(docker, keep=True))
     with pytest.raises(
         ClusterRefused,
-        match=r"kind made no cluster 'kscen-run': .* ended with 1; .* Is Docker running",
+        match=r"kind created no cluster 'kscen-run': .* ended with 1; .* Check that Docker is running",
     ):
-        share.enter()
+        share.acquire()
     assert docker.clusters() == []
     assert not share.kubeconfig.parent.exists()
 
 
 def test_image_and_nodes_reach_kind(docker):
     share = SharedKindCluster(wish(docker, image="kindest/node:v1.36.4"), nodes=3)
-    share.enter()
+    share.acquire()
     (created,) = [
         line
         for line in (docker.folder / "calls").read_text().splitlines()
@@ -103,8 +104,8 @@ def test_image_and_nodes_reach_kind(docker):
         ClusterRefused,
         match="a test run has one kind cluster, and 'kscen-run' was made with 3 nodes, not with 5",
     ):
-        SharedKindCluster(wish(docker), nodes=5).enter()
-    SharedKindCluster(wish(docker)).enter()
+        SharedKindCluster(wish(docker), nodes=5).acquire()
+    SharedKindCluster(wish(docker)).acquire()
     assert docker.clusters() == ["kscen-run"]
 
 
@@ -116,14 +117,14 @@ def test_a_program_that_is_not_there_is_refused(docker):
 def test_the_clusters_of_killed_runs_are_swept(docker, tmp_path):
     killed = os.fork()
     if not killed:
-        SharedKindCluster(KindOptions(run="killed", program=str(docker.program))).enter()
+        SharedKindCluster(KindOptions(run="killed", program=str(docker.program))).acquire()
         os._exit(0)
     os.waitpid(killed, 0)
     assert docker.clusters() == ["kscen-killed"]
     share = SharedKindCluster(wish(docker))
-    share.enter()
+    share.acquire()
     assert docker.clusters() == ["kscen-run"]
-    share.leave()
+    share.release()
 
 
 def test_without_pytest_kind_the_message_says_what_to_install(docker, monkeypatch):

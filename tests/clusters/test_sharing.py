@@ -30,10 +30,10 @@ def make():
         time.sleep(60)
 
 share = SharedResource(pathlib.Path(folder), lambda facts: say("remove " + facts["state"]))
-share.enter(dict, make)
+share.acquire(dict, make)
 print("in", flush=True)
 sys.stdin.readline()
-share.leave()
+share.release()
 """
 
 
@@ -76,8 +76,8 @@ def line_of(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def leave(process: subprocess.Popen[str]) -> None:
-    process.communicate("leave\n", timeout=20)
+def release(process: subprocess.Popen[str]) -> None:
+    process.communicate("release\n", timeout=20)
     assert process.returncode == 0
 
 
@@ -86,9 +86,9 @@ def test_one_makes_it_all_use_it_the_last_removes_it(users):
     assert [line_of(process) for process in processes] == ["in"] * 4
     assert users.done() == ["make"]
     for process in processes[:-1]:
-        leave(process)
+        release(process)
     assert users.done() == ["make"]
-    leave(processes[-1])
+    release(processes[-1])
     assert users.done() == ["make", "remove made"]
     assert not users.folder.exists()
 
@@ -98,7 +98,7 @@ def test_a_user_that_was_killed_does_not_count(users):
     assert [line_of(killed), line_of(other)] == ["in", "in"]
     killed.kill()
     killed.wait()
-    leave(other)
+    release(other)
     assert users.done() == ["make", "remove made"]
 
 
@@ -107,7 +107,7 @@ def test_a_killed_process_that_nobody_has_reaped_does_not_count(users):
     assert [line_of(killed), line_of(other)] == ["in", "in"]
     killed.kill()
     os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
-    leave(other)
+    release(other)
     assert users.done() == ["make", "remove made"]
 
 
@@ -125,7 +125,7 @@ def test_a_failed_making_leaves_nothing(users):
         raise RuntimeError("no room")
 
     with pytest.raises(RuntimeError, match="no room"):
-        users.share().enter(dict, fail)
+        users.share().acquire(dict, fail)
     assert users.done() == ["remove making"]
     assert not users.folder.exists()
 
@@ -135,37 +135,37 @@ def test_who_holds_it_keeps_it_for_those_who_come_and_go(users):
     holder.hold()
     for _ in range(2):
         share = users.share()
-        assert share.enter(lambda: {"name": "a"}, lambda: users.say("make")) == {
+        assert share.acquire(lambda: {"name": "a"}, lambda: users.say("make")) == {
             "name": "a",
             "state": "made",
         }
-        share.leave()
+        share.release()
     assert users.done() == ["make"]
-    holder.leave()
+    holder.release()
     assert users.done() == ["make", "remove made"]
 
 
 def test_a_sweep_removes_what_a_killed_run_left(users):
     killed = users.start()
     assert line_of(killed) == "in"
-    users.share().sweep()
+    users.share().remove_if_unused()
     assert users.done() == ["make"]
     killed.kill()
     killed.wait()
-    users.share().sweep()
+    users.share().remove_if_unused()
     assert users.done() == ["make", "remove made"]
 
 
 def test_a_pid_that_came_again_is_somebody_else(users):
     share = users.share()
-    share.enter(dict, lambda: None)
+    share.acquire(dict, lambda: None)
     (users.folder / f"user-{os.getpid()}-1-0").touch()
-    share.leave()
+    share.release()
     assert not users.folder.exists()
 
 
 def test_a_folder_of_somebody_else_is_not_trusted(users, monkeypatch):
     users.folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    with pytest.raises(PermissionError, match="belongs to somebody else"):
+    with pytest.raises(PermissionError, match="belongs to another user"):
         users.share().hold()

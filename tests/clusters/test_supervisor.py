@@ -46,7 +46,7 @@ def is_alive(pid: int) -> bool:
 
 @pytest.fixture
 def processes() -> Iterator[Processes]:
-    processes = Processes(patience=0.2)
+    processes = Processes(stop_timeout=0.2)
     yield processes
     processes.close()
 

@@ -29,7 +29,7 @@ def embedded():
 
 
 @pytest.fixture(scope="module")
-def road(embedded):
+def transport(embedded):
     return InProcessTransport(embedded)
 
 

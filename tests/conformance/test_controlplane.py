@@ -21,7 +21,7 @@ pytestmark = pytest.mark.controlplane
 @pytest.fixture(scope="module")
 def runs(real, request):
     """What came of each case that was chosen."""
-    road = HttpsTransport(real.kubeconfig)
+    transport = HttpsTransport(real.kubeconfig)
     chosen = [
         item.callspec.params["case"]
         for item in request.session.items
@@ -32,7 +32,7 @@ def runs(real, request):
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for case in chosen:
                 if case.name.startswith(NEW_KINDS) == defines:
-                    found[case.name] = pool.submit(case.run, road, len(found))
+                    found[case.name] = pool.submit(case.run, transport, len(found))
     return found
 
 

@@ -9,7 +9,7 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from moves import BY_KIND
+from steps import BY_KIND
 from twinworld import GADGETS, kinds
 
 from pytest_kscen.clusters.conformance.case import CaseClient
@@ -22,18 +22,18 @@ from pytest_kscen.clusters.conformance.differential import (
     send_step,
 )
 
-STAGES = [kind.stage for kind in kinds()]
+STAGES = [kind.target for kind in kinds()]
 REFUSED = 400
 
 
 @pytest.fixture(scope="module")
-def furnished(road):
-    prepare_namespaces(road, STAGES)
-    visitor = CaseClient(road, "default")
-    visitor.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(201)
-    visitor.until(lambda: visitor.get("/apis/kit.example.com/v1/gadgets").status == 200)
-    delete_leftovers(road, STAGES)
-    return road
+def furnished(transport):
+    prepare_namespaces(transport, STAGES)
+    client = CaseClient(transport, "default")
+    client.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(201)
+    client.until(lambda: client.get("/apis/kit.example.com/v1/gadgets").status == 200)
+    delete_leftovers(transport, STAGES)
+    return transport
 
 
 @pytest.mark.parametrize("plural", BY_KIND)
@@ -46,35 +46,35 @@ def furnished(road):
 )
 @given(st.data())
 def test_lists_watches_and_refusals_agree(furnished, plural, data):
-    stage, moves, watching = data.draw(BY_KIND[plural])
-    visitor = CaseClient(furnished, stage.namespace, also=stage.also)
-    version, before = _listed(visitor, stage)
-    matching = _listed(visitor, stage, watching)[1]
+    target, steps, selectors = data.draw(BY_KIND[plural])
+    client = CaseClient(furnished, target.namespace, group_versions=target.group_versions)
+    version, before = _listed(client, target)
+    matching = _listed(client, target, selectors)[1]
     try:
-        _make_all(visitor, stage, moves, version)
-        told = collect_watch_events(visitor, stage, version, watching)
-        assert _folded(before, told[0]) == _listed(visitor, stage)[1]
-        assert _folded(matching, told[1]) == _listed(visitor, stage, watching)[1]
-        assert all(_grow(version, events) for events in told)
+        _make_all(client, target, steps, version)
+        watched = collect_watch_events(client, target, version, selectors)
+        assert _folded(before, watched[0]) == _listed(client, target)[1]
+        assert _folded(matching, watched[1]) == _listed(client, target, selectors)[1]
+        assert all(_grow(version, events) for events in watched)
     finally:
-        for name in _listed(visitor, stage)[1].keys() - before.keys():
+        for name in _listed(client, target)[1].keys() - before.keys():
             delete_object(
-                visitor, f"{stage.plural}/{name}", visitor.get(f"{stage.plural}/{name}").ok()
+                client, f"{target.plural}/{name}", client.get(f"{target.plural}/{name}").ok()
             )
 
 
-def _make_all(visitor, stage, moves, version):
-    memory = ClientState(visitor, version)
-    for move in moves:
-        before = _listed(visitor, stage)
-        status, *_ = send_step(visitor, stage, move, memory)
-        if status >= REFUSED or dict(move.query).get("dryRun") or move.method == "GET":
-            assert _listed(visitor, stage) == before
+def _make_all(client, target, steps, version):
+    state = ClientState(client, version)
+    for step in steps:
+        before = _listed(client, target)
+        status, *_ = send_step(client, target, step, state)
+        if status >= REFUSED or dict(step.query).get("dryRun") or step.method == "GET":
+            assert _listed(client, target) == before
 
 
-def _listed(visitor, stage, query=None):
+def _listed(client, target, query=None):
     """The list's version, and what is in it."""
-    found = visitor.get(stage.plural, **(query or {})).ok()
+    found = client.get(target.plural, **(query or {})).ok()
     return found["metadata"]["resourceVersion"], {
         item["metadata"]["name"]: _headless(item) for item in found["items"]
     }

@@ -18,8 +18,8 @@ def https(embedded):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_embedded_api_conforms(case, road):
-    case.run(road, next(numbers))
+def test_the_embedded_api_conforms(case, transport):
+    case.run(transport, next(numbers))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -20,31 +20,31 @@ class Faulty:
 
     def __init__(
         self,
-        road,
+        transport,
         *,
         asked=lambda query, headers: query,
         answered=lambda status, body: (status, body),
-        told=iter,
+        watched=iter,
     ):
-        self._road = road
-        self._asked, self._answered, self._told = asked, answered, told
-        self.wait = road.wait
+        self._transport = transport
+        self._asked, self._answered, self._watched = asked, answered, watched
+        self.wait = transport.wait
 
     def call(self, method, path, query, headers, body):
-        raw = self._road.call(method, path, self._asked(query, headers), headers, body)
+        raw = self._transport.call(method, path, self._asked(query, headers), headers, body)
         if not raw.body.startswith(b"{"):
             return raw
         status, changed = self._answered(raw.status, orjson.loads(raw.body))
         return RawResponse(status, raw.headers, orjson.dumps(changed))
 
     def stream(self, path, query):
-        return _Told(self._road.stream(path, query), self._told)
+        return _Watched(self._transport.stream(path, query), self._watched)
 
 
-class _Told:
-    def __init__(self, stream, told):
+class _Watched:
+    def __init__(self, stream, watched):
         self.close = stream.close
-        self._events = told(iter(lambda: next(stream), None))
+        self._events = watched(iter(lambda: next(stream), None))
 
     def __next__(self):
         return next(self._events)
@@ -95,9 +95,11 @@ FAULTS = {
     "one page for all": {"asked": ignoring("limit")},
     "anybody may take a field": {"asked": forcing},
     "deletions are not told": {
-        "told": lambda events: (event for event in events if event["type"] != "DELETED")
+        "watched": lambda events: (event for event in events if event["type"] != "DELETED")
     },
-    "everything is new": {"told": lambda events: ({**event, "type": "ADDED"} for event in events)},
+    "everything is new": {
+        "watched": lambda events: ({**event, "type": "ADDED"} for event in events)
+    },
 }
 
 
@@ -109,11 +111,11 @@ def right():
     cluster.close()
 
 
-def first_failure(road):
+def first_failure(transport):
     tried = itertools.chain.from_iterable(CASES[start::STRIDE] for start in range(STRIDE))
     for number, case in enumerate(tried, 1):
         try:
-            case.run(road, number)
+            case.run(transport, number)
         except (AssertionError, LookupError, TypeError, StopIteration, RuntimeError) as error:
             return f"{case.name}: {error!r}"
     return ""
@@ -125,6 +127,6 @@ def test_a_faulty_server_is_found_out(right, fault):
 
 
 def test_whoever_changes_nothing_is_not_suspected(right):
-    road = Faulty(right)
+    transport = Faulty(right)
     for number, case in enumerate(CASES[::STRIDE]):
-        case.run(road, number)
+        case.run(transport, number)

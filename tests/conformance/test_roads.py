@@ -9,7 +9,7 @@ class Answer:
     """A chunked answer that has not ended; it says what becomes of its connection."""
 
     def __init__(self):
-        self.said = []
+        self.masked = []
 
     def stream(self, size):
         try:
@@ -17,10 +17,10 @@ class Answer:
             yield b'ber":2}\n'
             raise AssertionError("nobody asked for more")
         finally:
-            self.said.append("released")
+            self.masked.append("released")
 
     def close(self):
-        self.said.append("closed")
+        self.masked.append("closed")
 
 
 def test_lines_are_whole_whatever_the_chunks():
@@ -35,6 +35,6 @@ def test_a_closed_stream_leaves_its_connection_to_no_garbage_collector():
         lines = _HttpsWatch(answer)
         next(lines)
         lines.close()
-        assert answer.said == ["released", "closed"]
+        assert answer.masked == ["released", "closed"]
     finally:
         gc.enable()

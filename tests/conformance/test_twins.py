@@ -14,7 +14,7 @@ import traceback
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.internal.conjecture import providers
-from moves import SEQUENCES
+from steps import SEQUENCES
 from twinworld import GADGETS, kinds
 
 from pytest_kscen.clock import WallRunner
@@ -33,7 +33,7 @@ EXPLORED = int(os.environ.get("KSCEN_TWINS", "0"))
 AT_LEAST = EXPLORED or 2500
 SECONDS_EACH = 0.24  # at worst; five times what a sequence takes on an idle machine
 SIMPLER = 30.0  # seconds to look for a simpler example
-STAGES = [kind.stage for kind in kinds()]
+STAGES = [kind.target for kind in kinds()]
 
 pytestmark = [pytest.mark.controlplane]
 LONGEST = 120.0 + AT_LEAST * SECONDS_EACH  # the conftest ends a test that takes longer
@@ -49,38 +49,38 @@ class Judge:
         self._parted = {}
         self._end = math.inf
 
-    def verdict(self, roads, sequence):
+    def verdict(self, transports, sequence):
         """Where the two part, and what led there; nothing if they do not."""
         name = repr(sequence)
         if name in self._parted:
-            return self._shorter(roads, sequence, self._parted[name])
-        where = self._played(roads, *sequence) if elapsed() < self._end else ""
+            return self._shorter(transports, sequence, self._parted[name])
+        where = self._played(transports, *sequence) if elapsed() < self._end else ""
         if where:
             self._parted[name] = where
             self._end = min(self._end, elapsed() + SIMPLER)
         return where
 
-    def _shorter(self, roads, sequence, where):
-        stage, moves, watching = sequence
-        for place in reversed(range(len(moves))):
-            fewer = [*moves[:place], *moves[place + 1 :]]
-            if found := self._played(roads, stage, fewer, watching):
-                moves, where = fewer, found
-        return "\n".join([where, *map(told, moves), f"WATCH {stage.plural} {watching}"])
+    def _shorter(self, transports, sequence, where):
+        target, steps, selectors = sequence
+        for place in reversed(range(len(steps))):
+            fewer = [*steps[:place], *steps[place + 1 :]]
+            if found := self._played(transports, target, fewer, selectors):
+                steps, where = fewer, found
+        return "\n".join([where, *map(watched, steps), f"WATCH {target.plural} {selectors}"])
 
-    def _played(self, roads, stage, moves, watching):
-        self.played.append(stage.plural)
+    def _played(self, transports, target, steps, selectors):
+        self.played.append(target.plural)
         try:
             return first_difference(
-                moves, *(run_steps(road, stage, moves, watching) for road in roads)
+                steps, *(run_steps(transport, target, steps, selectors) for transport in transports)
             )
         except Exception:  # noqa: BLE001  # a server that does not answer is a difference too
             return traceback.format_exc()
 
 
-def told(move):
+def watched(step):
     return " ".join(
-        str(part) for part in (move.method, move.path, dict(move.query), move.type, move.body)
+        str(part) for part in (step.method, step.path, dict(step.query), step.type, step.body)
     )
 
 
@@ -104,30 +104,30 @@ def quiet():
     runner = WallRunner()
     processes, layout = start_control_plane(runner)
     try:
-        road = HttpsTransport(layout.kubeconfig)
-        prepare_namespaces(road, STAGES)
+        transport = HttpsTransport(layout.kubeconfig)
+        prepare_namespaces(transport, STAGES)
         for name in ("kube-controller-manager", "kube-scheduler"):
             os.kill(processes.pid(name), signal.SIGKILL)
-        yield road
+        yield transport
     finally:
         processes.close()
         runner.close()
 
 
 @pytest.fixture(scope="module")
-def roads(road, quiet):
+def transports(transport, quiet):
     """Both servers, with the same on their stages."""
-    prepare_namespaces(road, STAGES)
-    for one in (road, quiet):
-        visitor = CaseClient(one, "default")
-        visitor.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(
+    prepare_namespaces(transport, STAGES)
+    for one in (transport, quiet):
+        client = CaseClient(one, "default")
+        client.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(
             201
         )
-        visitor.until(
-            lambda visitor=visitor: visitor.get("/apis/kit.example.com/v1/gadgets").status == 200
+        client.until(
+            lambda client=client: client.get("/apis/kit.example.com/v1/gadgets").status == 200
         )
         delete_leftovers(one, STAGES)
-    return road, quiet
+    return transport, quiet
 
 
 @pytest.fixture(scope="module")
@@ -145,11 +145,11 @@ def judge():
     report_multiple_bugs=False,
 )
 @given(SEQUENCES)
-def test_both_servers_make_the_same_of_it(roads, judge, sequence):
-    if verdict := judge.verdict(roads, sequence):
+def test_both_servers_make_the_same_of_it(transports, judge, sequence):
+    if verdict := judge.verdict(transports, sequence):
         pytest.fail(verdict, pytrace=False)
 
 
 def test_they_have_met_often_enough(judge):
     assert len(judge.played) >= AT_LEAST
-    assert {stage.plural for stage in STAGES} == set(judge.played)
+    assert {target.plural for target in STAGES} == set(judge.played)

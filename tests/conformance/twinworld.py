@@ -29,7 +29,7 @@ class Kind:
     `parts` are what its patches speak of: places and values that may stand there.
     """
 
-    stage: TwinTarget
+    target: TwinTarget
     pieces: list
     status: list
     fields: list
@@ -40,17 +40,17 @@ class Kind:
 
     @property
     def plural(self):
-        return self.stage.plural
+        return self.target.plural
 
     @property
     def head(self):
-        return {name: self.stage.least[name] for name in ("apiVersion", "kind")}
+        return {name: self.target.minimal_body[name] for name in ("apiVersion", "kind")}
 
 
 @functools.cache
 def kinds():
     """All of them, in the world's order."""
-    return [_kind(**told) for told in WORLD["kinds"]]
+    return [_kind(**watched) for watched in WORLD["kinds"]]
 
 
 def _kind(
@@ -67,7 +67,7 @@ def _kind(
     scale=False,
     collections=True,
 ):
-    stage = TwinTarget(
+    target = TwinTarget(
         plural,
         {"apiVersion": api, "kind": kind, **(base or {})},
         f"twins-{plural}",
@@ -82,7 +82,7 @@ def _kind(
     spoken_of = [base or {}, *pieces, *status, *({"metadata": piece} for piece in ABOUT)]
     parts = [place for piece in spoken_of for place in places(piece)]
     posts = [(part, body) for post in posts for part, body in post.items()]
-    return Kind(stage, pieces, status, list(fields), posts, parts, scale, collections)
+    return Kind(target, pieces, status, list(fields), posts, parts, scale, collections)
 
 
 def _under(path, piece):

@@ -1,7 +1,10 @@
-"""The kit that any server of the Kubernetes API must pass, ours or another's: cases over HTTP's own
-words.
+"""Conformance kit: cases that any server of the Kubernetes API must pass, over HTTP alone.
 
-No server's inside may enter here: a case sees requests and answers, nothing else.
+No server's modules may be imported here. Inside:
+
+    case            client, responses, register of cases, transports
+    chapters/       the cases, by part of the API
+    differential    the same requests to two servers, and the first difference
 """
 
 from pytest_kscen.clusters.conformance.case import (

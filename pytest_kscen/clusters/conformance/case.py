@@ -1,5 +1,6 @@
-"""A case's life: written once as a function of a visitor, kept in the register, run against
-every server.
+"""Cases of the conformance kit: their client, their register, and transports to a server.
+
+A case is a function of a client, registered by `@case` and run against every server.
 """
 
 from __future__ import annotations
@@ -54,19 +55,21 @@ _ROOTS = {
 
 @dataclass(frozen=True, slots=True)
 class CaseResponse:
-    """What the server said."""
+    """Response of the server, decoded if it is JSON, otherwise text."""
 
     status: int
     headers: Mapping[str, str]
     body: Any
 
     def ok(self, status: int = 200) -> Any:
-        """The body of an answer that must have this status."""
+        """Return the body; AssertionError if the status differs."""
         assert self.status == status, f"expected {status}, got {self.status}: {self.body}"
         return self.body
 
     def refused(self, status: int, reason: str, message: str = "") -> CaseResponse:
-        """A Status with this code and reason whose message contains these words."""
+        """Check that this is a Status with this code and reason, and a message that contains these
+        words.
+        """
         assert (self.status, self.body.get("kind")) == (status, "Status"), (
             f"expected {status}, got {self.status}: {self.body}"
         )
@@ -78,7 +81,7 @@ class CaseResponse:
 
     @property
     def causes(self) -> list[tuple[str, str]]:
-        """The (field, reason) pairs of a refusal's details."""
+        """Pairs of field and reason in a refusal's details."""
         return [
             (cause.get("field", ""), cause["reason"])
             for cause in self.body["details"].get("causes", ())
@@ -86,19 +89,28 @@ class CaseResponse:
 
 
 class CaseClient:
-    """One case's client."""
+    """Client of one case, with short paths in a namespace of its own. Objects outside the namespace
+    are deleted at the end of the case.
+    """
 
     def __init__(
-        self, road: CaseTransport, namespace: str, also: Mapping[str, str] | None = None
+        self,
+        transport: CaseTransport,
+        namespace: str,
+        group_versions: Mapping[str, str] | None = None,
     ) -> None:
-        """`also` gives the group and version of namespaced plurals that are not Kubernetes' own."""
-        self.road = road
+        """`group_versions` gives group and version of custom namespaced resources by their
+        plural.
+        """
+        self.transport = transport
         self.namespace = namespace
-        self._groups = {**_GROUP_OF, **(also or {})}
-        self._left_behind: list[str] = []
+        self._groups = {**_GROUP_OF, **(group_versions or {})}
+        self._cluster_scoped: list[str] = []
 
     def path(self, short: str) -> str:
-        """`configmaps/c` in the visitor's namespace, `nodes/n`, or a path from the root."""
+        """Return the full path of `configmaps/c` in the client's namespace, of `nodes/n`, or of a
+        path from the root.
+        """
         if short.startswith("/"):
             return short
         plural = short.partition("/")[0]
@@ -139,19 +151,19 @@ class CaseClient:
             **({"Content-Type": type} if payload else {}),
             **headers,
         }
-        return _understood(self.road.call(method, self.path(short), query, sent, payload))
+        return _decode(self.transport.call(method, self.path(short), query, sent, payload))
 
     def get(self, short: str, **query: Any) -> CaseResponse:
         return self.call("GET", short, **query)
 
     def post(self, short: str, body: Any, **query: Any) -> CaseResponse:
-        """Create; what lies outside of the namespace is taken away when the case ends."""
+        """Create an object; cluster-scoped ones are deleted at the end of the case."""
         answer = self.call("POST", short, body, **query)
         name = (
             answer.body.get("metadata", {}).get("name") if isinstance(answer.body, dict) else None
         )
         if answer.status == 201 and name and short.partition("/")[0] in _ROOTS:  # noqa: PLR2004
-            self._left_behind.append(f"{short}/{name}")
+            self._cluster_scoped.append(f"{short}/{name}")
         return answer
 
     def put(self, short: str, body: Any, **query: Any) -> CaseResponse:
@@ -161,7 +173,7 @@ class CaseClient:
         return self.call("DELETE", short, body, **query)
 
     def patch(self, short: str, body: Any, kind: str = "merge", **query: Any) -> CaseResponse:
-        """kind: json, merge, strategic or apply."""
+        """Patch an object; `kind` is json, merge, strategic or apply."""
         suffix = {
             "json": "json-patch+json",
             "merge": "merge-patch+json",
@@ -180,26 +192,28 @@ class CaseClient:
 
     @contextlib.contextmanager
     def watch(self, short: str, **query: Any) -> Iterator[WatchedEvents]:
-        stream = self.road.stream(self.path(short), {"watch": "1", **query})
+        stream = self.transport.stream(self.path(short), {"watch": "1", **query})
         try:
             yield stream
         finally:
             stream.close()
 
     def until(self, holds: Callable[[], Any]) -> Any:
-        """Wait for what controllers do in their own time."""
+        """Poll until `holds` returns a true value, for what controllers do in their own time;
+        AssertionError after a minute of cluster time.
+        """
         for _ in range(MAX_POLLS):
             if held := holds():
                 return held
-            self.road.wait(POLL_INTERVAL)
+            self.transport.wait(POLL_INTERVAL)
         raise AssertionError(f"never came true: {holds}")
 
-    def settle(self) -> None:
-        """Wait until pods may be made here: they need the namespace's service account."""
+    def wait_for_service_account(self) -> None:
+        """Wait until pods can be created: they need the namespace's service account."""
         self.until(lambda: self.get("serviceaccounts/default").status == 200)  # noqa: PLR2004
 
-    def leave(self) -> None:
-        for path in reversed(self._left_behind):
+    def delete_cluster_scoped(self) -> None:
+        for path in reversed(self._cluster_scoped):
             self.call(
                 "PATCH",
                 path,
@@ -209,20 +223,21 @@ class CaseClient:
             self.delete(path)
 
 
-def _understood(raw: RawResponse) -> CaseResponse:
-    headers = {name.lower(): value for name, value in raw.headers.items()}
-    is_json = raw.body.startswith((b"{", b"[")) and "yaml" not in headers.get("content-type", "")
-    body = orjson.loads(raw.body) if is_json else raw.body.decode(errors="replace")
-    return CaseResponse(raw.status, headers, body)
+def _decode(response: RawResponse) -> CaseResponse:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    is_json = response.body.startswith((b"{", b"[")) and "yaml" not in headers.get(
+        "content-type", ""
+    )
+    body = orjson.loads(response.body) if is_json else response.body.decode(errors="replace")
+    return CaseResponse(response.status, headers, body)
 
 
 def next_events(stream: WatchedEvents, count: int) -> list[dict[str, Any]]:
-    """The next events of a watch."""
     return [next(stream) for _ in range(count)]
 
 
 def remaining_events(stream: WatchedEvents) -> list[dict[str, Any]]:
-    """All that a watch still says until the server ends it."""
+    """Return all events of a watch until the server ends it."""
     found = []
     with contextlib.suppress(StopIteration):
         while True:
@@ -235,30 +250,27 @@ NAMESPACE_PREFIX = "conformance-"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One thing that must hold on every server."""
+    """Requirement that must hold on every server, with the parameters of its row."""
 
     name: str
     body: Callable[..., None]
     row: tuple[Any, ...] = ()
 
-    def run(self, road: CaseTransport, number: int) -> None:
-        """In a namespace of its own, which is left to the server to clear away."""
-        visitor = CaseClient(road, f"{NAMESPACE_PREFIX}{number}")
-        visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(
-            201
-        )
+    def run(self, transport: CaseTransport, number: int) -> None:
+        """Run in a namespace of its own, whose removal is left to the server."""
+        client = CaseClient(transport, f"{NAMESPACE_PREFIX}{number}")
+        client.call("POST", "/api/v1/namespaces", {"metadata": {"name": client.namespace}}).ok(201)
         try:
-            self.body(visitor, *self.row)
+            self.body(client, *self.row)
         finally:
-            visitor.leave()
-            visitor.delete(f"/api/v1/namespaces/{visitor.namespace}")
+            client.delete_cluster_scoped()
+            client.delete(f"/api/v1/namespaces/{client.namespace}")
 
 
 CASES: list[Case] = []
 
 
 def case(body: Callable[[CaseClient], None]) -> Callable[[CaseClient], None]:
-    """Put a case into the register."""
     CASES.append(Case(_case_name(body), body))
     return body
 
@@ -266,7 +278,7 @@ def case(body: Callable[[CaseClient], None]) -> Callable[[CaseClient], None]:
 def parametrized_case(
     rows: Iterable[tuple[Any, ...]],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """One case for each row; a row begins with the words that tell it from the others."""
+    """Register a case per row; a row begins with the name that distinguishes it from the others."""
 
     def register(body: Callable[..., None]) -> Callable[..., None]:
         CASES.extend(Case(f"{_case_name(body)}[{row[0]}]", body, row[1:]) for row in rows)
@@ -285,7 +297,7 @@ MAX_CONNECTIONS = 16  # that may use one road over HTTPS
 
 @dataclass(frozen=True, slots=True)
 class RawResponse:
-    """An answer as it came."""
+    """Response as received: status, headers and undecoded body."""
 
     status: int
     headers: Mapping[str, str]
@@ -293,7 +305,7 @@ class RawResponse:
 
 
 class WatchedEvents(Protocol):
-    """A watch's lines. `next` on a stream that has ended raises StopIteration."""
+    """Events of a watch. `next` on an ended watch raises StopIteration."""
 
     def __next__(self) -> dict[str, Any]: ...
 
@@ -301,7 +313,7 @@ class WatchedEvents(Protocol):
 
 
 class CaseTransport(Protocol):
-    """A road."""
+    """Way to send requests to a server, in this process or over HTTPS."""
 
     def call(
         self,
@@ -313,14 +325,14 @@ class CaseTransport(Protocol):
     ) -> RawResponse: ...
 
     def stream(self, path: str, query: Mapping[str, Any]) -> WatchedEvents:
-        """Open a watch; a refusal is an AssertionError that shows the answer."""
+        """Open a watch; AssertionError with the response if it is refused."""
 
     def wait(self, seconds: float) -> None:
-        """Let cluster time pass."""
+        """Let this many seconds of cluster time pass."""
 
 
 class InProcessTransport:
-    """The embedded cluster's wire, without a socket."""
+    """Transport to an embedded cluster at the level of HTTP requests, without a socket."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._wire = cluster.wire
@@ -339,7 +351,7 @@ class InProcessTransport:
         if answer.stream is None:
             return RawResponse(answer.status, answer.headers, answer.body)
         return RawResponse(
-            answer.status, answer.headers, self._runner.call(_drained(answer.stream))
+            answer.status, answer.headers, self._runner.call(_read_all(answer.stream))
         )
 
     def stream(self, path: str, query: Mapping[str, Any]) -> WatchedEvents:
@@ -351,7 +363,7 @@ class InProcessTransport:
         self._runner.advance(seconds)
 
 
-async def _drained(stream: Any) -> bytes:
+async def _read_all(stream: Any) -> bytes:
     return b"".join([chunk async for chunk in stream])
 
 
@@ -375,7 +387,9 @@ class _InProcessWatch:
 
 
 class HttpsTransport:
-    """Any server, by a kubeconfig; `wait` is how its time passes, if not by itself."""
+    """Transport to any server by a kubeconfig. `wait` lets time pass on clusters whose time does
+    not pass by itself.
+    """
 
     def __init__(
         self, kubeconfig: pathlib.Path, wait: Callable[[float], None] | None = None
@@ -420,20 +434,20 @@ def _wait(seconds: float) -> None:
 class _HttpsWatch:
     def __init__(self, answer: Any) -> None:
         self._answer = answer
-        self._lines = _lines_of(answer)
+        self._lines = _split_lines(answer)
 
     def __next__(self) -> dict[str, Any]:
         return orjson.loads(next(self._lines))  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """End the reading as well: left to the garbage collector, it would give its connection
-        back while the pool is locked.
+        """Close the generator too: left to the garbage collector, it would return its connection
+        while the pool is locked.
         """
         self._lines.close()
         self._answer.close()
 
 
-def _lines_of(answer: Any) -> Generator[bytes, None, None]:
+def _split_lines(answer: Any) -> Generator[bytes, None, None]:
     rest = b""
     for chunk in answer.stream(1 << 16):
         *lines, rest = (rest + chunk).split(b"\n")

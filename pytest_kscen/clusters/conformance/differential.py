@@ -1,9 +1,9 @@
-"""The same requests to two servers, and what each made of them, in words that do not depend on the
-server.
+"""Differential tests: the same requests to two servers, and the first difference of their outcomes.
 
-A request may speak of what only its server knows by words such as NOW, the version that the object
-has by then. The server must have no controllers, or none that get a turn, or else their doings are
-in the story too."""
+Values that only one server can know are written as placeholders in a step (such as CURRENT_VERSION)
+and normalized in its outcome. Controllers must be absent or stopped on both servers, otherwise
+their writes are part of the outcome.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _QUOTED = re.compile(
 )  # an object, as it stands quoted in a message
 _UNKNOWN_FIELDS = re.compile(
     r'unknown field "[^"]*"(?:, unknown field "[^"]*")+'
-)  # which of them is told first is chance
+)  # in random order
 _PATCH = re.compile(
     r'(?<=Invalid value: )"map\[.*\]"(?=: )', re.DOTALL
 )  # a patch, as it stands after half of the work
@@ -50,7 +50,10 @@ SOME_VERSION = "some version"
 
 
 class StoryNormalizer:
-    """One story's words."""
+    """Normalizer of one outcome: replaces uids, times, versions and addresses by their rank among
+    their kind, so that equality and order remain visible. Lists that Kubernetes fills from Go maps,
+    in random order, are sorted.
+    """
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
@@ -58,29 +61,29 @@ class StoryNormalizer:
         self._ranks: dict[int, int] = {}
         self._places: dict[str, str] = {}
 
-    def learn(self, value: Any) -> None:
-        """Gather the versions of objects; a list's own version counts the whole server's writes
-        and says nothing.
+    def collect_versions(self, value: Any) -> None:
+        """Collect the resource versions of objects. Those of lists count all writes of a server and
+        are ignored.
         """
         if isinstance(value, dict):
             version = value.get("resourceVersion")
             if isinstance(version, str) and version.isdecimal() and "uid" in value:
                 self._versions.add(int(version))
             for one in value.values():
-                self.learn(one)
+                self.collect_versions(one)
         elif isinstance(value, list):
             for one in value:
-                self.learn(one)
+                self.collect_versions(one)
 
     def of(self, value: Any) -> Any:
         if isinstance(value, dict):
             if "items" in value and isinstance(value.get("metadata"), dict):
-                said = {
+                masked = {
                     name: SOME_VERSION
                     for name in ("resourceVersion", "continue")
                     if value["metadata"].get(name)
                 }
-                value = {**value, "metadata": {**value["metadata"], **said}}
+                value = {**value, "metadata": {**value["metadata"], **masked}}
             if value.get("kind") == "Table":
                 value = _without_ages(value)
             if value.get("kind") == "Status":
@@ -108,25 +111,25 @@ class StoryNormalizer:
         if len(text) < len("10.0.0.0"):
             return text
         if found := _QUOTED.search(text):
-            said = json.dumps(self.of(json.loads(json.loads(found[1]))), sort_keys=True)
-            return f"{self._text(text[: found.start()])}{said}{self._text(text[found.end() :])}"
+            masked = json.dumps(self.of(json.loads(json.loads(found[1]))), sort_keys=True)
+            return f"{self._text(text[: found.start()])}{masked}{self._text(text[found.end() :])}"
         text = _UNKNOWN_FIELDS.sub(lambda found: ", ".join(sorted(found[0].split(", "))), text)
-        text = _UID.sub(lambda found: self._place("uid", found[0]), text)
+        text = _UID.sub(lambda found: self._name_by_rank("uid", found[0]), text)
         text = _TYPED_PATCH_ERROR.sub(
             _sort_patch_errors, _PATCH.sub("a patch", _STRUCT.sub("a struct", text))
         )
-        text = _ADDRESS.sub(lambda found: self._place("address", found[0]), text)
-        text = _TOKEN_VOLUME.sub(lambda found: self._place("token volume", found[0]), text)
+        text = _ADDRESS.sub(lambda found: self._name_by_rank("address", found[0]), text)
+        text = _TOKEN_VOLUME.sub(lambda found: self._name_by_rank("token volume", found[0]), text)
         text = _VERSION.sub(lambda found: f"{found[1]}{self._version(found[2])}", text)
         return _TIME.sub("a time", text).replace(self._namespace, "the namespace")
 
-    def _place(self, what: str, one: str) -> str:
+    def _name_by_rank(self, what: str, one: str) -> str:
         return self._places.setdefault(one, f"{what} {len(self._places) + 1}")
 
 
 def _sort_patch_errors(found: re.Match[str]) -> str:
-    """What does not fit is told in no order, and of several fields that nobody knows the first
-    one that is met.
+    """Sort the errors of a typed patch, whose order is random; of several undeclared fields only
+    one is named.
     """
     why = found[2]
     return f"{found[1]}: " + (
@@ -135,8 +138,8 @@ def _sort_patch_errors(found: re.Match[str]) -> str:
 
 
 def _without_ages(table: dict[str, Any]) -> dict[str, Any]:
-    """A table without what depends on when it was asked for, and without the columns'
-    descriptions.
+    """Return a table without values that depend on the time of the request, and without
+    descriptions of columns.
     """
     columns = [{**column, "description": ""} for column in table.get("columnDefinitions", ())]
     names = [column["name"] for column in columns]
@@ -150,7 +153,7 @@ def _without_ages(table: dict[str, Any]) -> dict[str, Any]:
         }
         for row in table.get("rows") or ()
     ]
-    said = {
+    masked = {
         name: SOME_VERSION
         for name in ("resourceVersion", "continue")
         if table["metadata"].get(name)
@@ -159,14 +162,12 @@ def _without_ages(table: dict[str, Any]) -> dict[str, Any]:
         **table,
         "columnDefinitions": columns,
         "rows": rows,
-        "metadata": {**table["metadata"], **said},
+        "metadata": {**table["metadata"], **masked},
     }
 
 
 def _sort_causes(status: dict[str, Any]) -> dict[str, Any]:
-    """A refusal whose causes come in one order, each once; its message tells one cause, but not
-    the order of several.
-    """
+    """Return a refusal with its causes sorted and unique, and a message without their order."""
     causes = (status.get("details") or {}).get("causes") or []
     if len(causes) < 2:  # noqa: PLR2004
         return status
@@ -177,9 +178,8 @@ def _sort_causes(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def _managed_fields_key(entry: Any) -> list[str]:
-    """Entries of one second come in another order than those of two.
-
-    A refusal may quote what is no entry at all.
+    """Sort key of managedFields entries, whose order depends on whether they were written within
+    one second.
     """
     if not isinstance(entry, dict):
         return [str(entry)]
@@ -205,7 +205,7 @@ WATCH_TIMEOUT = 20  # seconds for a watch to hear of it
 
 @dataclass(frozen=True, slots=True)
 class TwinStep:
-    """One request. Its path is short, as in `configmaps/a`."""
+    """Request of a sequence. Its path is short, as in `configmaps/a`."""
 
     method: str
     path: str
@@ -217,86 +217,91 @@ class TwinStep:
 
 @dataclass(frozen=True, slots=True)
 class TwinTarget:
-    """Where a sequence is played: a kind, the least body that it takes, and a namespace that is
-    there.
+    """Resource that a sequence works on, the minimal body that it accepts, and an existing
+    namespace.
     """
 
     plural: str
-    least: Mapping[str, Any]
+    minimal_body: Mapping[str, Any]
     namespace: str
-    also: Mapping[str, str] = field(
+    group_versions: Mapping[str, str] = field(
         default_factory=dict
     )  # plural -> group and version of custom kinds
     # the server would write a new object once more when nothing changes: it is changed at once
-    is_unsettled: bool = False
+    needs_extra_write: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TwinOutcome:
-    """What came of a sequence: the answers, what watches told, and what was there in the end."""
+    """Outcome of a sequence: responses, events of watches, and remaining objects, all
+    normalized.
+    """
 
     answers: list[Any]
-    told: list[Any]
-    left: list[Any]
+    watched: list[Any]
+    remaining: list[Any]
 
 
-def prepare_namespaces(road: CaseTransport, stages: Iterable[TwinTarget]) -> None:
-    """Make the stages' namespaces, and wait until controllers have put into them what they need."""
-    visitors = [
-        CaseClient(road, namespace)
-        for namespace in dict.fromkeys(stage.namespace for stage in stages)
+def prepare_namespaces(transport: CaseTransport, targets: Iterable[TwinTarget]) -> None:
+    """Create the targets' namespaces, and wait until controllers have filled them."""
+    clients = [
+        CaseClient(transport, namespace)
+        for namespace in dict.fromkeys(target.namespace for target in targets)
     ]
-    for visitor in visitors:
-        visitor.call("POST", "/api/v1/namespaces", {"metadata": {"name": visitor.namespace}}).ok(
+    for client in clients:
+        client.call("POST", "/api/v1/namespaces", {"metadata": {"name": client.namespace}}).ok(
             CREATED
         )
-    for visitor in visitors:
-        visitor.settle()
-        visitor.until(functools.partial(_has_certificate, visitor))
+    for client in clients:
+        client.wait_for_service_account()
+        client.until(functools.partial(_has_root_certificate, client))
 
 
-def _has_certificate(visitor: CaseClient) -> bool:
-    return visitor.get("configmaps/kube-root-ca.crt").status == OK
+def _has_root_certificate(client: CaseClient) -> bool:
+    return client.get("configmaps/kube-root-ca.crt").status == OK
 
 
-def delete_leftovers(road: CaseTransport, stages: Iterable[TwinTarget]) -> None:
-    """Take everything off the stages that can be taken."""
-    for stage in stages:
-        visitor = CaseClient(road, stage.namespace, also=stage.also)
-        for item in visitor.get(stage.plural).ok()["items"]:
-            delete_object(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
+def delete_leftovers(transport: CaseTransport, targets: Iterable[TwinTarget]) -> None:
+    """Delete all objects of the targets' kinds in their namespaces."""
+    for target in targets:
+        client = CaseClient(transport, target.namespace, group_versions=target.group_versions)
+        for item in client.get(target.plural).ok()["items"]:
+            delete_object(client, f"{target.plural}/{item['metadata']['name']}", item)
 
 
 def run_steps(
-    road: CaseTransport, stage: TwinTarget, moves: Sequence[TwinStep], watching: Mapping[str, str]
+    transport: CaseTransport,
+    target: TwinTarget,
+    steps: Sequence[TwinStep],
+    selectors: Mapping[str, str],
 ) -> TwinOutcome:
-    """Make the requests, then watch twice from the beginning: everything, and by the selectors
-    in `watching`.
+    """Send the requests, then watch twice from the beginning: everything, and by `selectors`.
+    Returns the normalized outcome; objects created by the steps are deleted.
     """
-    visitor = CaseClient(road, stage.namespace, also=stage.also)
-    start = visitor.get(stage.plural).ok()
+    client = CaseClient(transport, target.namespace, group_versions=target.group_versions)
+    start = client.get(target.plural).ok()
     before = {item["metadata"]["uid"] for item in start["items"]}
     version = start["metadata"]["resourceVersion"]
     try:
-        memory = ClientState(visitor, version)
-        answers = [send_step(visitor, stage, move, memory) for move in moves]
-        left = _created_objects(visitor, stage.plural, before)
+        state = ClientState(client, version)
+        answers = [send_step(client, target, step, state) for step in steps]
+        remaining = _created_objects(client, target.plural, before)
     finally:
-        for item in _created_objects(visitor, stage.plural, before):
-            delete_object(visitor, f"{stage.plural}/{item['metadata']['name']}", item)
-    told = collect_watch_events(visitor, stage, version, watching)
-    plain = StoryNormalizer(stage.namespace)
-    plain.learn([answers, left, told])
-    return TwinOutcome(plain.of(answers), plain.of(told), plain.of(left))
+        for item in _created_objects(client, target.plural, before):
+            delete_object(client, f"{target.plural}/{item['metadata']['name']}", item)
+    watched = collect_watch_events(client, target, version, selectors)
+    plain = StoryNormalizer(target.namespace)
+    plain.collect_versions([answers, remaining, watched])
+    return TwinOutcome(plain.of(answers), plain.of(watched), plain.of(remaining))
 
 
-def first_difference(moves: Sequence[TwinStep], one: TwinOutcome, other: TwinOutcome) -> str:
-    """Where two stories part, in words; empty if they do not."""
-    for number, move in enumerate(moves):
+def first_difference(steps: Sequence[TwinStep], one: TwinOutcome, other: TwinOutcome) -> str:
+    """Return a description of the first difference of two outcomes; empty if they are equal."""
+    for number, step in enumerate(steps):
         if where := _first_difference_at(one.answers[number], other.answers[number], "answer"):
-            return f"request {number + 1}, {move.method} {move.path}: {where}"
-    return _first_difference_at(one.told, other.told, "told") or _first_difference_at(
-        one.left, other.left, "left"
+            return f"request {number + 1}, {step.method} {step.path}: {where}"
+    return _first_difference_at(one.watched, other.watched, "watched") or _first_difference_at(
+        one.remaining, other.remaining, "left"
     )
 
 
@@ -319,7 +324,7 @@ def _first_difference_at(one: Any, other: Any, path: str) -> str:
 
 
 def overlay(base: Any, piece: Any) -> Any:
-    """A piece laid over a base: maps by name, lists by position."""
+    """Return `base` with `piece` laid over it: objects by name, lists by position."""
     if isinstance(base, dict) and isinstance(piece, dict):
         both = {
             name: overlay(base[name], part) if name in base else part
@@ -336,20 +341,20 @@ def overlay(base: Any, piece: Any) -> Any:
 
 
 class ClientState:
-    """What a client keeps in mind during a sequence."""
+    """Values that a client keeps during a sequence: versions, and the token of the next page."""
 
-    def __init__(self, visitor: CaseClient, start: str) -> None:
-        self._visitor = visitor
+    def __init__(self, client: CaseClient, start: str) -> None:
+        self._visitor = client
         self._start = start
         self._first: dict[str, str] = {}
         self._token = ""
 
-    def note(self, answer: CaseResponse) -> None:
+    def remember_token(self, answer: CaseResponse) -> None:
         metadata = answer.body.get("metadata") if isinstance(answer.body, dict) else None
         if metadata and metadata.get("continue"):
             self._token = metadata["continue"]
 
-    def meaning(self, word: str, place: str) -> str:
+    def value_of(self, word: str, place: str) -> str:
         if word == NAMESPACE:
             return self._visitor.namespace
         if word == CONTINUE_TOKEN:
@@ -358,37 +363,37 @@ class ClientState:
         metadata = (
             found.body["metadata"]
             if found and found.status == OK
-            else {"resourceVersion": self._start, "uid": "nobody's"}
+            else {"resourceVersion": self._start, "uid": "no such uid"}
         )
         if word == FIRST_VERSION:
             return self._first.setdefault(place, metadata["resourceVersion"])
         return str(metadata["uid" if word == OBJECT_UID else "resourceVersion"])
 
 
-def send_step(visitor: CaseClient, stage: TwinTarget, move: TwinStep, memory: ClientState) -> Any:
-    place = "/".join(move.path.split("/")[:2])
-    meanings = {
-        word: memory.meaning(word, place)
-        for word in _placeholders_in([move.body, *(value for _, value in move.query)])
+def send_step(client: CaseClient, target: TwinTarget, step: TwinStep, state: ClientState) -> Any:
+    place = "/".join(step.path.split("/")[:2])
+    values = {
+        word: state.value_of(word, place)
+        for word in _placeholders_in([step.body, *(value for _, value in step.query)])
     }
-    body, query = move.body, dict(move.query)
-    if meanings:
-        body, query = _substitute(body, meanings), _substitute(query, meanings)
-    method = move.method
+    body, query = step.body, dict(step.query)
+    if values:
+        body, query = _substitute(body, values), _substitute(query, values)
+    method = step.method
     if method == EDIT:
-        method, now = "PUT", visitor.get(move.path)
+        method, now = "PUT", client.get(step.path)
         body = overlay(now.body, body) if now.status == OK else body
-    answer = visitor.send(method, move.path, body, move.type, query, {"Accept": move.accept})
-    memory.note(answer)
+    answer = client.send(method, step.path, body, step.type, query, {"Accept": step.accept})
+    state.remember_token(answer)
     warnings = sorted(
         answer.headers.get("warning", "").removeprefix("299 ").split(", 299 ")
     )  # of several, it is chance which is first
     if method == "PATCH" and answer.status == NOT_FOUND:
         # the real server's cache may still know an object that is gone, and look at the patch
         warnings = []
-    if answer.status == CREATED and stage.is_unsettled and query.get("dryRun") != "All":
-        visitor.patch(
-            f"{stage.plural}/{answer.body['metadata']['name']}",
+    if answer.status == CREATED and target.needs_extra_write and query.get("dryRun") != "All":
+        client.patch(
+            f"{target.plural}/{answer.body['metadata']['name']}",
             SETTLING_PATCH,
             fieldManager="settler",
         )
@@ -403,50 +408,54 @@ def _placeholders_in(value: Any) -> Iterator[str]:
             yield from _placeholders_in(part)
 
 
-def _substitute(value: Any, meanings: Mapping[str, str]) -> Any:
+def _substitute(value: Any, values: Mapping[str, str]) -> Any:
     if isinstance(value, dict):
-        return {name: _substitute(part, meanings) for name, part in value.items()}
+        return {name: _substitute(part, values) for name, part in value.items()}
     if isinstance(value, list):
-        return [_substitute(part, meanings) for part in value]
+        return [_substitute(part, values) for part in value]
     if isinstance(value, str):
-        for word, meaning in meanings.items():
-            value = value.replace(word, meaning)
+        for word, value_of in values.items():
+            value = value.replace(word, value_of)
     return value
 
 
 def collect_watch_events(
-    visitor: CaseClient, stage: TwinTarget, start: str, watching: Mapping[str, str]
+    client: CaseClient, target: TwinTarget, start: str, selectors: Mapping[str, str]
 ) -> list[Any]:
-    """What watches from the beginning tell, up to a last object made for this."""
-    last = overlay(dict(stage.least), {"metadata": {"name": LAST_OBJECT, "labels": {"tier": "x"}}})
-    path = f"{stage.plural}/{LAST_OBJECT}"
-    meanings = {NAMESPACE: stage.namespace}
-    visitor.call("POST", stage.plural, _substitute(last, meanings)).ok(CREATED)
-    heard = [
-        _until_last(visitor, stage.plural, {**query, "resourceVersion": start})
-        for query in ({}, watching)
+    """Return the events of watches from `start` on, up to a last object that is created for
+    this.
+    """
+    last = overlay(
+        dict(target.minimal_body), {"metadata": {"name": LAST_OBJECT, "labels": {"tier": "x"}}}
+    )
+    path = f"{target.plural}/{LAST_OBJECT}"
+    values = {NAMESPACE: target.namespace}
+    client.call("POST", target.plural, _substitute(last, values)).ok(CREATED)
+    events = [
+        _events_until_last(client, target.plural, {**query, "resourceVersion": start})
+        for query in ({}, selectors)
     ]
-    delete_object(visitor, path, visitor.get(path).ok())
-    return heard
+    delete_object(client, path, client.get(path).ok())
+    return events
 
 
-def _until_last(visitor: CaseClient, plural: str, query: Mapping[str, str]) -> list[Any]:
-    heard = []
-    with visitor.watch(plural, timeoutSeconds=WATCH_TIMEOUT, **query) as stream:
+def _events_until_last(client: CaseClient, plural: str, query: Mapping[str, str]) -> list[Any]:
+    events = []
+    with client.watch(plural, timeoutSeconds=WATCH_TIMEOUT, **query) as stream:
         while (event := next(stream))["type"] == "ERROR" or event["object"]["metadata"][
             "name"
         ] != LAST_OBJECT:
-            heard.append([event["type"], event["object"]])
-    return heard
+            events.append([event["type"], event["object"]])
+    return events
 
 
-def _created_objects(visitor: CaseClient, plural: str, before: set[str]) -> list[Any]:
+def _created_objects(client: CaseClient, plural: str, before: set[str]) -> list[Any]:
     return [
-        item for item in visitor.get(plural).ok()["items"] if item["metadata"]["uid"] not in before
+        item for item in client.get(plural).ok()["items"] if item["metadata"]["uid"] not in before
     ]
 
 
-def delete_object(visitor: CaseClient, path: str, item: Any) -> None:
+def delete_object(client: CaseClient, path: str, item: Any) -> None:
     if item["metadata"].get("finalizers"):
-        visitor.patch(path, {"metadata": {"finalizers": None}})
-    visitor.delete(path, gracePeriodSeconds=0, propagationPolicy="Background")
+        client.patch(path, {"metadata": {"finalizers": None}})
+    client.delete(path, gracePeriodSeconds=0, propagationPolicy="Background")

@@ -1,5 +1,11 @@
-"""The real control plane as local processes: etcd, kube-apiserver, kube-controller-manager,
-kube-scheduler.
+"""Controlplane backend: etcd, kube-apiserver, kube-controller-manager and kube-scheduler as local
+processes.
 
-No simulated machine may enter here but through simulation.assembly.
+Simulated machines may be imported only through `embedded` and `models`. Inside:
+
+    programs      finding and building the programs
+    starting      files, processes, and waiting until they serve
+    supervisor    separate process that ends the others
+    tunnel        connections of the API server to simulated machines
+    cluster       the backend itself
 """

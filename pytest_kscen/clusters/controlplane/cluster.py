@@ -1,4 +1,7 @@
-"""The controlplane backend: the real control plane with simulated nodes and kubelets attached."""
+"""Controlplane backend: the real control plane with simulated nodes and kubelets.
+
+Also the control of its scheduler and programs that scenarios need.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ if TYPE_CHECKING:
 
 SCHEDULER_PROGRAM = "kube-scheduler"
 REPEATABLE_SETTINGS = {"parallelism": 1, "percentageOfNodesToScore": 100}
-"""The same pods and nodes then give the same answer, wherever no scores are equal."""
+"""Settings with which the same pods and nodes give the same placement, unless scores are tied."""
 
 SCHEDULER_TIMEOUT = 30.0
 POLL_INTERVAL = 0.05
@@ -63,7 +66,9 @@ BINDING = re.compile(r'^scheduler_goroutines\{operation="binding"[^}]*\} (\S+)',
 
 
 class RealScheduler:
-    """One control plane's."""
+    """Kube-scheduler process for scenarios: restarted with a configuration, and observed by its
+    metrics.
+    """
 
     def __init__(
         self,
@@ -82,10 +87,10 @@ class RealScheduler:
         self._sockets = Sockets()
 
     async def restart(self, configuration: dict[str, Any] | None = None) -> None:
-        """Begin anew with this KubeSchedulerConfiguration; what it leaves open is as repeatable
-        as it can be.
+        """Restart with this KubeSchedulerConfiguration; fields that it leaves open get repeatable
+        settings. ClusterRefused, with the end of the log, if the program does not start.
         """
-        await self._end()
+        await self._stop()
         path = self._layout.folder / "scheduler-of-scenarios.yaml"
         path.write_text(
             json.dumps(
@@ -107,7 +112,7 @@ class RealScheduler:
             [str(self._program), *(f"--{name}={value}" for name, value in flags.items())],
         )
         end = self._clock.now() + SCHEDULER_TIMEOUT
-        while not await self._answers():
+        while not await self._is_serving():
             if (
                 self._layout.folder / f"{SCHEDULER_PROGRAM}.exit"
             ).exists() or self._clock.now() > end:
@@ -118,7 +123,7 @@ class RealScheduler:
                 )
             await self._clock.sleep(POLL_INTERVAL)
 
-    async def _end(self) -> None:
+    async def _stop(self) -> None:
         exit_code = self._layout.folder / f"{SCHEDULER_PROGRAM}.exit"
         if not exit_code.exists():
             os.kill(
@@ -129,19 +134,20 @@ class RealScheduler:
             await self._clock.sleep(POLL_INTERVAL)
         exit_code.unlink(missing_ok=True)
 
-    async def _answers(self) -> bool:
+    async def _is_serving(self) -> bool:
         try:
             return bool(await self._metrics())
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
 
     async def is_idle(self, *, nodes: int, pods: int, gated: int, parked: int) -> bool:
-        """Whether it knows so many nodes, pods that have one and pods at gates, and has none in its
-        queues or on its way.
+        """Return True if the program has seen this many nodes, placed pods and gated pods, and
+        neither queues nor binds any.
 
-        So many pods at least must be parked, as it knows: one that it is just looking at is in no
-        queue. Nor does one come within a moment. Without any node it tries all pods again for ever,
-        and that is no work. What it knows of nodes and placed pods it tells once a second."""
+        At least `parked` pods must be unschedulable: a pod in flight is in no queue. Two readings a
+        moment apart must agree on the number of attempts. Without nodes, pods that back off do not
+        count. The program updates its counts of nodes and placed pods once a second.
+        """
         try:
             before = await self._metrics()
             await self._clock.sleep(IDLE_INTERVAL)
@@ -181,7 +187,9 @@ class RealScheduler:
 
 
 def _unverified() -> ssl.SSLContext:
-    """Its certificate is made by itself at each start, and it is on loopback."""
+    """Return a TLS context without verification: the program signs its own certificate, on
+    loopback.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -196,65 +204,65 @@ PAUSABLE_PROGRAMS = ("kube-scheduler", "kube-controller-manager")
 
 
 class ProgramPauser:
-    """One control plane's programs, each by the name that Scenarios know it by."""
+    """Pauser of kube-scheduler and kube-controller-manager while a Scenario disables them. They are
+    stopped by SIGSTOP, wherever they are in their work, and continued by SIGCONT.
+    """
 
     def __init__(self, processes: Processes, clock: Clock) -> None:
         self._processes = processes
         self._clock = clock
-        self.went_on: dict[str, float] = {}
-        """When each was last told to go on."""
+        self.resumed_at: dict[str, float] = {}
+        """Time in cluster seconds at which each program was last continued."""
         self._scenarios: Informer | None = None
         self._stopped: set[str] = set()
         self._changed = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
-        """From now on Scenarios are obeyed; when nobody follows them any more, everybody goes
-        on.
-        """
+        """Follow Scenarios forever; when cancelled, continue all programs."""
         self._scenarios = scenarios = Informer(api, clock, SCENARIOS)
-        scenarios.on_change(self._look_again)
+        scenarios.on_change(self._scenario_changed)
         following = asyncio.get_running_loop().create_task(
             scenarios.run(), name="scenarios that hold programs"
         )
         try:
             while True:
                 self._changed.clear()
-                await self.obey(api)
+                await self.apply_scenarios(api)
                 await self._changed.wait()
         finally:
             following.cancel()
             for program in list(self._stopped):
-                self._go_on(program)
+                self._resume(program)
 
     # every change is one
-    def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002
+    def _scenario_changed(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002
         self._changed.set()
 
-    async def obey(self, api: Api) -> None:
-        """Hold, and let go, as the Scenarios say at this moment."""
+    async def apply_scenarios(self, api: Api) -> None:
+        """Pause and continue programs as the active Scenario requires at this moment."""
         async with (
-            self._turn
+            self._lock
         ):  # what one has read must not be done after what another has read later
-            scenarios = await self._live(api)
+            scenarios = await self._active_scenarios(api)
             for program in PAUSABLE_PROGRAMS:
                 if may_work(scenarios, program):
-                    self._go_on(program)
+                    self._resume(program)
                 elif program not in self._stopped:
                     self._stopped.add(program)
                     self._signal(program, signal.SIGSTOP)
 
-    async def _live(self, api: Api) -> list[Obj]:
-        """The one that is on, as it is at this moment."""
+    async def _active_scenarios(self, api: Api) -> list[Obj]:
+        """Return the active Scenario, read from the API; empty if there is none."""
         with contextlib.suppress(NotFound):
             if self._scenarios and (scenario := on(self._scenarios)):
                 return [await api.get(SCENARIOS, scenario["metadata"]["name"])]
         return []
 
-    def _go_on(self, program: str) -> None:
+    def _resume(self, program: str) -> None:
         if program in self._stopped:
             self._stopped.discard(program)
-            self.went_on[program] = self._clock.now()
+            self.resumed_at[program] = self._clock.now()
             self._signal(program, signal.SIGCONT)
 
     def _signal(self, program: str, what: signal.Signals) -> None:
@@ -269,7 +277,9 @@ USER_PREFIX = "kscen:"
 
 
 class ControlPlaneCluster(LiveCluster):
-    """A `Cluster` of our own."""
+    """Cluster with a real control plane. Nodes and kubelets are simulated; everything else is
+    real.
+    """
 
     def __init__(self, seed: int | str = 0, *, nodes: int = 6) -> None:
         with contextlib.ExitStack() as undo:
@@ -286,16 +296,18 @@ class ControlPlaneCluster(LiveCluster):
                 owned=True,
                 users=USER_PREFIX,
             )
-            self.holding = ProgramPauser(self.processes, runner.clock)
+            self.program_pauser = ProgramPauser(self.processes, runner.clock)
             program = programs.find_programs()["kube-scheduler"]
             self.scheduler = RealScheduler(
                 self.processes, layout, program, free_port(), runner.clock
             )
             self.site = Site.of(runner.clock, self.chance, nodes=nodes)
-            web = PodHttpClient(
+            pod_http = PodHttpClient(
                 self.site, runner.clock, self.chance.stream("packets that are sent again")
             )
-            self._tunnel = Tunnel(layout.tunnel, make_keys().context(), self.site.logs.read, web)
+            self._tunnel = Tunnel(
+                layout.tunnel, make_keys().context(), self.site.logs.read, pod_http
+            )
             undo.callback(super().close)
             # Simulated nodes and their kubelets; everything else is real.
             self.runner.call(self._start_actors())
@@ -316,7 +328,9 @@ class ControlPlaneCluster(LiveCluster):
             self.runner.start(life, name)
 
     async def _has_ready(self, nodes: int) -> bool:
-        """Ready, and free of the taint that keeps pods off a new node."""
+        """Return True if this many nodes are ready and have lost the taint that keeps pods off new
+        nodes.
+        """
         listed = (await self._api.list(NODES)).items
         return (
             sum(is_true(node, "Ready") and not node["spec"].get("taints") for node in listed)
@@ -324,8 +338,8 @@ class ControlPlaneCluster(LiveCluster):
         )
 
     def _open_parent(self, _: pathlib.Path | None, namespace: str) -> ParentCluster:
-        """The same API server in a second role: nodes that are kept for virtual machines, and a
-        namespace of these.
+        """Use the same API server as the parent: add nodes for virtual machines, and a namespace
+        for them.
         """
         self.runner.call(
             parents.add_parent_nodes(
@@ -354,10 +368,10 @@ class ControlPlaneCluster(LiveCluster):
                 )
             raise
 
-    async def _put_away(self) -> None:
+    async def _close_connections(self) -> None:
         await self.scheduler.close()
         await self._tunnel.close()
-        await super()._put_away()
+        await super()._close_connections()
 
     def close(self) -> None:
         super().close()

@@ -1,5 +1,7 @@
-"""Where the control plane's programs are: in KUBEBUILDER_ASSETS, in the project's cache, or on
-PATH, in this order.
+"""Programs of the control plane: where they are, and how they are built.
+
+Looked up in KUBEBUILDER_ASSETS, in the project's cache and on PATH, in this order. They are built
+from a pinned Go module, each once for each state of the module.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ def go_module_text() -> str:
 
 
 def go_version() -> str:
-    """The oldest Go that builds it."""
+    """Return the oldest Go version that builds the module."""
     return _match_go_mod(r"^go (\S+)$")
 
 
@@ -54,7 +56,7 @@ def kubernetes_version() -> str:
 
 
 def go_tools() -> dict[str, str]:
-    """Each program's name, and its package."""
+    """Return the Go package of each program by its name."""
     packages = re.findall(r"^\t(\S+)$", _match_go_mod(r"^tool \(\n(.*?)^\)"), re.MULTILINE)
     return {
         "etcd" if "etcd.io" in package else package.rpartition("/")[2]: package
@@ -63,15 +65,15 @@ def go_tools() -> dict[str, str]:
 
 
 def linker_flags() -> str:
-    """Stripped, and stamped with the version, which a build from a module does not know by
-    itself.
+    """Return linker flags that strip the programs and stamp them with the version, which a build
+    from a module lacks.
     """
     return f"-s -w -X k8s.io/component-base/version.gitVersion={kubernetes_version()}"
 
 
 @functools.cache
 def build_fingerprint() -> str:
-    """A name that changes with anything that would make another build."""
+    """Return a name that changes with anything that affects the build."""
     digest = hashlib.sha256(
         (go_module_folder() / "go.sum").read_bytes() + (go_module_text() + linker_flags()).encode()
     )
@@ -90,7 +92,7 @@ BUILD_COMMAND = "python -m pytest_kscen controlplane build"
 
 
 def cache_folder() -> pathlib.Path:
-    """The project's folder for what is dear to make and belongs to no run."""
+    """Return the project's cache folder: KSCEN_CACHE, or a folder in the user's cache."""
     if chosen := os.environ.get("KSCEN_CACHE"):
         return pathlib.Path(chosen).expanduser()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
@@ -98,24 +100,26 @@ def cache_folder() -> pathlib.Path:
 
 
 def builds_folder() -> pathlib.Path:
-    """Where the builds are, a folder for each state of the pinned module."""
+    """Return the folder of all builds, which has one subfolder per fingerprint."""
     return cache_folder() / "controlplane"
 
 
 def current_build_folder() -> pathlib.Path:
-    """The folder of the programs as they are pinned now, whether they have been built or not."""
+    """Return the folder of the programs as pinned now, whether they are built or not."""
     return builds_folder() / build_fingerprint()
 
 
 def find_programs(names: tuple[str, ...] = SERVER_PROGRAMS) -> dict[str, pathlib.Path]:
-    """Where each of these programs is; a refusal names those that are nowhere."""
+    """Return the path of each program; ClusterRefused lists those that are missing, where they were
+    searched, and how to build them.
+    """
     if absent := missing_programs(names):
         assets = os.environ.get("KUBEBUILDER_ASSETS")
-        looked = (
+        searched = (
             f"in KUBEBUILDER_ASSETS ({assets or 'not set'}), in {current_build_folder()} or on PATH"
         )
         raise ClusterRefused(
-            f"the real control plane needs {', '.join(absent)}: not found {looked}. Build "
+            f"the real control plane needs {', '.join(absent)}: not found {searched}. Build "
             f"it with: {BUILD_COMMAND}"
         )
     return {name: path for name in names if (path := _find_program(name))}
@@ -137,28 +141,30 @@ def _find_program(name: str) -> pathlib.Path | None:
 ERROR_TAIL_LINES = 20  # lines of the compiler's words that a failure shows
 
 
-def build_programs(say: Callable[[str], None]) -> pathlib.Path:
-    """Build what is not there yet, telling of each program; returns the folder."""
+def build_programs(report: Callable[[str], None]) -> pathlib.Path:
+    """Build the missing programs and return their folder. `report` receives a line per program;
+    ClusterRefused has the end of the compiler's output.
+    """
     folder = current_build_folder()
     tools = go_tools()
     wanted = {name: package for name, package in tools.items() if not (folder / name).is_file()}
     for name in tools:
         if name not in wanted:
-            say(f"{name}: up to date")
+            report(f"{name}: up to date")
     if wanted:
         go = _go_program()
         folder.mkdir(parents=True, exist_ok=True)
-        say(
+        report(
             f"building Kubernetes {kubernetes_version()} into {folder}; minutes from a "
             "cold cache, seconds from a warm one"
         )
         for number, (name, package) in enumerate(wanted.items(), 1):
-            say(f"[{number}/{len(wanted)}] {name} ...")
+            report(f"[{number}/{len(wanted)}] {name} ...")
             began = elapsed()
             # The program appears under its name only when it is whole.
             target = folder / name
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".building-") as scratch:
-                made = pathlib.Path(scratch) / target.name
+                binary = pathlib.Path(scratch) / target.name
                 command = [
                     go,
                     "build",
@@ -167,7 +173,7 @@ def build_programs(say: Callable[[str], None]) -> pathlib.Path:
                     "-ldflags",
                     linker_flags(),
                     "-o",
-                    str(made),
+                    str(binary),
                     package,
                 ]
                 done = _run_in_module(command)
@@ -177,9 +183,9 @@ def build_programs(say: Callable[[str], None]) -> pathlib.Path:
                         f"building {target.name} failed: {' '.join(command)} (in "
                         f"{go_module_folder()})\n{tail}"
                     )
-                made.rename(target)
+                binary.rename(target)
             size = (folder / name).stat().st_size / 2**20
-            say(
+            report(
                 f"[{number}/{len(wanted)}] {name} built in {elapsed() - began:.0f} s "
                 f"({size:.0f} MiB)"
             )
@@ -187,16 +193,16 @@ def build_programs(say: Callable[[str], None]) -> pathlib.Path:
 
 
 def remove_builds() -> list[pathlib.Path]:
-    """Remove every build; returns what was removed."""
+    """Remove all builds and return their folders."""
     folders = sorted(builds_folder().glob("*"))
     shutil.rmtree(builds_folder(), ignore_errors=True)
     return folders
 
 
 def _go_program() -> str:
-    """The Go to build with.
+    """Return the go program to build with, or raise ClusterRefused with advice.
 
-    A Go from 1.21 on fetches a newer one by itself if it may, so it is asked inside the module.
+    Since 1.21 Go can download a newer version itself, so its version is queried inside the module.
     """
     wanted = go_version()
     advice = (

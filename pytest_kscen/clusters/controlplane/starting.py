@@ -1,8 +1,8 @@
-"""From a wish to a control plane that answers: a port, files, four processes, and a bounded wait
-for each to be of use.
+"""Start of a control plane: files, port, processes, and a bounded wait for each to serve.
 
-A port that somebody else took in the meantime means another start with another port. Whatever else
-goes wrong is told with the last lines of the log that knows."""
+A port that was taken meanwhile leads to another start with another port. Any other failure is
+reported with the end of the log concerned.
+"""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ LOG_TAIL_LINES = 15
 
 
 class Processes:
-    """Processes with a folder of their own, which nobody else may read; all of it goes when the
-    test run goes.
+    """Processes of a control plane in a private folder, started and ended by the supervisor. All of
+    it is gone when the test run ends, even if that is killed.
     """
 
-    def __init__(self, patience: float = STOP_TIMEOUT) -> None:
+    def __init__(self, stop_timeout: float = STOP_TIMEOUT) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kscen-controlplane-"))
         self._supervisor = subprocess.Popen(
-            [sys.executable, "-I", "-S", supervisor.__file__, str(self.folder), str(patience)],
+            [sys.executable, "-I", "-S", supervisor.__file__, str(self.folder), str(stop_timeout)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -56,12 +56,12 @@ class Processes:
         )
 
     def start(self, name: str, command: list[str]) -> None:
-        orders = cast("IO[bytes]", self._supervisor.stdin)
-        orders.write(json.dumps({"name": name, "command": command}).encode() + b"\n")
-        orders.flush()
+        stdin = cast("IO[bytes]", self._supervisor.stdin)
+        stdin.write(json.dumps({"name": name, "command": command}).encode() + b"\n")
+        stdin.flush()
 
     def ended(self) -> str | None:
-        """The name of a process that has ended, if one has."""
+        """Return the name of a process that has ended, if any."""
         for path in sorted(self.folder.glob("*.exit")):
             return path.stem
         return None if self._supervisor.poll() is None else "the supervisor"
@@ -75,7 +75,7 @@ class Processes:
         return "\n".join(lines[-LOG_TAIL_LINES:])
 
     def close(self) -> None:
-        """End them all; the folder is gone when this returns."""
+        """End all processes; the folder is gone when this returns."""
         cast("IO[bytes]", self._supervisor.stdin).close()
         try:
             self._supervisor.wait(SUPERVISOR_TIMEOUT)
@@ -108,7 +108,9 @@ QPS, BURST = 1000, 2000  # the defaults would be what a busy test measures
 
 @dataclass(frozen=True, slots=True)
 class ControlPlaneFiles:
-    """One control plane's folder and port."""
+    """Folder and port of one control plane: the files that its programs read, and their command
+    lines.
+    """
 
     folder: pathlib.Path
     port: int
@@ -126,7 +128,7 @@ class ControlPlaneFiles:
         return self.folder / "tunnel"
 
     def write(self) -> None:
-        """Keys, tokens, and a kubeconfig for each who comes."""
+        """Write keys, tokens, and a kubeconfig per user, readable by this user only."""
         server = make_keys()
         self._write("ca.crt", server.authority)
         self._write("server.crt", server.certificate)
@@ -260,7 +262,9 @@ class _PortTakenError(Exception):
 
 
 def start_control_plane(runner: WallRunner) -> tuple[Processes, ControlPlaneFiles]:
-    """A control plane that is ready for pods."""
+    """Start a control plane and return it when pods can be created. ClusterRefused, with the end of
+    a log, if a program ends or does not serve within 90 seconds.
+    """
     found = programs.find_programs()
     for _ in range(MAX_PORTS_TRIED):
         processes = Processes()
@@ -282,7 +286,7 @@ def start_control_plane(runner: WallRunner) -> tuple[Processes, ControlPlaneFile
 
 
 class _StartAttempt:
-    """One attempt."""
+    """Attempt to start all programs on one port."""
 
     def __init__(self, runner: WallRunner, processes: Processes, layout: ControlPlaneFiles) -> None:
         self._runner = runner
@@ -313,7 +317,7 @@ class _StartAttempt:
         await self._api.get(SERVICE_ACCOUNTS, "default", "default")
 
     def _wait(self, program: str, probe: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Until the probe is answered, while nobody dies."""
+        """Wait until the probe succeeds, while no program ends."""
 
         def answered() -> bool:
             if dead := self._processes.ended():

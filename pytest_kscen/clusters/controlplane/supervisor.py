@@ -1,9 +1,10 @@
-"""A program of its own that ends a control plane with the test run, however the run ends.
+"""Separate program that ends a control plane with the test run, however the run ends.
 
-It starts a process for each line of JSON on its standard input and writes how one ended into
-`<name>.exit`. When that input closes or the parent is gone (killed, even), it ends the processes,
-newest first, and removes their folder. Should it be killed itself, the kernel ends its children. It
-imports nothing of ours, so that it starts at once."""
+It starts a process per line of JSON on standard input, and writes exit codes to `<name>.exit`. When
+the input closes or the parent dies, it ends the processes, newest first, and removes their folder.
+If it is killed itself, the kernel ends its children. It imports nothing of this package, so that it
+starts fast.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +24,19 @@ _libc = ctypes.CDLL(None)
 
 
 class Supervisor:
-    """The processes of one folder."""
+    """Processes of one folder, with their logs and pid files."""
 
-    def __init__(self, folder: pathlib.Path, patience: float) -> None:
+    def __init__(self, folder: pathlib.Path, stop_timeout: float) -> None:
         self._folder = folder
-        self._patience = patience
+        self._stop_timeout = stop_timeout
         self._poller = select.poll()
         self._children: dict[int, tuple[str, subprocess.Popen[bytes]]] = {}
 
     def run(self) -> None:
         parent = os.pidfd_open(os.getppid())
-        orders = sys.stdin.fileno()
+        commands = sys.stdin.fileno()
         self._poller.register(parent, select.POLLIN)
-        self._poller.register(orders, select.POLLIN)
+        self._poller.register(commands, select.POLLIN)
         unread = b""
         while True:
             for ready, _ in self._poller.poll():
@@ -47,7 +48,7 @@ class Supervisor:
                 elif ready == parent:
                     return
                 else:
-                    received = os.read(orders, 2**16)
+                    received = os.read(commands, 2**16)
                     if not received:
                         return
                     *lines, unread = (unread + received).split(b"\n")
@@ -70,15 +71,17 @@ class Supervisor:
         self._poller.register(watched, select.POLLIN)
         whole = self._folder / f"{name}.pid.new"
         whole.write_text(str(child.pid))
-        whole.rename(self._folder / f"{name}.pid")  # whoever looks for it finds all of it
+        whole.rename(self._folder / f"{name}.pid")  # readers never see a partial file
 
     def end(self) -> None:
-        """End everybody, each after those that came later, and leave nothing."""
+        """Terminate all processes, newest first, and remove the folder. A process that outlives the
+        stop timeout is killed.
+        """
         for _, child in reversed(self._children.values()):
             child.terminate()
             child.send_signal(signal.SIGCONT)
             try:
-                child.wait(self._patience)
+                child.wait(self._stop_timeout)
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()

@@ -1,9 +1,8 @@
-"""The way from the real API server to machines that are simulated: it connects through a socket
-that ends here.
+"""Tunnel of the real API server to simulated machines, through a Unix socket in this process.
 
-Whatever it wants of a kubelet, which is the log of a container, is answered in this process,
-whichever address the node has; and what it passes on to a simulated pod, by that pod. Everything
-else, such as a webhook, is passed on to where it was meant to go."""
+Requests to kubelets (container logs) are answered here for any node, and connections to simulated
+pods by these pods. All other connections, such as those to webhooks, are forwarded.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +36,9 @@ async def serve_simulated_pod(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> None:
+    """Serve HTTP requests to a simulated pod until the connection ends. A pod that cannot be
+    reached, or does not listen, gives an error in the words of Go's dialer.
+    """
     try:
         await web.dial(address, port)
     except OSError as error:
@@ -52,7 +54,7 @@ async def serve_simulated_pod(
 
 
 async def _read_request(reader: asyncio.StreamReader) -> HttpCall | None:
-    """None when no more comes."""
+    """Return the next request; None at the end of the connection."""
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
@@ -100,7 +102,9 @@ KUBELET_PORT = 10250
 
 
 class Tunnel:
-    """The socket. `read_log` is asked with namespace, pod, container and the query."""
+    """Server of the tunnel's socket. `read_log` is called with namespace, pod, container and
+    query.
+    """
 
     def __init__(
         self, path: pathlib.Path, tls: ssl.SSLContext, read_log: ReadLog, web: PodHttpClient
@@ -110,24 +114,26 @@ class Tunnel:
         self._read_log = read_log
         self._web = web
         self._server: asyncio.Server | None = None
-        self._visits: dict[asyncio.Task[None], None] = {}
+        self._connections: dict[asyncio.Task[None], None] = {}
 
     async def open(self) -> None:
-        self._server = await asyncio.start_unix_server(self._visit, self._path)
+        self._server = await asyncio.start_unix_server(self._handle_connection, self._path)
 
     async def close(self) -> None:
         if self._server:
             self._server.close()
-        for visit in list(self._visits):
-            visit.cancel()
-        await asyncio.gather(*self._visits, return_exceptions=True)
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
-    async def _visit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task
-        self._visits[task] = None
+        self._connections[task] = None
         try:
-            await self._serve(reader, writer)
+            await self._serve_connection(reader, writer)
         except (
             OSError,
             ValueError,
@@ -136,10 +142,12 @@ class Tunnel:
         ) as error:
             logger.debug("a visit of the API server broke off: %s", error)
         finally:
-            del self._visits[task]
+            del self._connections[task]
             writer.transport.abort()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         _, target, _ = await _read_request_line(reader)
         host, _, text = target.rpartition(":")
         address, port = host.strip("[]"), int(text)
@@ -152,7 +160,7 @@ class Tunnel:
         writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
         await writer.start_tls(self._tls)
         _, path, _ = await _read_request_line(reader)
-        code, text = await self._answer(path)
+        code, text = await self._answer_kubelet_request(path)
         body = text.encode()
         writer.write(
             (
@@ -163,7 +171,7 @@ class Tunnel:
         )
         await writer.drain()
 
-    async def _answer(self, target: str) -> tuple[int, str]:
+    async def _answer_kubelet_request(self, target: str) -> tuple[int, str]:
         url = urlsplit(target)
         match [unquote(part) for part in url.path.split("/")]:
             case ["", "containerLogs", namespace, pod, container]:
@@ -177,7 +185,7 @@ class Tunnel:
 
 
 async def _read_request_line(reader: asyncio.StreamReader) -> list[str]:
-    """Method, target and version; the headers say nothing that matters here."""
+    """Return method, target and version of a request; its headers are skipped."""
     head = await reader.readuntil(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].decode().split(" ")
     if len(words) != len(("method", "target", "version")):

@@ -218,7 +218,7 @@ def _plugin_errors(name: str, place: str, registry: Registry, point: str) -> Ite
         yield f"{place}: {error}"
         return
     points = [other for other in POINTS if plugin.implements(other)] + [
-        other for other, who in POD_GROUP_POINTS.items() if who == name
+        other for other, plugin_name in POD_GROUP_POINTS.items() if plugin_name == name
     ]
     if ".enabled" in place and point not in (MULTI_POINT, *points):
         yield (

@@ -93,8 +93,8 @@ def _without_scheduler_fields(pod: Obj) -> list[object]:
         if not key.startswith(RESULTS)
     }
     conditions = [each for each in status.get("conditions") or () if each["type"] != "PodScheduled"]
-    told = {**status, "conditions": conditions, "nominatedNodeName": None}
-    return [kept, annotations, pod["spec"], told]
+    kept_status = {**status, "conditions": conditions, "nominatedNodeName": None}
+    return [kept, annotations, pod["spec"], kept_status]
 
 
 def _scaled_down(new: Obj, old: Obj) -> bool:

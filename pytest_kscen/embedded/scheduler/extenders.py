@@ -48,7 +48,7 @@ UNTRUSTED_CHAIN_ERRORS = {
     20,
     21,
     27,
-}  # OpenSSL's numbers for chains that lead to nobody we trust
+}  # OpenSSL's codes for chains without a trusted root
 
 
 class ExtenderConnection:

@@ -87,7 +87,7 @@ class FailureHandler:
         except NotFound:
             self._queue.remove(pod.ref, pod.uid)
         except (ApiError, OSError):
-            return  # it is said again with the next attempt
+            return  # the next attempt reports it again
 
     async def announce_node(self, pod: PodInfo, node: str) -> None:
         """Write the chosen node into the pod's status before a binding that takes time, as
@@ -102,7 +102,7 @@ class FailureHandler:
             return
         self._nominated.expected.add(pod.uid)
         status = {**(live.get("status") or {}), "nominatedNodeName": node}
-        with contextlib.suppress(ApiError, OSError):  # it is only said
+        with contextlib.suppress(ApiError, OSError):  # informative only
             await self._context.write_status(PODS, live, status)
 
     async def _write(self, pod: Obj, reason: str, words: str, node: str) -> None:
@@ -310,11 +310,11 @@ class SchedulingCycle:
             if profile.points["postFilter"]
             else (NO_NOMINATION, None)
         )
-        said = rescue.message if rescue else ""
+        rescue_message = rescue.message if rescue else ""
         if problem is not None:
-            words = diagnosis.pre_filter_message(len(nodes), problem.message, said)
+            words = diagnosis.pre_filter_message(len(nodes), problem.message, rescue_message)
         else:
-            words = diagnosis.fit_error_message(len(nodes), statuses.values(), said)
+            words = diagnosis.fit_error_message(len(nodes), statuses.values(), rescue_message)
         await self._fail(current, words, nomination=nomination, unschedulable=True)
 
     async def _reserve_and_bind(self, current: SchedulingAttempt, node: NodeInfo) -> None:

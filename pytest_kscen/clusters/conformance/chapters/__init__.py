@@ -1,6 +1,6 @@
-"""The chapters of the kit, one for each part of the API's contract.
+"""Chapters of the conformance kit: one module of cases for each part of the API's contract.
 
-A chapter holds cases and nothing else.
+A chapter contains only cases and their helpers. Importing it registers its cases.
 """
 
 from pytest_kscen.clusters.conformance.case import CASES, Case
@@ -17,9 +17,8 @@ from pytest_kscen.clusters.conformance.chapters import (
 )
 
 CHAPTERS = (content, corners, definitions, deleting, patching, pods, reading, workloads, writing)
-"""Importing a chapter registers its cases."""
+"""Chapters whose cases `load` returns."""
 
 
 def load() -> list[Case]:
-    """Every chapter's cases."""
     return CASES

@@ -14,39 +14,39 @@ PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
-def asked(visitor: CaseClient, path: str, accept: str) -> CaseResponse:
-    return visitor.call("GET", path, headers={"Accept": accept})
+def asked(client: CaseClient, path: str, accept: str) -> CaseResponse:
+    return client.call("GET", path, headers={"Accept": accept})
 
 
 @case
-def yaml_is_read(visitor: CaseClient) -> None:
+def yaml_is_read(client: CaseClient) -> None:
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '1'}\n"
-    made = visitor.call("POST", "configmaps", body, type="application/yaml").ok(201)
+    made = client.call("POST", "configmaps", body, type="application/yaml").ok(201)
     assert made["data"] == {"a": "1"}
 
 
 @case
-def yaml_is_written(visitor: CaseClient) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
-    answer = asked(visitor, "configmaps/c", "application/yaml")
+def yaml_is_written(client: CaseClient) -> None:
+    client.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
+    answer = asked(client, "configmaps/c", "application/yaml")
     assert answer.headers["content-type"].startswith("application/yaml")
     assert 'data:\n  a: "1"\n' in answer.body
 
 
 @parametrized_case([("tabs", b"a:\n\t- b"), ("open quote", b"a: 'b")])
-def yaml_that_is_none_is_a_bad_request(visitor: CaseClient, body: bytes) -> None:
-    assert visitor.call("POST", "configmaps", body, type="application/yaml").status == 400  # noqa: PLR2004
+def yaml_that_is_none_is_a_bad_request(client: CaseClient, body: bytes) -> None:
+    assert client.call("POST", "configmaps", body, type="application/yaml").status == 400  # noqa: PLR2004
 
 
 @case
-def what_cannot_be_read_is_an_unsupported_media_type(visitor: CaseClient) -> None:
-    answer = visitor.call("POST", "configmaps", b"<a/>", type="text/xml")
+def what_cannot_be_read_is_an_unsupported_media_type(client: CaseClient) -> None:
+    answer = client.call("POST", "configmaps", b"<a/>", type="text/xml")
     answer.refused(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
 
 
 @case
-def what_cannot_be_written_is_not_acceptable(visitor: CaseClient) -> None:
-    answer = asked(visitor, "configmaps", "text/xml")
+def what_cannot_be_written_is_not_acceptable(client: CaseClient) -> None:
+    answer = asked(client, "configmaps", "text/xml")
     assert answer.status == 406  # noqa: PLR2004
     assert "application/json, application/yaml" in str(answer.body)
 
@@ -59,19 +59,19 @@ def what_cannot_be_written_is_not_acceptable(visitor: CaseClient) -> None:
         ("quality", "application/json;q=0.9, */*;q=0.1"),
     ]
 )
-def json_is_found_among_what_is_accepted(visitor: CaseClient, accept: str) -> None:
+def json_is_found_among_what_is_accepted(client: CaseClient, accept: str) -> None:
     assert (
-        asked(visitor, "configmaps", accept).headers["content-type"].startswith("application/json")
+        asked(client, "configmaps", accept).headers["content-type"].startswith("application/json")
     )
 
 
 @case
-def a_table_has_columns_and_rows(visitor: CaseClient) -> None:
-    visitor.post(
+def a_table_has_columns_and_rows(client: CaseClient) -> None:
+    client.post(
         "configmaps",
         {"metadata": {"name": "c", "labels": {"only": "this"}}, "data": {"a": "1", "b": "2"}},
     ).ok(201)
-    table = visitor.call("GET", "configmaps", headers={"Accept": TABLE}, labelSelector="only").ok()
+    table = client.call("GET", "configmaps", headers={"Accept": TABLE}, labelSelector="only").ok()
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
     (row,) = table["rows"]
@@ -154,10 +154,8 @@ def a_table_has_columns_and_rows(visitor: CaseClient) -> None:
         ("definitions", "customresourcedefinitions", "Name Created_At"),
     ]
 )
-def tables_have_the_columns_that_people_know(
-    visitor: CaseClient, plural: str, columns: str
-) -> None:
-    table = asked(visitor, plural, TABLE).ok()
+def tables_have_the_columns_that_people_know(client: CaseClient, plural: str, columns: str) -> None:
+    table = asked(client, plural, TABLE).ok()
     assert (
         " ".join(column["name"].replace(" ", "_") for column in table["columnDefinitions"])
         == columns
@@ -165,34 +163,34 @@ def tables_have_the_columns_that_people_know(
 
 
 @case
-def metadata_can_be_had_alone(visitor: CaseClient) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
-    one = asked(visitor, "configmaps/c", PARTIAL).ok()
+def metadata_can_be_had_alone(client: CaseClient) -> None:
+    client.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
+    one = asked(client, "configmaps/c", PARTIAL).ok()
     assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == (
         "PartialObjectMetadata",
         "meta.k8s.io/v1",
         "c",
     )
     assert "data" not in one
-    many = asked(visitor, "configmaps", PARTIAL_LIST).ok()
+    many = asked(client, "configmaps", PARTIAL_LIST).ok()
     assert many["kind"] == "PartialObjectMetadataList"
     assert all(set(item) <= {"kind", "apiVersion", "metadata"} for item in many["items"])
 
 
 @case
-def a_body_too_large_is_refused(visitor: CaseClient) -> None:
-    answer = visitor.call(
+def a_body_too_large_is_refused(client: CaseClient) -> None:
+    answer = client.call(
         "POST", "configmaps", b'{"metadata":{"name":"c"},"data":{"a":"' + b"x" * 3_200_000 + b'"}}'
     )
     answer.refused(413, "RequestEntityTooLarge", "limit is 3145728")
 
 
 @parametrized_case([("twice", b'{"metadata":{"name":"c"},"data":{"a":"1","a":"2"}}')])
-def a_field_that_stands_twice_is_told(visitor: CaseClient, body: bytes) -> None:
-    visitor.call("POST", "configmaps", body, fieldValidation="Strict").refused(
+def a_field_that_stands_twice_is_told(client: CaseClient, body: bytes) -> None:
+    client.call("POST", "configmaps", body, fieldValidation="Strict").refused(
         400, "BadRequest", 'duplicate field "data.a"'
     )
-    answer = visitor.call("POST", "configmaps", body)
+    answer = client.call("POST", "configmaps", body)
     assert answer.ok(201)["data"] == {"a": "2"}
     assert "duplicate field" in answer.headers["warning"]
 
@@ -206,13 +204,13 @@ def a_field_that_stands_twice_is_told(visitor: CaseClient, body: bytes) -> None:
         ("method", "/api/v1/namespaces/default/configmaps", 405),
     ]
 )
-def what_is_not_served_is_said(visitor: CaseClient, path: str, status: int) -> None:
-    answer = visitor.call("PUT", path, {}) if status == 405 else visitor.get(path)  # noqa: PLR2004
+def what_is_not_served_is_said(client: CaseClient, path: str, status: int) -> None:
+    answer = client.call("PUT", path, {}) if status == 405 else client.get(path)  # noqa: PLR2004
     assert answer.status == status, answer.body
 
 
-def groups(visitor: CaseClient, path: str) -> list[Any]:
-    return [group["name"] for group in visitor.get(path).ok()["groups"]]
+def groups(client: CaseClient, path: str) -> list[Any]:
+    return [group["name"] for group in client.get(path).ok()["groups"]]
 
 
 @parametrized_case(
@@ -229,9 +227,9 @@ def groups(visitor: CaseClient, path: str) -> list[Any]:
         )
     ]
 )
-def groups_are_discovered(visitor: CaseClient, group: str) -> None:
-    assert group in groups(visitor, "/apis")
-    found = visitor.get(f"/apis/{group}").ok()
+def groups_are_discovered(client: CaseClient, group: str) -> None:
+    assert group in groups(client, "/apis")
+    found = client.get(f"/apis/{group}").ok()
     assert (found["kind"], found["name"]) == ("APIGroup", group)
     assert found["preferredVersion"]["version"] == "v1"
 
@@ -245,9 +243,9 @@ def groups_are_discovered(visitor: CaseClient, group: str) -> None:
     ]
 )
 def resources_are_discovered(
-    visitor: CaseClient, path: str, plural: str, expected: tuple[str, bool, str]
+    client: CaseClient, path: str, plural: str, expected: tuple[str, bool, str]
 ) -> None:
-    listed = visitor.get(path).ok()
+    listed = client.get(path).ok()
     assert listed["kind"] == "APIResourceList"
     (found,) = [one for one in listed["resources"] if one["name"] == plural]
     assert (found["kind"], found["namespaced"], found["shortNames"][0]) == expected
@@ -265,22 +263,22 @@ def resources_are_discovered(
 
 
 @case
-def the_version_says_what_it_is(visitor: CaseClient) -> None:
-    version = visitor.get("/version").ok()
+def the_version_says_what_it_is(client: CaseClient) -> None:
+    version = client.get("/version").ok()
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
 
 
 @parametrized_case([("health", "/healthz"), ("life", "/livez"), ("readiness", "/readyz")])
-def it_says_that_it_is_well(visitor: CaseClient, path: str) -> None:
-    visitor.until(lambda: visitor.get(path).status == 200)  # noqa: PLR2004
-    assert visitor.get(path).body == "ok"
+def it_says_that_it_is_well(client: CaseClient, path: str) -> None:
+    client.until(lambda: client.get(path).status == 200)  # noqa: PLR2004
+    assert client.get(path).body == "ok"
 
 
 @case
-def everything_is_discovered_at_once(visitor: CaseClient) -> None:
+def everything_is_discovered_at_once(client: CaseClient) -> None:
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-    listed = asked(visitor, "/apis", accept).ok()
+    listed = asked(client, "/apis", accept).ok()
     assert listed["kind"] == "APIGroupDiscoveryList"
     apps = next(item for item in listed["items"] if item["metadata"]["name"] == "apps")
     (version,) = apps["versions"]
@@ -291,9 +289,9 @@ def everything_is_discovered_at_once(visitor: CaseClient) -> None:
 
 
 @case
-def schemas_are_published(visitor: CaseClient) -> None:
-    paths = visitor.get("/openapi/v3").ok()["paths"]
-    document = visitor.get(paths["apis/apps/v1"]["serverRelativeURL"].partition("?")[0]).ok()
+def schemas_are_published(client: CaseClient) -> None:
+    paths = client.get("/openapi/v3").ok()["paths"]
+    document = client.get(paths["apis/apps/v1"]["serverRelativeURL"].partition("?")[0]).ok()
     deployment = document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"]
     kind = {"group": "apps", "kind": "Deployment", "version": "v1"}
     assert kind in deployment["x-kubernetes-group-version-kind"]

@@ -53,9 +53,9 @@ SPEC: dict[str, Any] = {
 }
 
 
-def definition(visitor: CaseClient, **version: Any) -> dict[str, Any]:
-    """The visitor's own kind: one for each case, since definitions belong to the whole cluster."""
-    plural = f"w{visitor.namespace.rpartition('-')[2]}"
+def definition(client: CaseClient, **version: Any) -> dict[str, Any]:
+    """Return a kind of the client's own, as definitions are cluster-wide and cases run together."""
+    plural = f"w{client.namespace.rpartition('-')[2]}"
     served = {
         "name": "v1",
         "served": True,
@@ -77,22 +77,22 @@ def definition(visitor: CaseClient, **version: Any) -> dict[str, Any]:
 
 
 class Widgets:
-    """A defined kind, ready to be used."""
+    """Create a definition and return it once it is established."""
 
-    def __init__(self, visitor: CaseClient, **version: Any) -> None:
-        self.visitor = visitor
-        body = definition(visitor, **version)
+    def __init__(self, client: CaseClient, **version: Any) -> None:
+        self.client = client
+        body = definition(client, **version)
         self.name = body["metadata"]["name"]
         self.kind = body["spec"]["names"]["kind"]
-        visitor.post("customresourcedefinitions", body).ok(201)
-        visitor.until(self._established)
+        client.post("customresourcedefinitions", body).ok(201)
+        client.until(self._established)
         self.path = (
-            f"/apis/{GROUP}/v1/namespaces/{visitor.namespace}/{body['spec']['names']['plural']}"
+            f"/apis/{GROUP}/v1/namespaces/{client.namespace}/{body['spec']['names']['plural']}"
         )
-        visitor.until(lambda: visitor.get(self.path).status == 200)  # noqa: PLR2004
+        client.until(lambda: client.get(self.path).status == 200)  # noqa: PLR2004
 
     def _established(self) -> bool:
-        found = self.visitor.get(f"customresourcedefinitions/{self.name}").ok()
+        found = self.client.get(f"customresourcedefinitions/{self.name}").ok()
         conditions = {
             one["type"]: one["status"] for one in found.get("status", {}).get("conditions") or ()
         }
@@ -103,13 +103,13 @@ class Widgets:
         return {**head, **({} if spec is None else {"spec": spec}), **more}
 
     def make(self, spec: Any = None, **query: Any) -> CaseResponse:
-        return self.visitor.post(self.path, self.body(spec), **query)
+        return self.client.post(self.path, self.body(spec), **query)
 
 
 @case
-def a_definition_is_accepted_and_established(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
-    found = visitor.get(f"customresourcedefinitions/{widgets.name}").ok()
+def a_definition_is_accepted_and_established(client: CaseClient) -> None:
+    widgets = Widgets(client)
+    found = client.get(f"customresourcedefinitions/{widgets.name}").ok()
     assert {one["type"]: one["status"] for one in found["status"]["conditions"]} == {
         "NamesAccepted": "True",
         "Established": "True",
@@ -122,31 +122,31 @@ def a_definition_is_accepted_and_established(visitor: CaseClient) -> None:
 
 
 @case
-def its_kind_is_discovered(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
+def its_kind_is_discovered(client: CaseClient) -> None:
+    widgets = Widgets(client)
 
     def found() -> Any:
         return [
             one
-            for one in visitor.get(f"/apis/{GROUP}/v1").ok()["resources"]
+            for one in client.get(f"/apis/{GROUP}/v1").ok()["resources"]
             if one["kind"] == widgets.kind
         ]
 
-    assert [one["namespaced"] for one in visitor.until(found)] == [True]
-    assert GROUP in {group["name"] for group in visitor.get("/apis").ok()["groups"]}
+    assert [one["namespaced"] for one in client.until(found)] == [True]
+    assert GROUP in {group["name"] for group in client.get("/apis").ok()["groups"]}
 
 
 @case
-def an_object_of_it_has_all_that_objects_have(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
+def an_object_of_it_has_all_that_objects_have(client: CaseClient) -> None:
+    widgets = Widgets(client)
     made = widgets.make({"colour": "red"}).ok(201)
     assert made["metadata"]["generation"] == 1
-    assert visitor.get(f"{widgets.path}/w").ok() == made
-    listing = visitor.get(widgets.path).ok()
+    assert client.get(f"{widgets.path}/w").ok() == made
+    listing = client.get(widgets.path).ok()
     assert listing["kind"] == f"{widgets.kind}List"
     assert [item["kind"] for item in listing["items"]] == [widgets.kind]
-    visitor.delete(f"{widgets.path}/w").ok()
-    visitor.get(f"{widgets.path}/w").refused(404, "NotFound", f'{widgets.name} "w" not found')
+    client.delete(f"{widgets.path}/w").ok()
+    client.get(f"{widgets.path}/w").refused(404, "NotFound", f'{widgets.name} "w" not found')
 
 
 @parametrized_case(
@@ -171,8 +171,8 @@ def an_object_of_it_has_all_that_objects_have(visitor: CaseClient) -> None:
         ("map", {"map": {"a": 1}}, {"size": 3, "map": {"a": 1}}),
     ]
 )
-def it_is_kept_as_its_schema_says(visitor: CaseClient, spec: Any, expected: Any) -> None:
-    assert Widgets(visitor).make(spec).ok(201)["spec"] == expected
+def it_is_kept_as_its_schema_says(client: CaseClient, spec: Any, expected: Any) -> None:
+    assert Widgets(client).make(spec).ok(201)["spec"] == expected
 
 
 @parametrized_case(
@@ -255,15 +255,15 @@ def it_is_kept_as_its_schema_says(visitor: CaseClient, spec: Any, expected: Any)
     ]
 )
 def what_breaks_its_schema_is_invalid(
-    visitor: CaseClient, spec: Any, field: str, reason: str, words: str
+    client: CaseClient, spec: Any, field: str, reason: str, words: str
 ) -> None:
-    refusal = Widgets(visitor).make(spec).refused(422, "Invalid", words)
+    refusal = Widgets(client).make(spec).refused(422, "Invalid", words)
     assert (field, reason) in refusal.causes, refusal.causes
 
 
 @case
-def an_unknown_field_is_told_when_asked(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
+def an_unknown_field_is_told_when_asked(client: CaseClient) -> None:
+    widgets = Widgets(client)
     widgets.make({"shade": 1}, fieldValidation="Strict").refused(
         400, "BadRequest", 'strict decoding error: unknown field "spec.shade"'
     )
@@ -271,94 +271,93 @@ def an_unknown_field_is_told_when_asked(visitor: CaseClient) -> None:
 
 
 @case
-def it_is_patched_but_not_strategically(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
+def it_is_patched_but_not_strategically(client: CaseClient) -> None:
+    widgets = Widgets(client)
     widgets.make({"size": 1}).ok(201)
-    assert visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["spec"] == {"size": 2}
-    assert visitor.patch(
+    assert client.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["spec"] == {"size": 2}
+    assert client.patch(
         f"{widgets.path}/w", [{"op": "replace", "path": "/spec/size", "value": 4}], "json"
     ).ok()["spec"] == {"size": 4}
-    answer = visitor.patch(f"{widgets.path}/w", {"spec": {"size": 5}}, "strategic")
+    answer = client.patch(f"{widgets.path}/w", {"spec": {"size": 5}}, "strategic")
     answer.refused(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
 
 
 @case
-def it_is_applied_by_its_lists_keys(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
-    visitor.apply(
-        f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 1}]}), "me"
-    ).ok(201)
-    both = visitor.apply(
+def it_is_applied_by_its_lists_keys(client: CaseClient) -> None:
+    widgets = Widgets(client)
+    client.apply(f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 1}]}), "me").ok(
+        201
+    )
+    both = client.apply(
         f"{widgets.path}/w", widgets.body({"parts": [{"id": "b", "weight": 2}]}), "you"
     ).ok()
     assert [part["id"] for part in both["spec"]["parts"]] == ["a", "b"]
-    visitor.apply(
+    client.apply(
         f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 5}]}), "you"
     ).refused(409, "Conflict", "conflict with")
 
 
 @case
-def its_generation_counts_its_spec(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
+def its_generation_counts_its_spec(client: CaseClient) -> None:
+    widgets = Widgets(client)
     widgets.make({"size": 1}).ok(201)
     assert (
-        visitor.patch(f"{widgets.path}/w", {"metadata": {"labels": {"a": "b"}}}).ok()["metadata"][
+        client.patch(f"{widgets.path}/w", {"metadata": {"labels": {"a": "b"}}}).ok()["metadata"][
             "generation"
         ]
         == 1
     )
     assert (
-        visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["metadata"]["generation"]
-        == 2  # noqa: PLR2004
+        client.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["metadata"]["generation"] == 2  # noqa: PLR2004
     )
 
 
 @case
-def with_a_status_of_its_own_each_keeps_to_its_part(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor, subresources={"status": {}})
-    made = visitor.post(widgets.path, widgets.body({"size": 1}, status={"done": True})).ok(201)
+def with_a_status_of_its_own_each_keeps_to_its_part(client: CaseClient) -> None:
+    widgets = Widgets(client, subresources={"status": {}})
+    made = client.post(widgets.path, widgets.body({"size": 1}, status={"done": True})).ok(201)
     assert "status" not in made
-    told = visitor.patch(
+    told = client.patch(
         f"{widgets.path}/w/status", {"status": {"done": True}, "spec": {"size": 9}}
     ).ok()
     assert (told["status"], told["spec"]) == ({"done": True}, {"size": 1})
     assert told["metadata"]["generation"] == 1
-    assert visitor.patch(f"{widgets.path}/w", {"status": {"done": False}}).ok()["status"] == {
+    assert client.patch(f"{widgets.path}/w", {"status": {"done": False}}).ok()["status"] == {
         "done": True
     }
 
 
 @case
-def without_one_there_is_no_such_door(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
+def without_one_there_is_no_such_door(client: CaseClient) -> None:
+    widgets = Widgets(client)
     widgets.make({}).ok(201)
-    visitor.patch(f"{widgets.path}/w/status", {"status": {}}).refused(404, "NotFound", "not found")
+    client.patch(f"{widgets.path}/w/status", {"status": {}}).refused(404, "NotFound", "not found")
 
 
 @case
-def it_is_scaled_where_its_definition_says(visitor: CaseClient) -> None:
+def it_is_scaled_where_its_definition_says(client: CaseClient) -> None:
     paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    widgets = Widgets(visitor, subresources={"status": {}, "scale": paths})
+    widgets = Widgets(client, subresources={"status": {}, "scale": paths})
     widgets.make({"size": 9, "replicas": 2}).ok(201)
-    scale = visitor.get(f"{widgets.path}/w/scale").ok()
+    scale = client.get(f"{widgets.path}/w/scale").ok()
     assert (scale["kind"], scale["apiVersion"], scale["spec"]) == (
         "Scale",
         "autoscaling/v1",
         {"replicas": 2},
     )
-    visitor.patch(f"{widgets.path}/w/scale", {"spec": {"replicas": 5}}).ok()
-    assert visitor.get(f"{widgets.path}/w").ok()["spec"]["replicas"] == 5  # noqa: PLR2004
+    client.patch(f"{widgets.path}/w/scale", {"spec": {"replicas": 5}}).ok()
+    assert client.get(f"{widgets.path}/w").ok()["spec"]["replicas"] == 5  # noqa: PLR2004
 
 
 @case
-def its_columns_are_printed(visitor: CaseClient) -> None:
+def its_columns_are_printed(client: CaseClient) -> None:
     columns = [
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Colour", "type": "string", "jsonPath": ".spec.colour"},
     ]
-    widgets = Widgets(visitor, additionalPrinterColumns=columns)
+    widgets = Widgets(client, additionalPrinterColumns=columns)
     widgets.make({"size": 4}).ok(201)
-    table = visitor.call(
+    table = client.call(
         "GET", widgets.path, headers={"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
     ).ok()
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Size", "Colour"]
@@ -366,48 +365,48 @@ def its_columns_are_printed(visitor: CaseClient) -> None:
 
 
 @case
-def fields_that_it_names_select(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor, selectableFields=[{"jsonPath": ".spec.colour"}])
+def fields_that_it_names_select(client: CaseClient) -> None:
+    widgets = Widgets(client, selectableFields=[{"jsonPath": ".spec.colour"}])
     widgets.make({"colour": "red"}).ok(201)
-    assert len(visitor.get(widgets.path, fieldSelector="spec.colour=red").ok()["items"]) == 1
-    assert visitor.get(widgets.path, fieldSelector="spec.colour=blue").ok()["items"] == []
-    visitor.get(widgets.path, fieldSelector="spec.size=1").refused(
+    assert len(client.get(widgets.path, fieldSelector="spec.colour=red").ok()["items"]) == 1
+    assert client.get(widgets.path, fieldSelector="spec.colour=blue").ok()["items"] == []
+    client.get(widgets.path, fieldSelector="spec.size=1").refused(
         400, "BadRequest", "field label not supported: spec.size"
     )
 
 
 @case
-def a_rule_can_compare_with_what_was(visitor: CaseClient) -> None:
+def a_rule_can_compare_with_what_was(client: CaseClient) -> None:
     grow = {"rule": "self.size >= oldSelf.size", "message": "it only grows"}
     schema = {
         "type": "object",
         "properties": {"spec": {**SPEC, "x-kubernetes-validations": [grow]}},
     }
-    widgets = Widgets(visitor, schema={"openAPIV3Schema": schema})
+    widgets = Widgets(client, schema={"openAPIV3Schema": schema})
     widgets.make({"size": 3}).ok(201)
-    visitor.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).refused(
+    client.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).refused(
         422, "Invalid", "it only grows"
     )
-    visitor.patch(f"{widgets.path}/w", {"spec": {"size": 4}}).ok()
+    client.patch(f"{widgets.path}/w", {"spec": {"size": 4}}).ok()
 
 
 @case
-def several_versions_show_the_same_object(visitor: CaseClient) -> None:
-    body = definition(visitor)
+def several_versions_show_the_same_object(client: CaseClient) -> None:
+    body = definition(client)
     body["spec"]["versions"].append({**body["spec"]["versions"][0], "name": "v2", "storage": False})
-    visitor.post("customresourcedefinitions", body).ok(201)
+    client.post("customresourcedefinitions", body).ok(201)
     plural, kind = body["spec"]["names"]["plural"], body["spec"]["names"]["kind"]
     one, two = (
-        f"/apis/{GROUP}/{version}/namespaces/{visitor.namespace}/{plural}"
+        f"/apis/{GROUP}/{version}/namespaces/{client.namespace}/{plural}"
         for version in ("v1", "v2")
     )
-    visitor.until(lambda: visitor.get(two).status == 200)  # noqa: PLR2004
-    visitor.until(lambda: visitor.get(one).status == 200)  # noqa: PLR2004
-    visitor.post(
+    client.until(lambda: client.get(two).status == 200)  # noqa: PLR2004
+    client.until(lambda: client.get(one).status == 200)  # noqa: PLR2004
+    client.post(
         one,
         {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": {"name": "w"}, "spec": {"size": 5}},
     ).ok(201)
-    found = visitor.get(f"{two}/w").ok()
+    found = client.get(f"{two}/w").ok()
     assert (found["apiVersion"], found["spec"]) == (f"{GROUP}/v2", {"size": 5})
 
 
@@ -424,13 +423,13 @@ def several_versions_show_the_same_object(visitor: CaseClient) -> None:
     ]
 )
 def a_definition_that_makes_no_sense_is_invalid(
-    visitor: CaseClient, change: dict[str, Any], words: str
+    client: CaseClient, change: dict[str, Any], words: str
 ) -> None:
-    body = definition(visitor)
+    body = definition(client)
     for part, fields in change.items():
         for name, value in fields.items():
             body[part][name] = {**body[part][name], **value} if isinstance(value, dict) else value
-    visitor.post("customresourcedefinitions", body).refused(422, "Invalid", words)
+    client.post("customresourcedefinitions", body).refused(422, "Invalid", words)
 
 
 @parametrized_case(
@@ -477,26 +476,26 @@ def a_definition_that_makes_no_sense_is_invalid(
     ]
 )
 def a_schema_that_makes_no_sense_is_invalid(
-    visitor: CaseClient, version: dict[str, Any], words: str
+    client: CaseClient, version: dict[str, Any], words: str
 ) -> None:
-    visitor.post("customresourcedefinitions", definition(visitor, **version)).refused(
+    client.post("customresourcedefinitions", definition(client, **version)).refused(
         422, "Invalid", words
     )
 
 
 @case
-def with_its_definition_its_objects_go(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
+def with_its_definition_its_objects_go(client: CaseClient) -> None:
+    widgets = Widgets(client)
     widgets.make({}).ok(201)
-    visitor.delete(f"customresourcedefinitions/{widgets.name}").ok()
-    visitor.until(lambda: visitor.get(f"customresourcedefinitions/{widgets.name}").status == 404)  # noqa: PLR2004
-    visitor.until(lambda: visitor.get(widgets.path).status == 404)  # noqa: PLR2004
+    client.delete(f"customresourcedefinitions/{widgets.name}").ok()
+    client.until(lambda: client.get(f"customresourcedefinitions/{widgets.name}").status == 404)  # noqa: PLR2004
+    client.until(lambda: client.get(widgets.path).status == 404)  # noqa: PLR2004
 
 
 @case
-def it_is_watched_like_any_other(visitor: CaseClient) -> None:
-    widgets = Widgets(visitor)
-    start = visitor.get(widgets.path).ok()["metadata"]["resourceVersion"]
-    with visitor.watch(widgets.path, resourceVersion=start, timeoutSeconds=30) as stream:
+def it_is_watched_like_any_other(client: CaseClient) -> None:
+    widgets = Widgets(client)
+    start = client.get(widgets.path).ok()["metadata"]["resourceVersion"]
+    with client.watch(widgets.path, resourceVersion=start, timeoutSeconds=30) as stream:
         made = widgets.make({"size": 1}).ok(201)
         assert next(stream) == {"type": "ADDED", "object": made}

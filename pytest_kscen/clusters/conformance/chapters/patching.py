@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 DATA = {"a": "1", "b": "2"}
 
 
-def config_map(visitor: CaseClient) -> dict[str, Any]:
-    return visitor.post("configmaps", {"metadata": {"name": "c"}, "data": DATA}).ok(201)  # type: ignore[no-any-return]
+def config_map(client: CaseClient) -> dict[str, Any]:
+    return client.post("configmaps", {"metadata": {"name": "c"}, "data": DATA}).ok(201)  # type: ignore[no-any-return]
 
 
-def deployment(visitor: CaseClient) -> dict[str, Any]:
+def deployment(client: CaseClient) -> dict[str, Any]:
     containers = [
         {
             "name": "one",
@@ -39,7 +39,7 @@ def deployment(visitor: CaseClient) -> dict[str, Any]:
             "template": {"metadata": {"labels": {"a": "d"}}, "spec": {"containers": containers}},
         },
     }
-    return visitor.post("deployments", body).ok(201)  # type: ignore[no-any-return]
+    return client.post("deployments", body).ok(201)  # type: ignore[no-any-return]
 
 
 @parametrized_case(
@@ -63,18 +63,16 @@ def deployment(visitor: CaseClient) -> dict[str, Any]:
         ("nothing", [], DATA),
     ]
 )
-def json_patches_do_what_they_say(
-    visitor: CaseClient, patch: Any, expected: dict[str, str]
-) -> None:
-    config_map(visitor)
-    assert visitor.patch("configmaps/c", patch, "json").ok()["data"] == expected
+def json_patches_do_what_they_say(client: CaseClient, patch: Any, expected: dict[str, str]) -> None:
+    config_map(client)
+    assert client.patch("configmaps/c", patch, "json").ok()["data"] == expected
 
 
 @case
-def json_pointers_are_escaped(visitor: CaseClient) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "c", "annotations": {"x/y": "1"}}}).ok(201)
+def json_pointers_are_escaped(client: CaseClient) -> None:
+    client.post("configmaps", {"metadata": {"name": "c", "annotations": {"x/y": "1"}}}).ok(201)
     patch = [{"op": "replace", "path": "/metadata/annotations/x~1y", "value": "9"}]
-    assert visitor.patch("configmaps/c", patch, "json").ok()["metadata"]["annotations"] == {
+    assert client.patch("configmaps/c", patch, "json").ok()["metadata"]["annotations"] == {
         "x/y": "9"
     }
 
@@ -92,10 +90,10 @@ def json_pointers_are_escaped(visitor: CaseClient) -> None:
         ("wrong type", [{"op": "replace", "path": "/data/a", "value": 9}], 422),
     ]
 )
-def json_patches_that_fail_change_nothing(visitor: CaseClient, patch: Any, status: int) -> None:
-    config_map(visitor)
-    assert visitor.patch("configmaps/c", patch, "json").status == status
-    assert visitor.get("configmaps/c").ok()["data"] == DATA
+def json_patches_that_fail_change_nothing(client: CaseClient, patch: Any, status: int) -> None:
+    config_map(client)
+    assert client.patch("configmaps/c", patch, "json").status == status
+    assert client.get("configmaps/c").ok()["data"] == DATA
 
 
 @parametrized_case(
@@ -108,44 +106,44 @@ def json_patches_that_fail_change_nothing(visitor: CaseClient, patch: Any, statu
         ("nothing", {}, DATA),
     ]
 )
-def merge_patches_do_what_they_say(visitor: CaseClient, patch: Any, expected: Any) -> None:
-    config_map(visitor)
-    assert visitor.patch("configmaps/c", patch).ok().get("data") == expected
+def merge_patches_do_what_they_say(client: CaseClient, patch: Any, expected: Any) -> None:
+    config_map(client)
+    assert client.patch("configmaps/c", patch).ok().get("data") == expected
 
 
 @case
-def merge_patches_replace_lists_whole(visitor: CaseClient) -> None:
-    deployment(visitor)
+def merge_patches_replace_lists_whole(client: CaseClient) -> None:
+    deployment(client)
     patch = {"spec": {"template": {"spec": {"containers": [{"name": "three", "image": "i:3"}]}}}}
-    patched = visitor.patch("deployments/d", patch).ok()
+    patched = client.patch("deployments/d", patch).ok()
     assert [
         container["name"] for container in patched["spec"]["template"]["spec"]["containers"]
     ] == ["three"]
 
 
 @case
-def a_patch_that_changes_nothing_makes_no_version(visitor: CaseClient) -> None:
-    made = config_map(visitor)
+def a_patch_that_changes_nothing_makes_no_version(client: CaseClient) -> None:
+    made = config_map(client)
     assert (
-        visitor.patch("configmaps/c", {"data": {"a": "1"}}).ok()["metadata"]["resourceVersion"]
+        client.patch("configmaps/c", {"data": {"a": "1"}}).ok()["metadata"]["resourceVersion"]
         == made["metadata"]["resourceVersion"]
     )
 
 
 @case
-def a_patch_can_insist_on_a_version(visitor: CaseClient) -> None:
-    made = config_map(visitor)
-    visitor.patch("configmaps/c", {"data": {"a": "9"}}).ok()
+def a_patch_can_insist_on_a_version(client: CaseClient) -> None:
+    made = config_map(client)
+    client.patch("configmaps/c", {"data": {"a": "9"}}).ok()
     stale = {
         "metadata": {"resourceVersion": made["metadata"]["resourceVersion"]},
         "data": {"a": "8"},
     }
-    visitor.patch("configmaps/c", stale).refused(409, "Conflict", "the object has been modified")
+    client.patch("configmaps/c", stale).refused(409, "Conflict", "the object has been modified")
 
 
 @case
-def a_patch_of_what_is_not_there_is_not_found(visitor: CaseClient) -> None:
-    visitor.patch("configmaps/c", {"data": {}}).refused(404, "NotFound")
+def a_patch_of_what_is_not_there_is_not_found(client: CaseClient) -> None:
+    client.patch("configmaps/c", {"data": {}}).refused(404, "NotFound")
 
 
 @parametrized_case(
@@ -154,15 +152,15 @@ def a_patch_of_what_is_not_there_is_not_found(visitor: CaseClient) -> None:
         ("namespace", {"metadata": {"namespace": "elsewhere"}}, 400),
     ]
 )
-def a_patch_cannot_move_an_object(visitor: CaseClient, patch: Any, status: int) -> None:
-    config_map(visitor)
-    assert visitor.patch("configmaps/c", patch).status == status
+def a_patch_cannot_move_an_object(client: CaseClient, patch: Any, status: int) -> None:
+    config_map(client)
+    assert client.patch("configmaps/c", patch).status == status
 
 
 @case
-def an_unknown_kind_of_patch_is_an_unsupported_media_type(visitor: CaseClient) -> None:
-    config_map(visitor)
-    answer = visitor.call("PATCH", "configmaps/c", {"data": {}}, type="application/json")
+def an_unknown_kind_of_patch_is_an_unsupported_media_type(client: CaseClient) -> None:
+    config_map(client)
+    answer = client.call("PATCH", "configmaps/c", {"data": {}}, type="application/json")
     answer.refused(415, "UnsupportedMediaType", "415: Unsupported Media Type")
 
 
@@ -180,10 +178,10 @@ def template(*listed: Any, **spec: Any) -> dict[str, Any]:
 
 
 @case
-def strategic_patches_merge_lists_by_their_key(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_merge_lists_by_their_key(client: CaseClient) -> None:
+    deployment(client)
     merged = containers(
-        visitor.patch("deployments/d", template({"name": "one", "image": "i:9"}), "strategic").ok()
+        client.patch("deployments/d", template({"name": "one", "image": "i:9"}), "strategic").ok()
     )
     assert list(merged) == ["one", "two"]
     assert merged["one"]["image"] == "i:9"
@@ -191,40 +189,38 @@ def strategic_patches_merge_lists_by_their_key(visitor: CaseClient) -> None:
 
 
 @case
-def strategic_patches_add_new_elements(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_add_new_elements(client: CaseClient) -> None:
+    deployment(client)
     merged = containers(
-        visitor.patch(
-            "deployments/d", template({"name": "three", "image": "i:3"}), "strategic"
-        ).ok()
+        client.patch("deployments/d", template({"name": "three", "image": "i:3"}), "strategic").ok()
     )
     assert sorted(merged) == ["one", "three", "two"]
 
 
 @case
-def strategic_patches_go_deep(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_go_deep(client: CaseClient) -> None:
+    deployment(client)
     patch = template(
         {"name": "one", "env": [{"name": "B", "value": "9"}, {"name": "C", "value": "3"}]}
     )
-    env = containers(visitor.patch("deployments/d", patch, "strategic").ok())["one"]["env"]
+    env = containers(client.patch("deployments/d", patch, "strategic").ok())["one"]["env"]
     assert {one["name"]: one["value"] for one in env} == {"A": "1", "B": "9", "C": "3"}
 
 
 @case
-def strategic_patches_replace_lists_without_a_key(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_replace_lists_without_a_key(client: CaseClient) -> None:
+    deployment(client)
     merged = containers(
-        visitor.patch("deployments/d", template({"name": "two", "args": ["z"]}), "strategic").ok()
+        client.patch("deployments/d", template({"name": "two", "args": ["z"]}), "strategic").ok()
     )
     assert merged["two"]["args"] == ["z"]
 
 
 @case
-def strategic_patches_delete_by_directive(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_delete_by_directive(client: CaseClient) -> None:
+    deployment(client)
     merged = containers(
-        visitor.patch(
+        client.patch(
             "deployments/d", template({"name": "one", "$patch": "delete"}), "strategic"
         ).ok()
     )
@@ -232,66 +228,66 @@ def strategic_patches_delete_by_directive(visitor: CaseClient) -> None:
 
 
 @case
-def strategic_patches_replace_by_directive(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_replace_by_directive(client: CaseClient) -> None:
+    deployment(client)
     patch = template({"name": "new", "image": "i:7"}, {"$patch": "replace"})
-    assert list(containers(visitor.patch("deployments/d", patch, "strategic").ok())) == ["new"]
+    assert list(containers(client.patch("deployments/d", patch, "strategic").ok())) == ["new"]
 
 
 @case
-def strategic_patches_order_by_directive(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_order_by_directive(client: CaseClient) -> None:
+    deployment(client)
     patch = template(**{"$setElementOrder/containers": [{"name": "two"}, {"name": "one"}]})
-    assert list(containers(visitor.patch("deployments/d", patch, "strategic").ok())) == [
+    assert list(containers(client.patch("deployments/d", patch, "strategic").ok())) == [
         "two",
         "one",
     ]
 
 
 @case
-def strategic_patches_keep_only_the_named_keys(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_keep_only_the_named_keys(client: CaseClient) -> None:
+    deployment(client)
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
-    assert visitor.patch("deployments/d", patch, "strategic").ok()["spec"]["strategy"] == {
+    assert client.patch("deployments/d", patch, "strategic").ok()["spec"]["strategy"] == {
         "type": "Recreate"
     }
 
 
 @case
-def strategic_patches_remove_with_null(visitor: CaseClient) -> None:
-    deployment(visitor)
+def strategic_patches_remove_with_null(client: CaseClient) -> None:
+    deployment(client)
     merged = containers(
-        visitor.patch("deployments/d", template({"name": "two", "args": None}), "strategic").ok()
+        client.patch("deployments/d", template({"name": "two", "args": None}), "strategic").ok()
     )
     assert "args" not in merged["two"]
 
 
 @case
-def strategic_patches_delete_from_lists_of_plain_values(visitor: CaseClient) -> None:
-    visitor.post(
-        "configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a", "e.com/b"]}}
-    ).ok(201)
+def strategic_patches_delete_from_lists_of_plain_values(client: CaseClient) -> None:
+    client.post("configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a", "e.com/b"]}}).ok(
+        201
+    )
     patch = {"metadata": {"$deleteFromPrimitiveList/finalizers": ["e.com/a"]}}
-    assert visitor.patch("configmaps/f", patch, "strategic").ok()["metadata"]["finalizers"] == [
+    assert client.patch("configmaps/f", patch, "strategic").ok()["metadata"]["finalizers"] == [
         "e.com/b"
     ]
-    visitor.patch("configmaps/f", {"metadata": {"finalizers": None}}).ok()
+    client.patch("configmaps/f", {"metadata": {"finalizers": None}}).ok()
 
 
 @case
-def strategic_patches_merge_lists_of_plain_values(visitor: CaseClient) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a"]}}).ok(201)
+def strategic_patches_merge_lists_of_plain_values(client: CaseClient) -> None:
+    client.post("configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a"]}}).ok(201)
     patch = {"metadata": {"finalizers": ["e.com/b"]}}
     assert sorted(
-        visitor.patch("configmaps/f", patch, "strategic").ok()["metadata"]["finalizers"]
+        client.patch("configmaps/f", patch, "strategic").ok()["metadata"]["finalizers"]
     ) == ["e.com/a", "e.com/b"]
-    visitor.patch("configmaps/f", {"metadata": {"finalizers": None}}).ok()
+    client.patch("configmaps/f", {"metadata": {"finalizers": None}}).ok()
 
 
 @case
-def an_element_without_its_key_is_refused(visitor: CaseClient) -> None:
-    deployment(visitor)
-    assert visitor.patch("deployments/d", template({"image": "i:9"}), "strategic").status in {
+def an_element_without_its_key_is_refused(client: CaseClient) -> None:
+    deployment(client)
+    assert client.patch("deployments/d", template({"image": "i:9"}), "strategic").status in {
         400,
         500,
         422,
@@ -303,7 +299,7 @@ def applied_config_map(**data: str) -> dict[str, Any]:
 
 
 def owners(obj: dict[str, Any]) -> dict[str, Any]:
-    """manager and operation -> the fields of `data` that it owns."""
+    """Return the fields of `data` that each manager owns, by manager and operation."""
     found = {}
     for entry in obj["metadata"].get("managedFields", ()):
         fields = entry["fieldsV1"].get("f:data", {})
@@ -314,8 +310,8 @@ def owners(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 @case
-def applying_makes_what_is_not_there(visitor: CaseClient) -> None:
-    made = visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
+def applying_makes_what_is_not_there(client: CaseClient) -> None:
+    made = client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
     (entry,) = made["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"], entry["apiVersion"], entry["fieldsType"]) == (
         "me",
@@ -328,107 +324,107 @@ def applying_makes_what_is_not_there(visitor: CaseClient) -> None:
 
 
 @case
-def applying_again_changes_nothing(visitor: CaseClient) -> None:
-    made = visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    assert visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok() == made
+def applying_again_changes_nothing(client: CaseClient) -> None:
+    made = client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
+    assert client.apply("configmaps/c", applied_config_map(a="1"), "me").ok() == made
 
 
 @case
-def two_can_own_different_fields(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    both = visitor.apply("configmaps/c", applied_config_map(b="2"), "you").ok()
+def two_can_own_different_fields(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
+    both = client.apply("configmaps/c", applied_config_map(b="2"), "you").ok()
     assert both["data"] == {"a": "1", "b": "2"}
     assert owners(both) == {"me/Apply": ["a"], "you/Apply": ["b"]}
 
 
 @case
-def two_can_own_the_same_field_if_they_agree(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    assert owners(visitor.apply("configmaps/c", applied_config_map(a="1"), "you").ok()) == {
+def two_can_own_the_same_field_if_they_agree(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
+    assert owners(client.apply("configmaps/c", applied_config_map(a="1"), "you").ok()) == {
         "me/Apply": ["a"],
         "you/Apply": ["a"],
     }
 
 
 @case
-def if_they_disagree_it_is_a_conflict(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    refusal = visitor.apply("configmaps/c", applied_config_map(a="2"), "you")
+def if_they_disagree_it_is_a_conflict(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
+    refusal = client.apply("configmaps/c", applied_config_map(a="2"), "you")
     refusal.refused(409, "Conflict", 'Apply failed with 1 conflict: conflict with "me": .data.a')
     assert refusal.causes == [(".data.a", "FieldManagerConflict")]
-    assert visitor.get("configmaps/c").ok()["data"] == {"a": "1"}
+    assert client.get("configmaps/c").ok()["data"] == {"a": "1"}
 
 
 @case
-def several_conflicts_are_told_together(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
-    refusal = visitor.apply("configmaps/c", applied_config_map(a="2", b="2"), "you")
+def several_conflicts_are_told_together(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
+    refusal = client.apply("configmaps/c", applied_config_map(a="2", b="2"), "you")
     refusal.refused(
         409, "Conflict", 'Apply failed with 2 conflicts: conflicts with "me":\n- .data.a\n- .data.b'
     )
 
 
 @case
-def force_takes_the_field(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
-    taken = visitor.apply("configmaps/c", applied_config_map(a="2"), "you", force="true").ok()
+def force_takes_the_field(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
+    taken = client.apply("configmaps/c", applied_config_map(a="2"), "you", force="true").ok()
     assert taken["data"] == {"a": "2", "b": "1"}
     assert owners(taken) == {"me/Apply": ["b"], "you/Apply": ["a"]}
 
 
 @case
-def what_nobody_applies_any_more_is_removed(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1", b="2"), "me").ok(201)
-    assert visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok()["data"] == {"a": "1"}
+def what_nobody_applies_any_more_is_removed(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1", b="2"), "me").ok(201)
+    assert client.apply("configmaps/c", applied_config_map(a="1"), "me").ok()["data"] == {"a": "1"}
 
 
 @case
-def what_another_still_applies_stays(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1", b="2"), "me").ok(201)
-    visitor.apply("configmaps/c", applied_config_map(b="2"), "you").ok()
-    left = visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok()
+def what_another_still_applies_stays(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1", b="2"), "me").ok(201)
+    client.apply("configmaps/c", applied_config_map(b="2"), "you").ok()
+    left = client.apply("configmaps/c", applied_config_map(a="1"), "me").ok()
     assert left["data"] == {"a": "1", "b": "2"}
     assert owners(left) == {"me/Apply": ["a"], "you/Apply": ["b"]}
 
 
 @case
-def an_update_takes_what_it_changes(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
-    changed = visitor.patch("configmaps/c", {"data": {"a": "2"}}, fieldManager="editor").ok()
+def an_update_takes_what_it_changes(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
+    changed = client.patch("configmaps/c", {"data": {"a": "2"}}, fieldManager="editor").ok()
     assert owners(changed) == {"me/Apply": ["b"], "editor/Update": ["a"]}
-    visitor.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").refused(
+    client.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").refused(
         409, "Conflict", 'conflict with "editor" using v1: .data.a'
     )
 
 
 @case
-def what_was_created_plainly_is_owned_too(visitor: CaseClient) -> None:
-    made = visitor.post("configmaps", applied_config_map(a="1"), fieldManager="creator").ok(201)
+def what_was_created_plainly_is_owned_too(client: CaseClient) -> None:
+    made = client.post("configmaps", applied_config_map(a="1"), fieldManager="creator").ok(201)
     (entry,) = made["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"]) == ("creator", "Update")
     assert entry["fieldsV1"] == {"f:data": {".": {}, "f:a": {}}}
 
 
 @case
-def the_user_agent_names_who_does_not_say(visitor: CaseClient) -> None:
-    made = visitor.call(
+def the_user_agent_names_who_does_not_say(client: CaseClient) -> None:
+    made = client.call(
         "POST", "configmaps", applied_config_map(a="1"), headers={"User-Agent": "robot/1.0 (test)"}
     ).ok(201)
     assert made["metadata"]["managedFields"][0]["manager"] == "robot"
 
 
 @case
-def dry_run_applies_nothing(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    assert visitor.apply("configmaps/c", applied_config_map(a="2"), "me", dryRun="All").ok()[
+def dry_run_applies_nothing(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
+    assert client.apply("configmaps/c", applied_config_map(a="2"), "me", dryRun="All").ok()[
         "data"
     ] == {"a": "2"}
-    assert visitor.get("configmaps/c").ok()["data"] == {"a": "1"}
+    assert client.get("configmaps/c").ok()["data"] == {"a": "1"}
 
 
 @case
-def applying_needs_a_manager(visitor: CaseClient) -> None:
-    refusal = visitor.patch("configmaps/c", applied_config_map(a="1"), "apply").refused(
+def applying_needs_a_manager(client: CaseClient) -> None:
+    refusal = client.patch("configmaps/c", applied_config_map(a="1"), "apply").refused(
         422, "Invalid", "fieldManager"
     )
     assert refusal.causes == [("fieldManager", "FieldValueRequired")]
@@ -449,39 +445,39 @@ def applying_needs_a_manager(visitor: CaseClient) -> None:
         ),
     ]
 )
-def a_configuration_must_fit_its_address(visitor: CaseClient, body: Any, status: int) -> None:
-    assert visitor.apply("configmaps/c", body, "me").status == status
+def a_configuration_must_fit_its_address(client: CaseClient, body: Any, status: int) -> None:
+    assert client.apply("configmaps/c", body, "me").status == status
 
 
 @case
-def force_is_for_applying_alone(visitor: CaseClient) -> None:
-    visitor.post("configmaps", applied_config_map(a="1")).ok(201)
-    visitor.patch("configmaps/c", {"data": {}}, force="true").refused(422, "Invalid", "force")
+def force_is_for_applying_alone(client: CaseClient) -> None:
+    client.post("configmaps", applied_config_map(a="1")).ok(201)
+    client.patch("configmaps/c", {"data": {}}, force="true").refused(422, "Invalid", "force")
 
 
 @case
-def a_manager_too_long_is_refused(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1"), "m" * 129).refused(
+def a_manager_too_long_is_refused(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1"), "m" * 129).refused(
         422, "Invalid", "fieldManager"
     )
 
 
 @case
-def lists_with_keys_are_shared_by_element(visitor: CaseClient) -> None:
+def lists_with_keys_are_shared_by_element(client: CaseClient) -> None:
     def deployment(*containers: dict[str, Any]) -> dict[str, Any]:
         spec = {"selector": {"matchLabels": {"a": "d"}}, "replicas": 0}
         template = {"metadata": {"labels": {"a": "d"}}, "spec": {"containers": list(containers)}}
         head = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
         return {**head, "spec": {**spec, "template": template}}
 
-    visitor.apply("deployments/d", deployment({"name": "one", "image": "i:1"}), "me").ok(201)
+    client.apply("deployments/d", deployment({"name": "one", "image": "i:1"}), "me").ok(201)
     second = deployment({"name": "two", "image": "i:2"})
-    both = visitor.apply("deployments/d", second, "you").ok()
+    both = client.apply("deployments/d", second, "you").ok()
     assert [one["name"] for one in both["spec"]["template"]["spec"]["containers"]] == ["one", "two"]
     mine = next(entry for entry in both["metadata"]["managedFields"] if entry["manager"] == "me")
     owned = mine["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]
     assert owned == {'k:{"name":"one"}': {".": {}, "f:image": {}, "f:name": {}}}
-    left = visitor.apply("deployments/d", deployment({"name": "three", "image": "i:3"}), "me").ok()
+    left = client.apply("deployments/d", deployment({"name": "three", "image": "i:3"}), "me").ok()
     assert sorted(one["name"] for one in left["spec"]["template"]["spec"]["containers"]) == [
         "three",
         "two",
@@ -489,19 +485,19 @@ def lists_with_keys_are_shared_by_element(visitor: CaseClient) -> None:
 
 
 @case
-def managed_fields_can_be_cleared(visitor: CaseClient) -> None:
-    visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    cleared = visitor.patch("configmaps/c", {"metadata": {"managedFields": [{}]}}).ok()
+def managed_fields_can_be_cleared(client: CaseClient) -> None:
+    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
+    cleared = client.patch("configmaps/c", {"metadata": {"managedFields": [{}]}}).ok()
     assert not cleared["metadata"].get("managedFields")
-    again = visitor.apply("configmaps/c", applied_config_map(a="1"), "me").ok()
+    again = client.apply("configmaps/c", applied_config_map(a="1"), "me").ok()
     assert owners(again) == {"me/Apply": ["a"], "before-first-apply/Update": ["a"]}
 
 
 @case
-def the_status_has_owners_of_its_own(visitor: CaseClient) -> None:
+def the_status_has_owners_of_its_own(client: CaseClient) -> None:
     budget = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
     head = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
-    visitor.apply("poddisruptionbudgets/b", {**head, "spec": budget}, "me").ok(201)
+    client.apply("poddisruptionbudgets/b", {**head, "spec": budget}, "me").ok(201)
     status = {
         "disruptionsAllowed": 3,
         "currentHealthy": 4,
@@ -509,7 +505,7 @@ def the_status_has_owners_of_its_own(visitor: CaseClient) -> None:
         "expectedPods": 4,
         "observedGeneration": 1,
     }
-    told = visitor.apply(
+    told = client.apply(
         "poddisruptionbudgets/b/status", {**head, "status": status}, "reporter", force="true"
     ).ok()
     assert told["status"]["disruptionsAllowed"] == status["disruptionsAllowed"]

@@ -14,14 +14,14 @@ NOBODY = {"schedulerName": "nobody"}
 
 
 def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """A pod that no scheduler touches."""
+    """Return a pod whose scheduler does not exist, so that it stays unscheduled."""
     containers = [{"name": "c", "image": "i:1", **(container or {})}]
     return {"metadata": {"name": "p"}, "spec": {**NOBODY, "containers": containers, **spec}}
 
 
-def made(visitor: CaseClient, body: dict[str, Any]) -> Any:
-    visitor.settle()
-    return visitor.post("pods", body).ok(201)
+def made(client: CaseClient, body: dict[str, Any]) -> Any:
+    client.wait_for_service_account()
+    return client.post("pods", body).ok(201)
 
 
 def at(value: Any, path: str) -> Any:
@@ -102,24 +102,24 @@ def at(value: Any, path: str) -> Any:
     ]
 )
 def what_is_left_out_is_filled_in(
-    visitor: CaseClient, container: dict[str, Any], path: str, expected: Any
+    client: CaseClient, container: dict[str, Any], path: str, expected: Any
 ) -> None:
-    assert at(made(visitor, pod(container)), path) == expected
+    assert at(made(client, pod(container)), path) == expected
 
 
 @case
-def its_scheduler_is_the_default_one(visitor: CaseClient) -> None:
+def its_scheduler_is_the_default_one(client: CaseClient) -> None:
     body = {
         "metadata": {"name": "p"},
         "spec": {"nodeName": "nowhere", "containers": [{"name": "c", "image": "i"}]},
     }
-    assert made(visitor, body)["spec"]["schedulerName"] == "default-scheduler"
-    visitor.delete("pods/p", gracePeriodSeconds=0)
+    assert made(client, body)["spec"]["schedulerName"] == "default-scheduler"
+    client.delete("pods/p", gracePeriodSeconds=0)
 
 
 @case
-def it_begins_as_pending(visitor: CaseClient) -> None:
-    status = made(visitor, {**pod(), "status": {"phase": "Running"}})["status"]
+def it_begins_as_pending(client: CaseClient) -> None:
+    status = made(client, {**pod(), "status": {"phase": "Running"}})["status"]
     assert status["phase"] == "Pending"
     assert status["qosClass"] == "BestEffort"
 
@@ -132,14 +132,14 @@ def it_begins_as_pending(visitor: CaseClient) -> None:
     ]
 )
 def its_class_of_service_comes_from_its_resources(
-    visitor: CaseClient, resources: dict[str, Any], expected: str
+    client: CaseClient, resources: dict[str, Any], expected: str
 ) -> None:
-    assert made(visitor, pod({"resources": resources}))["status"]["qosClass"] == expected
+    assert made(client, pod({"resources": resources}))["status"]["qosClass"] == expected
 
 
 @case
-def it_tolerates_a_node_that_is_away_for_a_while(visitor: CaseClient) -> None:
-    tolerations = made(visitor, pod())["spec"]["tolerations"]
+def it_tolerates_a_node_that_is_away_for_a_while(client: CaseClient) -> None:
+    tolerations = made(client, pod())["spec"]["tolerations"]
     assert {(one["key"], one["effect"], one["tolerationSeconds"]) for one in tolerations} == {
         ("node.kubernetes.io/not-ready", "NoExecute", 300),
         ("node.kubernetes.io/unreachable", "NoExecute", 300),
@@ -208,10 +208,10 @@ def it_tolerates_a_node_that_is_away_for_a_while(visitor: CaseClient) -> None:
     ]
 )
 def a_spec_that_makes_no_sense_is_invalid(
-    visitor: CaseClient, spec: dict[str, Any], field: str, reason: str
+    client: CaseClient, spec: dict[str, Any], field: str, reason: str
 ) -> None:
-    visitor.settle()
-    assert (field, reason) in visitor.post("pods", pod(**spec)).refused(422, "Invalid").causes
+    client.wait_for_service_account()
+    assert (field, reason) in client.post("pods", pod(**spec)).refused(422, "Invalid").causes
 
 
 @parametrized_case(
@@ -279,17 +279,17 @@ def a_spec_that_makes_no_sense_is_invalid(
     ]
 )
 def a_container_that_makes_no_sense_is_invalid(
-    visitor: CaseClient, container: dict[str, Any], field: str, reason: str
+    client: CaseClient, container: dict[str, Any], field: str, reason: str
 ) -> None:
-    visitor.settle()
-    assert (field, reason) in visitor.post("pods", pod(container)).refused(422, "Invalid").causes
+    client.wait_for_service_account()
+    assert (field, reason) in client.post("pods", pod(container)).refused(422, "Invalid").causes
 
 
 @case
-def a_quantity_that_is_none_is_a_bad_request(visitor: CaseClient) -> None:
-    visitor.settle()
+def a_quantity_that_is_none_is_a_bad_request(client: CaseClient) -> None:
+    client.wait_for_service_account()
     body = pod({"resources": {"requests": {"cpu": "lots"}}})
-    visitor.post("pods", body).refused(
+    client.post("pods", body).refused(
         400, "BadRequest", "quantities must match the regular expression"
     )
 
@@ -323,18 +323,18 @@ def a_quantity_that_is_none_is_a_bad_request(visitor: CaseClient) -> None:
         ),
     ]
 )
-def little_may_change_afterwards(visitor: CaseClient, patch: Any, status: int) -> None:
-    made(visitor, pod())
-    answer = visitor.patch("pods/p", patch, "json")
+def little_may_change_afterwards(client: CaseClient, patch: Any, status: int) -> None:
+    made(client, pod())
+    answer = client.patch("pods/p", patch, "json")
     assert answer.status == status, answer.body
 
 
 @case
-def the_status_changes_through_its_own_door(visitor: CaseClient) -> None:
-    old = made(visitor, pod())
-    visitor.patch("pods/p", {"status": {"phase": "Failed"}}).ok()
-    assert visitor.get("pods/p").ok()["status"]["phase"] == "Pending"
-    told = visitor.patch(
+def the_status_changes_through_its_own_door(client: CaseClient) -> None:
+    old = made(client, pod())
+    client.patch("pods/p", {"status": {"phase": "Failed"}}).ok()
+    assert client.get("pods/p").ok()["status"]["phase"] == "Pending"
+    told = client.patch(
         "pods/p/status", {"status": {"message": "hello"}, "spec": {"restartPolicy": "Never"}}
     ).ok()
     assert told["status"]["message"] == "hello"
@@ -343,120 +343,120 @@ def the_status_changes_through_its_own_door(visitor: CaseClient) -> None:
 
 
 @case
-def a_pod_without_a_node_goes_at_once(visitor: CaseClient) -> None:
-    made(visitor, pod())
-    visitor.delete("pods/p").ok()
-    visitor.get("pods/p").refused(404, "NotFound")
+def a_pod_without_a_node_goes_at_once(client: CaseClient) -> None:
+    made(client, pod())
+    client.delete("pods/p").ok()
+    client.get("pods/p").refused(404, "NotFound")
 
 
 @case
-def a_pod_on_a_node_goes_when_its_node_lets_it(visitor: CaseClient) -> None:
-    visitor.settle()
-    visitor.post(
-        "nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}
+def a_pod_on_a_node_goes_when_its_node_lets_it(client: CaseClient) -> None:
+    client.wait_for_service_account()
+    client.post(
+        "nodes", {"metadata": {"name": f"{client.namespace}-n"}, "spec": {"unschedulable": True}}
     ).ok(201)
-    visitor.post(
-        "pods", pod(nodeName=f"{visitor.namespace}-n", terminationGracePeriodSeconds=300)
+    client.post(
+        "pods", pod(nodeName=f"{client.namespace}-n", terminationGracePeriodSeconds=300)
     ).ok(201)
-    going = visitor.delete("pods/p").ok()
+    going = client.delete("pods/p").ok()
     assert going["metadata"]["deletionGracePeriodSeconds"] == 300  # noqa: PLR2004
     assert going["metadata"]["deletionTimestamp"] > going["metadata"]["creationTimestamp"]
-    shorter = visitor.delete("pods/p", gracePeriodSeconds=200).ok()
+    shorter = client.delete("pods/p", gracePeriodSeconds=200).ok()
     assert shorter["metadata"]["deletionGracePeriodSeconds"] == 200  # noqa: PLR2004
-    visitor.delete("pods/p", gracePeriodSeconds=0)
-    visitor.get("pods/p").refused(404, "NotFound")
+    client.delete("pods/p", gracePeriodSeconds=0)
+    client.get("pods/p").refused(404, "NotFound")
 
 
 @case
-def binding_gives_it_a_node(visitor: CaseClient) -> None:
-    visitor.settle()
-    visitor.post(
-        "nodes", {"metadata": {"name": f"{visitor.namespace}-n"}, "spec": {"unschedulable": True}}
+def binding_gives_it_a_node(client: CaseClient) -> None:
+    client.wait_for_service_account()
+    client.post(
+        "nodes", {"metadata": {"name": f"{client.namespace}-n"}, "spec": {"unschedulable": True}}
     ).ok(201)
-    visitor.post("pods", pod()).ok(201)
+    client.post("pods", pod()).ok(201)
     binding = {
         "metadata": {"name": "p"},
-        "target": {"kind": "Node", "name": f"{visitor.namespace}-n"},
+        "target": {"kind": "Node", "name": f"{client.namespace}-n"},
     }
-    answer = visitor.post("pods/p/binding", binding).ok(201)
+    answer = client.post("pods/p/binding", binding).ok(201)
     assert (answer["kind"], answer["status"]) == ("Status", "Success")
-    bound = visitor.get("pods/p").ok()
-    assert bound["spec"]["nodeName"] == f"{visitor.namespace}-n"
+    bound = client.get("pods/p").ok()
+    assert bound["spec"]["nodeName"] == f"{client.namespace}-n"
     assert ("PodScheduled", "True") in {
         (one["type"], one["status"]) for one in bound["status"]["conditions"]
     }
-    again = visitor.post("pods/p/binding", binding)
-    again.refused(409, "Conflict", f'pod p is already assigned to node "{visitor.namespace}-n"')
-    visitor.delete("pods/p", gracePeriodSeconds=0)
+    again = client.post("pods/p/binding", binding)
+    again.refused(409, "Conflict", f'pod p is already assigned to node "{client.namespace}-n"')
+    client.delete("pods/p", gracePeriodSeconds=0)
 
 
 @case
-def binding_to_nothing_is_refused(visitor: CaseClient) -> None:
-    made(visitor, pod())
-    visitor.post("pods/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node"}}).refused(
+def binding_to_nothing_is_refused(client: CaseClient) -> None:
+    made(client, pod())
+    client.post("pods/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node"}}).refused(
         500, "", "target.name: Required value"
     )
 
 
 @case
-def they_are_selected_by_their_node_and_their_phase(visitor: CaseClient) -> None:
-    made(visitor, pod())
+def they_are_selected_by_their_node_and_their_phase(client: CaseClient) -> None:
+    made(client, pod())
     for selector in (
         "spec.nodeName=",
         "status.phase=Pending",
         "spec.restartPolicy=Always",
         "spec.schedulerName=nobody",
     ):
-        assert len(visitor.get("pods", fieldSelector=selector).ok()["items"]) == 1, selector
+        assert len(client.get("pods", fieldSelector=selector).ok()["items"]) == 1, selector
     for selector in ("spec.nodeName=n", "status.phase!=Pending", "spec.restartPolicy=Never"):
-        assert visitor.get("pods", fieldSelector=selector).ok()["items"] == [], selector
+        assert client.get("pods", fieldSelector=selector).ok()["items"] == [], selector
 
 
 @case
-def an_unknown_class_of_priority_is_forbidden(visitor: CaseClient) -> None:
-    visitor.settle()
-    refusal = visitor.post("pods", pod(priorityClassName="nope"))
+def an_unknown_class_of_priority_is_forbidden(client: CaseClient) -> None:
+    client.wait_for_service_account()
+    refusal = client.post("pods", pod(priorityClassName="nope"))
     refusal.refused(403, "Forbidden", "no PriorityClass with name nope was found")
 
 
 @case
-def a_class_of_priority_gives_its_value(visitor: CaseClient) -> None:
-    visitor.post("priorityclasses", {"metadata": {"name": visitor.namespace}, "value": 7}).ok(201)
-    assert made(visitor, pod(priorityClassName=visitor.namespace))["spec"]["priority"] == 7  # noqa: PLR2004
+def a_class_of_priority_gives_its_value(client: CaseClient) -> None:
+    client.post("priorityclasses", {"metadata": {"name": client.namespace}, "value": 7}).ok(201)
+    assert made(client, pod(priorityClassName=client.namespace))["spec"]["priority"] == 7  # noqa: PLR2004
 
 
 @case
-def eviction_respects_a_budget(visitor: CaseClient) -> None:
-    visitor.settle()
+def eviction_respects_a_budget(client: CaseClient) -> None:
+    client.wait_for_service_account()
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}},
     }
-    visitor.post("poddisruptionbudgets", budget).ok(201)
+    client.post("poddisruptionbudgets", budget).ok(201)
     # On no node: a node that no kubelet speaks for makes its pods unready after a minute, and those
     # may go.
-    visitor.post("pods", {**pod(), "metadata": {"name": "p", "labels": {"app": "x"}}}).ok(201)
+    client.post("pods", {**pod(), "metadata": {"name": "p", "labels": {"app": "x"}}}).ok(201)
     running = {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}
-    visitor.patch("pods/p/status", running, "strategic").ok()
-    visitor.until(
-        lambda: visitor.get("poddisruptionbudgets/b").ok()["status"].get("currentHealthy") == 1
+    client.patch("pods/p/status", running, "strategic").ok()
+    client.until(
+        lambda: client.get("poddisruptionbudgets/b").ok()["status"].get("currentHealthy") == 1
     )
-    refusal = visitor.post("pods/p/eviction", {"metadata": {"name": "p"}})
+    refusal = client.post("pods/p/eviction", {"metadata": {"name": "p"}})
     refusal.refused(
         429, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget."
     )
     assert ("", "DisruptionBudget") in refusal.causes
-    visitor.delete("pods/p", gracePeriodSeconds=0)
+    client.delete("pods/p", gracePeriodSeconds=0)
 
 
 @case
-def eviction_without_a_budget_deletes(visitor: CaseClient) -> None:
-    made(visitor, pod())
-    visitor.post(
+def eviction_without_a_budget_deletes(client: CaseClient) -> None:
+    made(client, pod())
+    client.post(
         "pods/p/eviction",
         {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}},
     ).ok(201)
-    visitor.get("pods/p").refused(404, "NotFound")
+    client.get("pods/p").refused(404, "NotFound")
 
 
 @parametrized_case(
@@ -481,11 +481,11 @@ def eviction_without_a_budget_deletes(visitor: CaseClient) -> None:
         ("no endpoints", "bare:80", 404, "NotFound", 'services "bare" not found'),
     ]
 )
-def a_service(visitor: CaseClient, name: str, status: int, reason: str, message: str) -> None:
-    visitor.post("services", {"metadata": {"name": "bare"}, "spec": {"ports": [{"port": 80}]}}).ok(
+def a_service(client: CaseClient, name: str, status: int, reason: str, message: str) -> None:
+    client.post("services", {"metadata": {"name": "bare"}, "spec": {"ports": [{"port": 80}]}}).ok(
         201
     )
-    visitor.get(f"services/{name}/proxy/").refused(status, reason, message)
+    client.get(f"services/{name}/proxy/").refused(status, reason, message)
 
 
 @parametrized_case(
@@ -495,6 +495,6 @@ def a_service(visitor: CaseClient, name: str, status: int, reason: str, message:
         ("without an address", "p:80", 400, "BadRequest", "address not allowed"),
     ]
 )
-def a_pod(visitor: CaseClient, name: str, status: int, reason: str, message: str) -> None:
-    made(visitor, pod())
-    visitor.get(f"pods/{name}/proxy/").refused(status, reason, message)
+def a_pod(client: CaseClient, name: str, status: int, reason: str, message: str) -> None:
+    made(client, pod())
+    client.get(f"pods/{name}/proxy/").refused(status, reason, message)

@@ -23,9 +23,9 @@ PEOPLE = {
 }
 
 
-def people(visitor: CaseClient) -> None:
+def people(client: CaseClient) -> None:
     for name in reversed(PEOPLE):
-        visitor.post(
+        client.post(
             "configmaps", {"metadata": {"name": name, "labels": {"who": "p", **PEOPLE[name]}}}
         ).ok(201)
 
@@ -39,9 +39,9 @@ def names(answer: CaseResponse) -> str:
 
 
 @case
-def a_list_has_its_kind_and_its_version(visitor: CaseClient) -> None:
-    people(visitor)
-    listing = visitor.get("configmaps", labelSelector="who").ok()
+def a_list_has_its_kind_and_its_version(client: CaseClient) -> None:
+    people(client)
+    listing = client.get("configmaps", labelSelector="who").ok()
     assert (listing["kind"], listing["apiVersion"]) == ("ConfigMapList", "v1")
     assert int(listing["metadata"]["resourceVersion"]) > 0
     assert [item["metadata"]["name"] for item in listing["items"]] == list(PEOPLE)
@@ -49,22 +49,22 @@ def a_list_has_its_kind_and_its_version(visitor: CaseClient) -> None:
 
 
 @case
-def an_empty_list_has_items(visitor: CaseClient) -> None:
-    assert visitor.get("leases").ok()["items"] == []
+def an_empty_list_has_items(client: CaseClient) -> None:
+    assert client.get("leases").ok()["items"] == []
 
 
 @case
-def a_list_of_a_namespace_that_is_not_there_is_empty(visitor: CaseClient) -> None:
-    assert visitor.get("/api/v1/namespaces/nowhere/configmaps").ok()["items"] == []
+def a_list_of_a_namespace_that_is_not_there_is_empty(client: CaseClient) -> None:
+    assert client.get("/api/v1/namespaces/nowhere/configmaps").ok()["items"] == []
 
 
 @case
-def all_namespaces_are_listed_at_once(visitor: CaseClient) -> None:
-    people(visitor)
-    listing = visitor.get(
+def all_namespaces_are_listed_at_once(client: CaseClient) -> None:
+    people(client)
+    listing = client.get(
         "/api/v1/configmaps",
         labelSelector="who",
-        fieldSelector=f"metadata.namespace={visitor.namespace}",
+        fieldSelector=f"metadata.namespace={client.namespace}",
     )
     assert names(listing) == " ".join(PEOPLE)
 
@@ -87,9 +87,9 @@ def all_namespaces_are_listed_at_once(visitor: CaseClient) -> None:
         ("everything", "", "anna bert carl dora"),
     ]
 )
-def labels_select(visitor: CaseClient, selector: str, expected: str) -> None:
-    people(visitor)
-    assert names(visitor.get("configmaps", labelSelector=selector)) == expected
+def labels_select(client: CaseClient, selector: str, expected: str) -> None:
+    people(client)
+    assert names(client.get("configmaps", labelSelector=selector)) == expected
 
 
 @parametrized_case(
@@ -103,9 +103,9 @@ def labels_select(visitor: CaseClient, selector: str, expected: str) -> None:
     ]
 )
 def a_selector_that_cannot_be_read_is_a_bad_request(
-    visitor: CaseClient, selector: str, words: str
+    client: CaseClient, selector: str, words: str
 ) -> None:
-    visitor.get("configmaps", labelSelector=selector).refused(400, "BadRequest", words)
+    client.get("configmaps", labelSelector=selector).refused(400, "BadRequest", words)
 
 
 @parametrized_case(
@@ -116,72 +116,72 @@ def a_selector_that_cannot_be_read_is_a_bad_request(
         ("nobody", "metadata.name=eve", ""),
     ]
 )
-def fields_select(visitor: CaseClient, selector: str, expected: str) -> None:
-    people(visitor)
-    assert names(visitor.get("configmaps", fieldSelector=selector)) == expected
+def fields_select(client: CaseClient, selector: str, expected: str) -> None:
+    people(client)
+    assert names(client.get("configmaps", fieldSelector=selector)) == expected
 
 
 @case
-def a_field_that_does_not_select_is_a_bad_request(visitor: CaseClient) -> None:
+def a_field_that_does_not_select_is_a_bad_request(client: CaseClient) -> None:
     words = '"data" is not a known field selector: only "metadata.name", "metadata.namespace"'
-    visitor.get("configmaps", fieldSelector="data=x").refused(400, "BadRequest", words)
+    client.get("configmaps", fieldSelector="data=x").refused(400, "BadRequest", words)
 
 
 @case
-def some_kinds_select_by_more(visitor: CaseClient) -> None:
-    visitor.post("secrets", {"metadata": {"name": "one"}, "type": "example.com/one"}).ok(201)
-    visitor.post("secrets", {"metadata": {"name": "two"}, "type": "example.com/two"}).ok(201)
-    listing = visitor.get("secrets", fieldSelector="type=example.com/two").ok()
+def some_kinds_select_by_more(client: CaseClient) -> None:
+    client.post("secrets", {"metadata": {"name": "one"}, "type": "example.com/one"}).ok(201)
+    client.post("secrets", {"metadata": {"name": "two"}, "type": "example.com/two"}).ok(201)
+    listing = client.get("secrets", fieldSelector="type=example.com/two").ok()
     assert [item["metadata"]["name"] for item in listing["items"]] == ["two"]
 
 
 @case
-def pages_show_one_picture(visitor: CaseClient) -> None:
-    people(visitor)
-    first = visitor.get("configmaps", labelSelector="who", limit=3).ok()
+def pages_show_one_picture(client: CaseClient) -> None:
+    people(client)
+    first = client.get("configmaps", labelSelector="who", limit=3).ok()
     assert [item["metadata"]["name"] for item in first["items"]] == ["anna", "bert", "carl"]
     token = first["metadata"]["continue"]
-    visitor.post("configmaps", {"metadata": {"name": "zoe", "labels": {"who": "p"}}}).ok(201)
-    second = visitor.get("configmaps", labelSelector="who", limit=3, **{"continue": token}).ok()
+    client.post("configmaps", {"metadata": {"name": "zoe", "labels": {"who": "p"}}}).ok(201)
+    second = client.get("configmaps", labelSelector="who", limit=3, **{"continue": token}).ok()
     assert [item["metadata"]["name"] for item in second["items"]] == ["dora"]
     assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
     assert not second["metadata"].get("continue")
 
 
 @case
-def a_page_says_how_many_are_left(visitor: CaseClient) -> None:
+def a_page_says_how_many_are_left(client: CaseClient) -> None:
     for name in PEOPLE:
-        visitor.post("leases", {"metadata": {"name": name}}).ok(201)
-    assert visitor.get("leases", limit=1).ok()["metadata"]["remainingItemCount"] == len(PEOPLE) - 1
+        client.post("leases", {"metadata": {"name": name}}).ok(201)
+    assert client.get("leases", limit=1).ok()["metadata"]["remainingItemCount"] == len(PEOPLE) - 1
 
 
 @case
-def a_limit_that_nothing_exceeds_needs_no_token(visitor: CaseClient) -> None:
-    people(visitor)
+def a_limit_that_nothing_exceeds_needs_no_token(client: CaseClient) -> None:
+    people(client)
     assert (
-        not visitor.get("configmaps", labelSelector="who", limit=100)
+        not client.get("configmaps", labelSelector="who", limit=100)
         .ok()["metadata"]
         .get("continue")
     )
 
 
 @case
-def a_token_that_is_none_is_a_bad_request(visitor: CaseClient) -> None:
-    visitor.get("configmaps", limit=1, **{"continue": "x"}).refused(
+def a_token_that_is_none_is_a_bad_request(client: CaseClient) -> None:
+    client.get("configmaps", limit=1, **{"continue": "x"}).refused(
         400, "BadRequest", "continue key is not valid"
     )
 
 
 @case
-def a_limit_that_is_no_number_is_a_bad_request(visitor: CaseClient) -> None:
-    visitor.get("configmaps", limit="x").refused(
+def a_limit_that_is_no_number_is_a_bad_request(client: CaseClient) -> None:
+    client.get("configmaps", limit="x").refused(
         400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax'
     )
 
 
 @case
-def a_version_from_the_future_is_too_large(visitor: CaseClient) -> None:
-    refusal = visitor.get("configmaps", resourceVersion="99999999999").refused(
+def a_version_from_the_future_is_too_large(client: CaseClient) -> None:
+    refusal = client.get("configmaps", resourceVersion="99999999999").refused(
         504, "Timeout", "Too large resource version"
     )
     assert ("", "ResourceVersionTooLarge") in refusal.causes
@@ -189,10 +189,10 @@ def a_version_from_the_future_is_too_large(visitor: CaseClient) -> None:
 
 
 @parametrized_case([("zero", "0"), ("none", "")])
-def a_list_from_any_version_shows_what_is_there(visitor: CaseClient, version: str) -> None:
-    people(visitor)
-    visitor.until(
-        lambda: names(visitor.get("configmaps", resourceVersion=version)) == " ".join(PEOPLE)
+def a_list_from_any_version_shows_what_is_there(client: CaseClient, version: str) -> None:
+    people(client)
+    client.until(
+        lambda: names(client.get("configmaps", resourceVersion=version)) == " ".join(PEOPLE)
     )
 
 
@@ -206,17 +206,17 @@ def a_list_from_any_version_shows_what_is_there(visitor: CaseClient, version: st
     ]
 )
 def how_a_version_is_matched_must_make_sense(
-    visitor: CaseClient, query: dict[str, str], status: int
+    client: CaseClient, query: dict[str, str], status: int
 ) -> None:
-    assert visitor.get("configmaps", **query).status == status
+    assert client.get("configmaps", **query).status == status
 
 
 @case
-def an_exact_version_shows_the_past(visitor: CaseClient) -> None:
-    people(visitor)
-    then = visitor.get("configmaps").ok()["metadata"]["resourceVersion"]
-    visitor.delete("configmaps/anna").ok()
-    past = visitor.get(
+def an_exact_version_shows_the_past(client: CaseClient) -> None:
+    people(client)
+    then = client.get("configmaps").ok()["metadata"]["resourceVersion"]
+    client.delete("configmaps/anna").ok()
+    past = client.get(
         "configmaps", resourceVersion=then, resourceVersionMatch="Exact", labelSelector="who"
     )
     assert names(past) == " ".join(PEOPLE)
@@ -227,8 +227,8 @@ def config(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"who": "w", **labels}}}
 
 
-def now(visitor: CaseClient) -> str:
-    return str(visitor.get("configmaps").ok()["metadata"]["resourceVersion"])
+def now(client: CaseClient) -> str:
+    return str(client.get("configmaps").ok()["metadata"]["resourceVersion"])
 
 
 def told(event: dict[str, Any]) -> tuple[str, str]:
@@ -236,13 +236,13 @@ def told(event: dict[str, Any]) -> tuple[str, str]:
 
 
 @case
-def from_a_version_on_every_change_is_told_in_order(visitor: CaseClient) -> None:
-    start = now(visitor)
-    visitor.post("configmaps", config("a")).ok(201)
-    visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
-    visitor.post("configmaps", config("b")).ok(201)
-    visitor.delete("configmaps/a").ok()
-    with visitor.watch(
+def from_a_version_on_every_change_is_told_in_order(client: CaseClient) -> None:
+    start = now(client)
+    client.post("configmaps", config("a")).ok(201)
+    client.patch("configmaps/a", {"data": {"x": "1"}}).ok()
+    client.post("configmaps", config("b")).ok(201)
+    client.delete("configmaps/a").ok()
+    with client.watch(
         "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
     ) as stream:
         seen = next_events(stream, 4)
@@ -261,37 +261,37 @@ def from_a_version_on_every_change_is_told_in_order(visitor: CaseClient) -> None
 
 
 @case
-def what_happens_while_it_is_open_is_told(visitor: CaseClient) -> None:
-    with visitor.watch(
-        "configmaps", resourceVersion=now(visitor), labelSelector="who", timeoutSeconds=30
+def what_happens_while_it_is_open_is_told(client: CaseClient) -> None:
+    with client.watch(
+        "configmaps", resourceVersion=now(client), labelSelector="who", timeoutSeconds=30
     ) as stream:
-        made = visitor.post("configmaps", config("a")).ok(201)
+        made = client.post("configmaps", config("a")).ok(201)
         assert next(stream) == {"type": "ADDED", "object": made}
-        changed = visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
+        changed = client.patch("configmaps/a", {"data": {"x": "1"}}).ok()
         assert next(stream) == {"type": "MODIFIED", "object": changed}
 
 
 @case
-def without_a_version_what_is_there_comes_first(visitor: CaseClient) -> None:
-    visitor.post("configmaps", config("b")).ok(201)
-    visitor.post("configmaps", config("a")).ok(201)
-    with visitor.watch("configmaps", labelSelector="who", timeoutSeconds=30) as stream:
+def without_a_version_what_is_there_comes_first(client: CaseClient) -> None:
+    client.post("configmaps", config("b")).ok(201)
+    client.post("configmaps", config("a")).ok(201)
+    with client.watch("configmaps", labelSelector="who", timeoutSeconds=30) as stream:
         assert sorted(told(event) for event in next_events(stream, 2)) == [
             ("ADDED", "a"),
             ("ADDED", "b"),
         ]
-        visitor.post("configmaps", config("c")).ok(201)
+        client.post("configmaps", config("c")).ok(201)
         assert told(next(stream)) == ("ADDED", "c")
 
 
 @case
-def the_deleted_object_is_its_last_state_with_a_version_of_its_own(visitor: CaseClient) -> None:
-    made = visitor.post("configmaps", config("a")).ok(201)
+def the_deleted_object_is_its_last_state_with_a_version_of_its_own(client: CaseClient) -> None:
+    made = client.post("configmaps", config("a")).ok(201)
     version = made["metadata"]["resourceVersion"]
-    with visitor.watch(
+    with client.watch(
         "configmaps", resourceVersion=version, labelSelector="who", timeoutSeconds=30
     ) as stream:
-        visitor.delete("configmaps/a").ok()
+        client.delete("configmaps/a").ok()
         gone = next(stream)
     assert told(gone) == ("DELETED", "a")
     assert int(gone["object"]["metadata"]["resourceVersion"]) > int(
@@ -301,14 +301,14 @@ def the_deleted_object_is_its_last_state_with_a_version_of_its_own(visitor: Case
 
 
 @case
-def who_starts_to_match_is_added_and_who_stops_is_deleted(visitor: CaseClient) -> None:
-    visitor.post("configmaps", config("a", phase="one")).ok(201)
-    with visitor.watch(
-        "configmaps", resourceVersion=now(visitor), labelSelector="phase=two", timeoutSeconds=30
+def who_starts_to_match_is_added_and_who_stops_is_deleted(client: CaseClient) -> None:
+    client.post("configmaps", config("a", phase="one")).ok(201)
+    with client.watch(
+        "configmaps", resourceVersion=now(client), labelSelector="phase=two", timeoutSeconds=30
     ) as stream:
-        visitor.patch("configmaps/a", {"metadata": {"labels": {"phase": "two"}}}).ok()
-        visitor.patch("configmaps/a", {"data": {"x": "1"}}).ok()
-        left = visitor.patch("configmaps/a", {"metadata": {"labels": {"phase": "three"}}}).ok()
+        client.patch("configmaps/a", {"metadata": {"labels": {"phase": "two"}}}).ok()
+        client.patch("configmaps/a", {"data": {"x": "1"}}).ok()
+        left = client.patch("configmaps/a", {"metadata": {"labels": {"phase": "three"}}}).ok()
         entered, changed, gone = next_events(stream, 3)
     assert [event["type"] for event in (entered, changed, gone)] == ["ADDED", "MODIFIED", "DELETED"]
     assert gone["object"]["metadata"]["labels"]["phase"] == "two"
@@ -316,39 +316,39 @@ def who_starts_to_match_is_added_and_who_stops_is_deleted(visitor: CaseClient) -
 
 
 @case
-def one_object_can_be_watched_by_its_name(visitor: CaseClient) -> None:
-    start = now(visitor)
-    visitor.post("configmaps", config("a")).ok(201)
-    visitor.post("configmaps", config("b")).ok(201)
-    with visitor.watch(
+def one_object_can_be_watched_by_its_name(client: CaseClient) -> None:
+    start = now(client)
+    client.post("configmaps", config("a")).ok(201)
+    client.post("configmaps", config("b")).ok(201)
+    with client.watch(
         "configmaps", resourceVersion=start, fieldSelector="metadata.name=b", timeoutSeconds=30
     ) as stream:
         assert told(next(stream)) == ("ADDED", "b")
 
 
 @case
-def the_old_paths_still_watch(visitor: CaseClient) -> None:
-    visitor.post("configmaps", config("a")).ok(201)
-    path = f"/api/v1/watch/namespaces/{visitor.namespace}/configmaps/a"
-    with visitor.watch(path, timeoutSeconds=30) as stream:
+def the_old_paths_still_watch(client: CaseClient) -> None:
+    client.post("configmaps", config("a")).ok(201)
+    path = f"/api/v1/watch/namespaces/{client.namespace}/configmaps/a"
+    with client.watch(path, timeoutSeconds=30) as stream:
         assert told(next(stream)) == ("ADDED", "a")
 
 
 @case
-def it_ends_after_its_time(visitor: CaseClient) -> None:
-    with visitor.watch("leases", resourceVersion=now(visitor), timeoutSeconds=1) as stream:
+def it_ends_after_its_time(client: CaseClient) -> None:
+    with client.watch("leases", resourceVersion=now(client), timeoutSeconds=1) as stream:
         assert remaining_events(stream) == []
 
 
 @case
-def a_bookmark_marks_the_end_of_the_beginning(visitor: CaseClient) -> None:
-    visitor.post("configmaps", config("a")).ok(201)
+def a_bookmark_marks_the_end_of_the_beginning(client: CaseClient) -> None:
+    client.post("configmaps", config("a")).ok(201)
     query = {
         "sendInitialEvents": "true",
         "resourceVersionMatch": "NotOlderThan",
         "allowWatchBookmarks": "true",
     }
-    with visitor.watch("configmaps", labelSelector="who", timeoutSeconds=30, **query) as stream:
+    with client.watch("configmaps", labelSelector="who", timeoutSeconds=30, **query) as stream:
         first, mark = next_events(stream, 2)
     assert told(first) == ("ADDED", "a")
     assert mark["type"] == "BOOKMARK"
@@ -360,58 +360,58 @@ def a_bookmark_marks_the_end_of_the_beginning(visitor: CaseClient) -> None:
 
 
 @case
-def initial_events_need_their_match(visitor: CaseClient) -> None:
-    answer = visitor.get("configmaps", watch="1", sendInitialEvents="true")
+def initial_events_need_their_match(client: CaseClient) -> None:
+    answer = client.get("configmaps", watch="1", sendInitialEvents="true")
     answer.refused(
         422, "Invalid", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
     )
 
 
 @case
-def a_version_from_the_future_is_told_so(visitor: CaseClient) -> None:
-    with visitor.watch("configmaps", resourceVersion="99999999999", timeoutSeconds=5) as stream:
+def a_version_from_the_future_is_told_so(client: CaseClient) -> None:
+    with client.watch("configmaps", resourceVersion="99999999999", timeoutSeconds=5) as stream:
         (event,) = remaining_events(stream)[:1] or [{"type": "none"}]
     assert event["type"] in {"none", "ERROR"}
 
 
 @case
-def a_version_that_is_no_number_is_refused(visitor: CaseClient) -> None:
+def a_version_that_is_no_number_is_refused(client: CaseClient) -> None:
     words = 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
-    visitor.get("configmaps", watch="1", resourceVersion="x").refused(500, "", words)
+    client.get("configmaps", watch="1", resourceVersion="x").refused(500, "", words)
 
 
 @case
-def an_unknown_selector_is_refused_before_the_stream(visitor: CaseClient) -> None:
-    visitor.get("configmaps", watch="1", labelSelector="a in b").refused(
+def an_unknown_selector_is_refused_before_the_stream(client: CaseClient) -> None:
+    client.get("configmaps", watch="1", labelSelector="a in b").refused(
         400, "BadRequest", "unable to parse requirement"
     )
 
 
 @case
-def two_watchers_are_told_the_same(visitor: CaseClient) -> None:
-    start = now(visitor)
+def two_watchers_are_told_the_same(client: CaseClient) -> None:
+    start = now(client)
     with (
-        visitor.watch(
+        client.watch(
             "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
         ) as one,
-        visitor.watch(
+        client.watch(
             "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
         ) as other,
     ):
-        visitor.post("configmaps", config("a")).ok(201)
-        visitor.delete("configmaps/a").ok()
+        client.post("configmaps", config("a")).ok(201)
+        client.delete("configmaps/a").ok()
         assert next_events(one, 2) == next_events(other, 2)
 
 
 @case
-def another_namespace_is_not_told(visitor: CaseClient) -> None:
-    start = now(visitor)
-    visitor.post(
+def another_namespace_is_not_told(client: CaseClient) -> None:
+    start = now(client)
+    client.post(
         "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "noise-"}}
     ).ok(201)
-    visitor.post("configmaps", config("a")).ok(201)
-    with visitor.watch("configmaps", resourceVersion=start, timeoutSeconds=30) as stream:
+    client.post("configmaps", config("a")).ok(201)
+    with client.watch("configmaps", resourceVersion=start, timeoutSeconds=30) as stream:
         assert all(
-            event["object"]["metadata"]["namespace"] == visitor.namespace
+            event["object"]["metadata"]["namespace"] == client.namespace
             for event in next_events(stream, 1)
         )

@@ -111,14 +111,14 @@ def at(value: Any, path: str) -> Any:
     ]
 )
 def what_is_left_out_is_filled_in(
-    visitor: CaseClient, plural: str, path: str, expected: Any
+    client: CaseClient, plural: str, path: str, expected: Any
 ) -> None:
-    assert at(visitor.post(plural, body(plural)).ok(201)["spec"], path) == expected
+    assert at(client.post(plural, body(plural)).ok(201)["spec"], path) == expected
 
 
 @case
-def a_jobs_pods_are_its_own_by_label(visitor: CaseClient) -> None:
-    job = visitor.post("jobs", body("jobs")).ok(201)
+def a_jobs_pods_are_its_own_by_label(client: CaseClient) -> None:
+    job = client.post("jobs", body("jobs")).ok(201)
     uid = job["metadata"]["uid"]
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
     labels = job["spec"]["template"]["metadata"]["labels"]
@@ -127,26 +127,26 @@ def a_jobs_pods_are_its_own_by_label(visitor: CaseClient) -> None:
 
 
 @case
-def a_service_gets_an_address(visitor: CaseClient) -> None:
-    spec = visitor.post("services", body("services")).ok(201)["spec"]
+def a_service_gets_an_address(client: CaseClient) -> None:
+    spec = client.post("services", body("services")).ok(201)["spec"]
     assert spec["clusterIP"].count(".") == 3  # noqa: PLR2004
     assert spec["clusterIPs"] == [spec["clusterIP"]]
     another = "10.0.0.1"  # which is the API server's own, and given to nobody
-    visitor.patch("services/x", {"spec": {"clusterIP": another}}).refused(
+    client.patch("services/x", {"spec": {"clusterIP": another}}).refused(
         422, "Invalid", "clusterIP"
     )
 
 
 @case
-def a_headless_service_gets_none(visitor: CaseClient) -> None:
-    assert visitor.post("services", body("services", clusterIP="None")).ok(201)["spec"][
+def a_headless_service_gets_none(client: CaseClient) -> None:
+    assert client.post("services", body("services", clusterIP="None")).ok(201)["spec"][
         "clusterIPs"
     ] == ["None"]
 
 
 @case
-def a_node_port_is_in_its_range(visitor: CaseClient) -> None:
-    spec = visitor.post("services", body("services", type="NodePort")).ok(201)["spec"]
+def a_node_port_is_in_its_range(client: CaseClient) -> None:
+    spec = client.post("services", body("services", type="NodePort")).ok(201)["spec"]
     assert 30000 <= spec["ports"][0]["nodePort"] <= 32767  # noqa: PLR2004
 
 
@@ -294,9 +294,9 @@ def a_node_port_is_in_its_range(visitor: CaseClient) -> None:
     ]
 )
 def a_spec_that_makes_no_sense_is_invalid(
-    visitor: CaseClient, plural: str, spec: dict[str, Any], field: str, reason: str
+    client: CaseClient, plural: str, spec: dict[str, Any], field: str, reason: str
 ) -> None:
-    refusal = visitor.post(plural, body(plural, **spec)).refused(422, "Invalid")
+    refusal = client.post(plural, body(plural, **spec)).refused(422, "Invalid")
     assert any(found == field and why in reason.split("|") for found, why in refusal.causes), (
         refusal.body["details"]
     )
@@ -322,10 +322,10 @@ def a_spec_that_makes_no_sense_is_invalid(
     ]
 )
 def what_is_immutable_stays(
-    visitor: CaseClient, plural: str, spec: dict[str, Any], field: str
+    client: CaseClient, plural: str, spec: dict[str, Any], field: str
 ) -> None:
-    visitor.post(plural, body(plural)).ok(201)
-    refusal = visitor.patch(f"{plural}/x", {"spec": spec})
+    client.post(plural, body(plural)).ok(201)
+    refusal = client.patch(f"{plural}/x", {"spec": spec})
     assert refusal.status in {403, 422}, refusal.body
     assert field in {found for found, _ in refusal.causes} or plural == "persistentvolumeclaims", (
         refusal.body["details"]
@@ -333,42 +333,42 @@ def what_is_immutable_stays(
 
 
 @parametrized_case([(plural, plural) for plural in ("deployments", "replicasets", "statefulsets")])
-def they_are_scaled(visitor: CaseClient, plural: str) -> None:
-    visitor.post(plural, body(plural)).ok(201)
-    scale = visitor.get(f"{plural}/x/scale").ok()
+def they_are_scaled(client: CaseClient, plural: str) -> None:
+    client.post(plural, body(plural)).ok(201)
+    scale = client.get(f"{plural}/x/scale").ok()
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
     assert scale["status"]["selector"] == "app=x"
-    scaled = visitor.patch(f"{plural}/x/scale", {"spec": {"replicas": 2}}).ok()
+    scaled = client.patch(f"{plural}/x/scale", {"spec": {"replicas": 2}}).ok()
     assert scaled["spec"]["replicas"] == 2  # noqa: PLR2004
-    assert visitor.get(f"{plural}/x").ok()["spec"]["replicas"] == 2  # noqa: PLR2004
-    visitor.patch(f"{plural}/x/scale", {"spec": {"replicas": -1}}).refused(
+    assert client.get(f"{plural}/x").ok()["spec"]["replicas"] == 2  # noqa: PLR2004
+    client.patch(f"{plural}/x/scale", {"spec": {"replicas": -1}}).refused(
         422, "Invalid", "must be greater than or equal to 0"
     )
-    visitor.patch(f"{plural}/x/scale", {"spec": {"replicas": 0}}).ok()
+    client.patch(f"{plural}/x/scale", {"spec": {"replicas": 0}}).ok()
 
 
 @case
-def a_secrets_text_becomes_data(visitor: CaseClient) -> None:
-    made = visitor.post("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "1"}}).ok(201)
+def a_secrets_text_becomes_data(client: CaseClient) -> None:
+    made = client.post("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "1"}}).ok(201)
     assert (made["data"], made["type"]) == ({"a": "MQ=="}, "Opaque")
     assert "stringData" not in made
 
 
 @case
-def a_quota_counts_and_refuses(visitor: CaseClient) -> None:
-    visitor.post(
+def a_quota_counts_and_refuses(client: CaseClient) -> None:
+    client.post(
         "resourcequotas",
         {"metadata": {"name": "q"}, "spec": {"hard": {"count/leases.coordination.k8s.io": "1"}}},
     ).ok(201)
-    visitor.until(lambda: visitor.get("resourcequotas/q").ok().get("status", {}).get("used"))
-    visitor.post("leases", {"metadata": {"name": "a"}}).ok(201)
-    visitor.until(
+    client.until(lambda: client.get("resourcequotas/q").ok().get("status", {}).get("used"))
+    client.post("leases", {"metadata": {"name": "a"}}).ok(201)
+    client.until(
         lambda: (
-            visitor.get("resourcequotas/q").ok()["status"]["used"]
+            client.get("resourcequotas/q").ok()["status"]["used"]
             == {"count/leases.coordination.k8s.io": "1"}
         )
     )
-    refusal = visitor.post("leases", {"metadata": {"name": "b"}})
+    refusal = client.post("leases", {"metadata": {"name": "b"}})
     words = (
         "exceeded quota: q, requested: count/leases.coordination.k8s.io=1, used: "
         "count/leases.coordination.k8s.io=1, "
@@ -377,8 +377,8 @@ def a_quota_counts_and_refuses(visitor: CaseClient) -> None:
 
 
 @case
-def a_limit_range_fills_in_and_refuses(visitor: CaseClient) -> None:
-    visitor.settle()
+def a_limit_range_fills_in_and_refuses(client: CaseClient) -> None:
+    client.wait_for_service_account()
     limits = [
         {
             "type": "Container",
@@ -387,23 +387,23 @@ def a_limit_range_fills_in_and_refuses(visitor: CaseClient) -> None:
             "max": {"cpu": "1"},
         }
     ]
-    visitor.post("limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}}).ok(201)
+    client.post("limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}}).ok(201)
     pod = {
         "metadata": {"name": "p"},
         "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]},
     }
 
     def limited() -> Any:
-        made = visitor.post("pods", pod)
+        made = client.post("pods", pod)
         if made.ok(201)["spec"]["containers"][0]["resources"]:
             return made.body
-        visitor.delete("pods/p")
+        client.delete("pods/p")
         return None
 
-    resources = visitor.until(limited)["spec"]["containers"][0]["resources"]
+    resources = client.until(limited)["spec"]["containers"][0]["resources"]
     assert resources == {"limits": {"cpu": "500m"}, "requests": {"cpu": "250m"}}
     large = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "2"}}}
-    refusal = visitor.post(
+    refusal = client.post(
         "pods",
         {"metadata": {"name": "q"}, "spec": {"schedulerName": "nobody", "containers": [large]}},
     )
@@ -411,28 +411,28 @@ def a_limit_range_fills_in_and_refuses(visitor: CaseClient) -> None:
 
 
 @case
-def the_default_storage_class_is_filled_in(visitor: CaseClient) -> None:
+def the_default_storage_class_is_filled_in(client: CaseClient) -> None:
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
-    visitor.post(
+    client.post(
         "storageclasses",
         {
-            "metadata": {"name": visitor.namespace, "annotations": annotations},
+            "metadata": {"name": client.namespace, "annotations": annotations},
             "provisioner": "example.com/x",
         },
     ).ok(201)
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
     def classed() -> Any:
-        made = visitor.post(
+        made = client.post(
             "persistentvolumeclaims", {"metadata": {"generateName": "c-"}, "spec": claim}
         ).ok(201)
-        return made["spec"].get("storageClassName") == visitor.namespace
+        return made["spec"].get("storageClassName") == client.namespace
 
-    visitor.until(classed)
+    client.until(classed)
 
 
 @case
-def claims_and_volumes_are_protected(visitor: CaseClient) -> None:
-    made = visitor.post("persistentvolumeclaims", body("persistentvolumeclaims")).ok(201)
+def claims_and_volumes_are_protected(client: CaseClient) -> None:
+    made = client.post("persistentvolumeclaims", body("persistentvolumeclaims")).ok(201)
     assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     assert made["status"]["phase"] == "Pending"

@@ -16,53 +16,53 @@ UID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 @case
-def it_has_what_the_server_alone_decides(visitor: CaseClient) -> None:
-    made = visitor.post("configmaps", CONFIG).ok(201)
+def it_has_what_the_server_alone_decides(client: CaseClient) -> None:
+    made = client.post("configmaps", CONFIG).ok(201)
     metadata = made["metadata"]
     assert (made["apiVersion"], made["kind"]) == ("v1", "ConfigMap")
-    assert metadata["namespace"] == visitor.namespace
+    assert metadata["namespace"] == client.namespace
     assert UID.match(metadata["uid"])
     assert int(metadata["resourceVersion"]) > 0
     assert re.match(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$", metadata["creationTimestamp"])
     assert "generation" not in metadata
-    assert visitor.get("configmaps/c").ok() == made
+    assert client.get("configmaps/c").ok() == made
 
 
 @case
-def kinds_with_a_spec_have_a_generation(visitor: CaseClient) -> None:
-    lease = visitor.post("leases", {"metadata": {"name": "l"}, "spec": {}}).ok(201)
+def kinds_with_a_spec_have_a_generation(client: CaseClient) -> None:
+    lease = client.post("leases", {"metadata": {"name": "l"}, "spec": {}}).ok(201)
     assert "generation" not in lease["metadata"]
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
     }
-    assert visitor.post("poddisruptionbudgets", budget).ok(201)["metadata"]["generation"] == 1
+    assert client.post("poddisruptionbudgets", budget).ok(201)["metadata"]["generation"] == 1
 
 
 @case
-def a_second_one_of_the_same_name_already_exists(visitor: CaseClient) -> None:
-    visitor.post("configmaps", CONFIG).ok(201)
-    refusal = visitor.post("configmaps", CONFIG).refused(
+def a_second_one_of_the_same_name_already_exists(client: CaseClient) -> None:
+    client.post("configmaps", CONFIG).ok(201)
+    refusal = client.post("configmaps", CONFIG).refused(
         409, "AlreadyExists", 'configmaps "c" already exists'
     )
     assert refusal.body["details"] == {"name": "c", "kind": "configmaps"}
 
 
 @case
-def a_generated_name_has_five_letters_more(visitor: CaseClient) -> None:
-    made = visitor.post("configmaps", {"metadata": {"generateName": "c-"}}).ok(201)
+def a_generated_name_has_five_letters_more(client: CaseClient) -> None:
+    made = client.post("configmaps", {"metadata": {"generateName": "c-"}}).ok(201)
     assert re.match(r"^c-[bcdfghjklmnpqrstvwxz2456789]{5}$", made["metadata"]["name"])
     assert made["metadata"]["generateName"] == "c-"
 
 
 @case
-def a_given_name_wins_over_a_generated_one(visitor: CaseClient) -> None:
-    made = visitor.post("configmaps", {"metadata": {"name": "c", "generateName": "d-"}}).ok(201)
+def a_given_name_wins_over_a_generated_one(client: CaseClient) -> None:
+    made = client.post("configmaps", {"metadata": {"name": "c", "generateName": "d-"}}).ok(201)
     assert made["metadata"]["name"] == "c"
 
 
 @case
-def the_servers_own_fields_cannot_be_brought_along(visitor: CaseClient) -> None:
+def the_servers_own_fields_cannot_be_brought_along(client: CaseClient) -> None:
     brought = {
         "name": "c",
         "uid": "mine",
@@ -70,53 +70,53 @@ def the_servers_own_fields_cannot_be_brought_along(visitor: CaseClient) -> None:
         "generation": 7,
         "selfLink": "x",
     }
-    metadata = visitor.post("configmaps", {"metadata": brought}).ok(201)["metadata"]
+    metadata = client.post("configmaps", {"metadata": brought}).ok(201)["metadata"]
     assert metadata["uid"] != "mine"
     assert not metadata["creationTimestamp"].startswith("2001")
     assert "selfLink" not in metadata
 
 
 @case
-def a_version_must_not_be_brought_along(visitor: CaseClient) -> None:
+def a_version_must_not_be_brought_along(client: CaseClient) -> None:
     brought = {"metadata": {"name": "c", "resourceVersion": "5"}}
-    visitor.post("configmaps", brought).refused(
+    client.post("configmaps", brought).refused(
         500, "", "resourceVersion should not be set on objects to be created"
     )
 
 
 @case
-def dry_run_answers_and_keeps_nothing(visitor: CaseClient) -> None:
-    made = visitor.post("configmaps", CONFIG, dryRun="All").ok(201)
+def dry_run_answers_and_keeps_nothing(client: CaseClient) -> None:
+    made = client.post("configmaps", CONFIG, dryRun="All").ok(201)
     assert UID.match(made["metadata"]["uid"])
-    visitor.get("configmaps/c").refused(404, "NotFound", 'configmaps "c" not found')
+    client.get("configmaps/c").refused(404, "NotFound", 'configmaps "c" not found')
 
 
 @case
-def dry_run_is_all_or_nothing(visitor: CaseClient) -> None:
-    visitor.post("configmaps", CONFIG, dryRun="Some").refused(422, "Invalid", "dryRun")
+def dry_run_is_all_or_nothing(client: CaseClient) -> None:
+    client.post("configmaps", CONFIG, dryRun="Some").refused(422, "Invalid", "dryRun")
 
 
 @case
-def the_status_is_not_the_creators(visitor: CaseClient) -> None:
+def the_status_is_not_the_creators(client: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
         "status": {"currentHealthy": 5},
     }
-    assert visitor.post("poddisruptionbudgets", budget).ok(201)["status"]["currentHealthy"] == 0
+    assert client.post("poddisruptionbudgets", budget).ok(201)["status"]["currentHealthy"] == 0
 
 
 @case
-def a_namespace_that_is_not_there_is_not_found(visitor: CaseClient) -> None:
-    answer = visitor.post("/api/v1/namespaces/nowhere/configmaps", CONFIG)
+def a_namespace_that_is_not_there_is_not_found(client: CaseClient) -> None:
+    answer = client.post("/api/v1/namespaces/nowhere/configmaps", CONFIG)
     answer.refused(404, "NotFound", 'namespaces "nowhere" not found')
 
 
 @case
-def another_namespace_in_the_body_is_a_bad_request(visitor: CaseClient) -> None:
+def another_namespace_in_the_body_is_a_bad_request(client: CaseClient) -> None:
     body = {"metadata": {"name": "c", "namespace": "elsewhere"}}
     words = "the namespace of the provided object does not match the namespace sent on the request"
-    visitor.post("configmaps", body).refused(400, "BadRequest", words)
+    client.post("configmaps", body).refused(400, "BadRequest", words)
 
 
 @parametrized_case(
@@ -215,9 +215,9 @@ def another_namespace_in_the_body_is_a_bad_request(visitor: CaseClient) -> None:
     ]
 )
 def bad_metadata_is_invalid(
-    visitor: CaseClient, body: Any, field: str, reason: str, words: str
+    client: CaseClient, body: Any, field: str, reason: str, words: str
 ) -> None:
-    refusal = visitor.post("configmaps", body).refused(422, "Invalid")
+    refusal = client.post("configmaps", body).refused(422, "Invalid")
     assert any(found == field and why in reason.split("|") for found, why in refusal.causes), (
         refusal.body
     )
@@ -240,20 +240,20 @@ def bad_metadata_is_invalid(
         ("empty", b" "),
     ]
 )
-def a_body_of_another_shape_is_a_bad_request(visitor: CaseClient, body: Any) -> None:
-    visitor.call("POST", "configmaps", body).refused(400, "BadRequest")
+def a_body_of_another_shape_is_a_bad_request(client: CaseClient, body: Any) -> None:
+    client.call("POST", "configmaps", body).refused(400, "BadRequest")
 
 
 @parametrized_case([("Ignore", 201, False), ("Warn", 201, True), ("Strict", 400, False)])
 def an_unknown_field_is_dropped_warned_of_or_refused(
-    visitor: CaseClient,
+    client: CaseClient,
     status: int,
     warned: bool,  # noqa: FBT001
 ) -> None:
     validation = {(201, False): "Ignore", (201, True): "Warn", (400, False): "Strict"}[
         status, warned
     ]
-    answer = visitor.post("configmaps", {**CONFIG, "colour": "red"}, fieldValidation=validation)
+    answer = client.post("configmaps", {**CONFIG, "colour": "red"}, fieldValidation=validation)
     assert answer.status == status, answer.body
     assert ("unknown field" in answer.headers.get("warning", "")) == warned
     if status == 201:  # noqa: PLR2004
@@ -263,8 +263,8 @@ def an_unknown_field_is_dropped_warned_of_or_refused(
 
 
 @case
-def null_is_the_same_as_absent(visitor: CaseClient) -> None:
-    made = visitor.post("configmaps", {"metadata": {"name": "c", "labels": None}, "data": None}).ok(
+def null_is_the_same_as_absent(client: CaseClient) -> None:
+    made = client.post("configmaps", {"metadata": {"name": "c", "labels": None}, "data": None}).ok(
         201
     )
     assert "labels" not in made["metadata"]
@@ -276,16 +276,16 @@ STALE = (
 )
 
 
-def made(visitor: CaseClient) -> dict[str, Any]:
-    return visitor.post(  # type: ignore[no-any-return]
+def made(client: CaseClient) -> dict[str, Any]:
+    return client.post(  # type: ignore[no-any-return]
         "configmaps", {"metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}
     ).ok(201)
 
 
 @case
-def the_whole_object_is_replaced(visitor: CaseClient) -> None:
-    old = made(visitor)
-    new = visitor.put("configmaps/c", {"metadata": {"name": "c"}, "data": {"b": "2"}}).ok()
+def the_whole_object_is_replaced(client: CaseClient) -> None:
+    old = made(client)
+    new = client.put("configmaps/c", {"metadata": {"name": "c"}, "data": {"b": "2"}}).ok()
     assert new["data"] == {"b": "2"}
     assert "labels" not in new["metadata"]
     assert new["metadata"]["uid"] == old["metadata"]["uid"]
@@ -294,87 +294,87 @@ def the_whole_object_is_replaced(visitor: CaseClient) -> None:
 
 
 @case
-def a_stale_version_is_a_conflict(visitor: CaseClient) -> None:
-    old = made(visitor)
-    visitor.put("configmaps/c", {**old, "data": {"a": "2"}}).ok()
-    refusal = visitor.put("configmaps/c", {**old, "data": {"a": "3"}}).refused(
+def a_stale_version_is_a_conflict(client: CaseClient) -> None:
+    old = made(client)
+    client.put("configmaps/c", {**old, "data": {"a": "2"}}).ok()
+    refusal = client.put("configmaps/c", {**old, "data": {"a": "3"}}).refused(
         409, "Conflict", STALE
     )
     assert refusal.body["details"] == {"name": "c", "kind": "configmaps"}
-    assert visitor.get("configmaps/c").ok()["data"] == {"a": "2"}
+    assert client.get("configmaps/c").ok()["data"] == {"a": "2"}
 
 
 @case
-def a_version_that_is_no_number_is_refused(visitor: CaseClient) -> None:
-    old = made(visitor)
+def a_version_that_is_no_number_is_refused(client: CaseClient) -> None:
+    old = made(client)
     body = {**old, "metadata": {**old["metadata"], "resourceVersion": "x"}}
-    visitor.put("configmaps/c", body).refused(
+    client.put("configmaps/c", body).refused(
         500, "", 'strconv.ParseUint: parsing "x": invalid syntax'
     )
 
 
 @case
-def nothing_changed_is_no_new_version(visitor: CaseClient) -> None:
-    old = made(visitor)
+def nothing_changed_is_no_new_version(client: CaseClient) -> None:
+    old = made(client)
     assert (
-        visitor.put("configmaps/c", old).ok()["metadata"]["resourceVersion"]
+        client.put("configmaps/c", old).ok()["metadata"]["resourceVersion"]
         == old["metadata"]["resourceVersion"]
     )
 
 
 @case
-def another_name_in_the_body_is_a_bad_request(visitor: CaseClient) -> None:
-    made(visitor)
+def another_name_in_the_body_is_a_bad_request(client: CaseClient) -> None:
+    made(client)
     words = "the name of the object (d) does not match the name on the URL (c)"
-    visitor.put("configmaps/c", {"metadata": {"name": "d"}}).refused(400, "BadRequest", words)
+    client.put("configmaps/c", {"metadata": {"name": "d"}}).refused(400, "BadRequest", words)
 
 
 @case
-def another_uid_is_a_conflict(visitor: CaseClient) -> None:
-    old = made(visitor)
+def another_uid_is_a_conflict(client: CaseClient) -> None:
+    old = made(client)
     body = {**old, "metadata": {**old["metadata"], "uid": "11111111-1111-4111-8111-111111111111"}}
-    visitor.put("configmaps/c", body).refused(
+    client.put("configmaps/c", body).refused(
         409, "Conflict", "Precondition failed: UID in precondition"
     )
 
 
 @case
-def what_is_not_there_is_not_found(visitor: CaseClient) -> None:
-    visitor.put("configmaps/c", {"metadata": {"name": "c"}}).refused(
+def what_is_not_there_is_not_found(client: CaseClient) -> None:
+    client.put("configmaps/c", {"metadata": {"name": "c"}}).refused(
         404, "NotFound", 'configmaps "c" not found'
     )
 
 
 @case
-def a_lease_can_be_made_by_an_update(visitor: CaseClient) -> None:
-    visitor.put("leases/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}).ok(201)
-    assert visitor.get("leases/l").ok()["spec"]["holderIdentity"] == "me"
+def a_lease_can_be_made_by_an_update(client: CaseClient) -> None:
+    client.put("leases/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}).ok(201)
+    assert client.get("leases/l").ok()["spec"]["holderIdentity"] == "me"
 
 
 @case
-def some_kinds_must_say_which_version_they_replace(visitor: CaseClient) -> None:
+def some_kinds_must_say_which_version_they_replace(client: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
     }
-    visitor.post("poddisruptionbudgets", budget).ok(201)
-    refusal = visitor.put("poddisruptionbudgets/b", budget).refused(
+    client.post("poddisruptionbudgets", budget).ok(201)
+    refusal = client.put("poddisruptionbudgets/b", budget).refused(
         422, "Invalid", "must be specified for an update"
     )
     assert refusal.causes == [("metadata.resourceVersion", "FieldValueInvalid")]
 
 
 @case
-def the_generation_counts_changes_of_the_spec_alone(visitor: CaseClient) -> None:
+def the_generation_counts_changes_of_the_spec_alone(client: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
     }
-    old = visitor.post("poddisruptionbudgets", budget).ok(201)
-    labelled = visitor.patch("poddisruptionbudgets/b", {"metadata": {"labels": {"a": "b"}}}).ok()
+    old = client.post("poddisruptionbudgets", budget).ok(201)
+    labelled = client.patch("poddisruptionbudgets/b", {"metadata": {"labels": {"a": "b"}}}).ok()
     assert labelled["metadata"]["generation"] == old["metadata"]["generation"] == 1
     assert (
-        visitor.patch("poddisruptionbudgets/b", {"spec": {"minAvailable": 2}}).ok()["metadata"][
+        client.patch("poddisruptionbudgets/b", {"spec": {"minAvailable": 2}}).ok()["metadata"][
             "generation"
         ]
         == 2  # noqa: PLR2004
@@ -382,12 +382,12 @@ def the_generation_counts_changes_of_the_spec_alone(visitor: CaseClient) -> None
 
 
 @case
-def dry_run_changes_nothing(visitor: CaseClient) -> None:
-    old = made(visitor)
-    assert visitor.put("configmaps/c", {**old, "data": {"a": "2"}}, dryRun="All").ok()["data"] == {
+def dry_run_changes_nothing(client: CaseClient) -> None:
+    old = made(client)
+    assert client.put("configmaps/c", {**old, "data": {"a": "2"}}, dryRun="All").ok()["data"] == {
         "a": "2"
     }
-    assert visitor.get("configmaps/c").ok() == old
+    assert client.get("configmaps/c").ok() == old
 
 
 @parametrized_case(
@@ -397,10 +397,10 @@ def dry_run_changes_nothing(visitor: CaseClient) -> None:
         ("deletion", {"deletionTimestamp": "2001-01-01T00:00:00Z"}),
     ]
 )
-def the_servers_own_metadata_stays_as_it_was(visitor: CaseClient, metadata: dict[str, Any]) -> None:
-    old = made(visitor)
-    visitor.put("configmaps/c", {**old, "metadata": {**old["metadata"], **metadata}})
-    kept = visitor.get("configmaps/c").ok()["metadata"]
+def the_servers_own_metadata_stays_as_it_was(client: CaseClient, metadata: dict[str, Any]) -> None:
+    old = made(client)
+    client.put("configmaps/c", {**old, "metadata": {**old["metadata"], **metadata}})
+    kept = client.get("configmaps/c").ok()["metadata"]
     for name in metadata:
         assert kept.get(name) == old["metadata"].get(name)
 
@@ -432,35 +432,35 @@ def the_servers_own_metadata_stays_as_it_was(visitor: CaseClient, metadata: dict
     ]
 )
 def what_is_immutable_stays(
-    visitor: CaseClient, plural: str, first: dict[str, Any], second: dict[str, Any], field: str
+    client: CaseClient, plural: str, first: dict[str, Any], second: dict[str, Any], field: str
 ) -> None:
-    visitor.post(plural, {"metadata": {"name": "x"}, **first}).ok(201)
-    refusal = visitor.put(f"{plural}/x", {"metadata": {"name": "x"}, **second}).refused(
+    client.post(plural, {"metadata": {"name": "x"}, **first}).ok(201)
+    refusal = client.put(f"{plural}/x", {"metadata": {"name": "x"}, **second}).refused(
         422, "Invalid", "immutable"
     )
     assert refusal.causes[0][0] == field
 
 
 @case
-def the_last_finalizer_takes_a_deleted_object_along(visitor: CaseClient) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
+def the_last_finalizer_takes_a_deleted_object_along(client: CaseClient) -> None:
+    client.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
         201
     )
-    visitor.delete("configmaps/c").ok()
-    held = visitor.get("configmaps/c").ok()
+    client.delete("configmaps/c").ok()
+    held = client.get("configmaps/c").ok()
     assert held["metadata"]["deletionTimestamp"]
-    visitor.put("configmaps/c", {**held, "metadata": {**held["metadata"], "finalizers": []}}).ok()
-    visitor.get("configmaps/c").refused(404, "NotFound")
+    client.put("configmaps/c", {**held, "metadata": {**held["metadata"], "finalizers": []}}).ok()
+    client.get("configmaps/c").refused(404, "NotFound")
 
 
 @case
-def no_finalizer_is_added_to_what_is_going(visitor: CaseClient) -> None:
-    visitor.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
+def no_finalizer_is_added_to_what_is_going(client: CaseClient) -> None:
+    client.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
         201
     )
-    visitor.delete("configmaps/c").ok()
+    client.delete("configmaps/c").ok()
     more = {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}
-    visitor.patch("configmaps/c", more).refused(
+    client.patch("configmaps/c", more).refused(
         422, "Invalid", "no new finalizers can be added if the object is being deleted"
     )
-    visitor.patch("configmaps/c", {"metadata": {"finalizers": None}}).ok()
+    client.patch("configmaps/c", {"metadata": {"finalizers": None}}).ok()

@@ -241,11 +241,15 @@ class Requests:
         )
 
     def _body(self, name, about, pieces, twist):
-        return twisted(laid(self.kind.stage.least, _named(name, about), *pieces), twist)
+        return twisted(laid(self.kind.target.minimal_body, _named(name, about), *pieces), twist)
 
     def _config(self, name, about, pieces, whole, twist):
         return twisted(
-            laid(self.kind.stage.least if whole else self.kind.head, _named(name, about), *pieces),
+            laid(
+                self.kind.target.minimal_body if whole else self.kind.head,
+                _named(name, about),
+                *pieces,
+            ),
             twist,
         )
 
@@ -269,13 +273,13 @@ def sequence(kind):
     first = TwinStep(
         "POST",
         kind.plural,
-        laid(kind.stage.least, _named("a", [])),
+        laid(kind.target.minimal_body, _named("a", [])),
         query=(("fieldManager", "ann"),),
     )
     requests = st.lists(Requests(kind).all, min_size=2, max_size=10).map(
         lambda rest: [first, *rest]
     )
-    return st.tuples(st.just(kind.stage), requests, WATCHING)
+    return st.tuples(st.just(kind.target), requests, WATCHING)
 
 
 BY_KIND = {kind.plural: sequence(kind) for kind in kinds()}
