@@ -1,12 +1,9 @@
-"""Kubernetes in one process, usable alone: API server, controllers, kubelets, scheduler.
+"""Kubernetes in one process: the API server, controllers, kubelets and the scheduler.
 
-Imports only the foundations (kube, objects, cel, clock, chance) and nothing of the harness: no run,
-chaos, megatest, scenario, workflow, judge, journal, report, cluster or model.
+- `apiserver/`: the server itself; nothing else here may import it
+- `controllers/`, `scheduler/`, `kubelet/`: actors that use `kube.Api` alone
+- `actors`: starts them in order; `controller`: the queue and context they share
+- `node_matching`, `pod_resources`, `volume_matching`, `indexes`: shared rules
 
-Inside:
-- `apiserver`: store, verbs, validation, admission and the HTTP wire. Imports none of the others.
-- `controllers`, `controller.py`: kube-controller-manager's loops, each one an actor on `kube.Api`.
-- `kubelet`: simulated nodes with containers, images, network, probes, logs and a small shell.
-- `scheduler`: kube-scheduler with its framework and plugins.
-- `actors.py`: the list of all actors and the order in which they start.
+Must import nothing of the test harness. The actors also run against a real API server.
 """

@@ -10,9 +10,8 @@ from theatre import suspend, template
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 
 NOT_SIMULATED = (
-    "its pod is on: container main runs until it is stopped, as the command 'curl' is "
-    "not simulated: "
-    "the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log say what comes of it"
+    "its pod is on: container main runs until it is stopped: the command 'curl' is not simulated. "
+    "Declare its result with the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log"
 )
 CURL = {"name": "main", "image": "curlimages/curl", "command": ["curl", "http://a.default"]}
 

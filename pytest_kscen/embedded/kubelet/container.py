@@ -1,5 +1,7 @@
-"""The life of one container: its image is pulled, it starts, it ends, and by its policy it waits
-and starts again.
+"""Run one container: pull its image, start it, probe it, and restart it by its policy.
+
+One `ContainerWorker` per container, started by the pod's worker. Everything visible is written to
+the container's record; the pod's worker reports it.
 """
 
 from __future__ import annotations
@@ -31,7 +33,11 @@ if TYPE_CHECKING:
 
 
 async def ensure_image(container: ContainerWorker) -> None:
-    """Until the container's image is on its machine."""
+    """Wait until the container's image is on its machine, and record the real kubelet's Events
+    about it.
+
+    An image that cannot be pulled is retried with back-off for ever.
+    """
     image, images = container.record.spec["image"], container.kubelet.machine.images
     policy = container.record.spec.get("imagePullPolicy", "IfNotPresent")
     if policy == "Never":
@@ -73,7 +79,7 @@ async def ensure_image(container: ContainerWorker) -> None:
 
 
 async def _wait_for_image(container: ContainerWorker, image: str) -> None:
-    """An image that may not be pulled, but may have come with another pod."""
+    """Wait for an image that may not be pulled (policy Never) but may arrive with another pod."""
     words = f'Container image "{image}" is not present with pull policy of Never'
     while image not in container.kubelet.machine.images:
         container.record_warning("ErrImageNeverPull", words)
@@ -86,7 +92,11 @@ SUCCESS_CODES = range(200, 400)
 
 
 class HttpReadinessProbe:
-    """Of one run of one container."""
+    """HTTP readiness probe of one run of one container.
+
+    The probe passes while no behaviour for its port is registered or annotated, and costs nothing
+    then. Otherwise the container is called at each period; a change of behaviour wakes the probe.
+    """
 
     def __init__(
         self,
@@ -108,7 +118,9 @@ class HttpReadinessProbe:
         self._changed.set()
 
     async def keep(self) -> None:
-        """From the first time that it is due until it is cancelled."""
+        """Probe from the first due time until cancelled, with the thresholds and timeouts of
+        the spec.
+        """
         began = self._context.clock.now()
         period = float(self._probe.get("periodSeconds", 10))
         in_a_row = 0
@@ -144,7 +156,9 @@ class HttpReadinessProbe:
 
 
 def _port_number(port: int | str, spec: Obj) -> int:
-    """A number, or the name of one of the container's."""
+    """Return a probe's port as a number; a name refers to one of the container's ports. Unknown
+    names give 0.
+    """
     if isinstance(port, int):
         return port
     return next(
@@ -152,11 +166,13 @@ def _port_number(port: int | str, spec: Obj) -> int:
     )
 
 
-FALLBACK_LINES, FALLBACK_BYTES = 80, 2048  # of a log that stands for a termination message
+FALLBACK_LINES, FALLBACK_BYTES = 80, 2048  # of a log used as termination message
 
 
 class ContainerWorker:
-    """Keeps one container as its pod wants it."""
+    """Keep one container in the state that its pod's spec and restart policy require, until it
+    needs no further run.
+    """
 
     __slots__ = ("_pod", "_readiness", "_restarts", "_started", "kubelet", "record")
 
@@ -169,14 +185,18 @@ class ContainerWorker:
         self._restarts = RestartBackoff()
 
     async def keep(self) -> None:
-        """From the first start to the end for which there is no restart."""
+        """Run the container again and again until its restart policy ends it.
+
+        Between runs it waits with back-off. A run lost with the machine's power counts, so a
+        container that must not restart is not started twice.
+        """
         record = self.record
         if (
             not record.is_init
             and record.last_state
             and not may_restart(self._pod.pod, record, record.exit_code)
         ):
-            return  # it was lost with the machine's power, and may not run twice
+            return  # lost with the machine's power; must not run twice
         while True:
             await ensure_image(self)
             env = await self._resolve_environment()
@@ -202,7 +222,7 @@ class ContainerWorker:
                 await self.kubelet.clock.sleep(delay - timings.SYNC_DELAY)
 
     async def wait_until_started(self) -> None:
-        """Wait until the container has started, its startup probe included."""
+        """Wait until the container has started, which includes its startup probe."""
         if not self.record.started:
             self._started = asyncio.get_running_loop().create_future()
             await self._started
@@ -242,7 +262,9 @@ class ContainerWorker:
         return exit_
 
     def record_end(self, exit_: ContainerExit) -> None:
-        """Write down how the run ended."""
+        """Record the end of the current run, with its exit code and termination message, and
+        close its log.
+        """
         process = self.record.process
         if process is not None:
             process.context.log.end()
@@ -253,9 +275,8 @@ class ContainerWorker:
                 self.kubelet.timestamp(),
             )
             if self.record.must_restart:
-                self.record.set_waiting(
-                    "ContainerCreating"
-                )  # that it has ended nobody may see: some pods' containers end but once
+                # Restart Never and OnFailure pods must not show a terminated container.
+                self.record.set_waiting("ContainerCreating")
 
     def _context(self, env: dict[str, str]) -> ContainerContext:
         record = self.record
@@ -280,8 +301,10 @@ class ContainerWorker:
         )
 
     def _start_probes(self) -> asyncio.Task[None] | None:
-        """Probes pass as soon as they are asked; until then a container that has them is not
-        started, or not ready.
+        """Start the probes of a new run, or mark the container started and ready if it has none.
+
+        Simulated probes succeed at their first due time; until then the container is not started,
+        or not ready.
         """
         startup = _seconds_to_success(self.record.spec.get("startupProbe"))
         readiness = _seconds_to_success(self.record.spec.get("readinessProbe"))
@@ -312,7 +335,9 @@ class ContainerWorker:
                 self._readiness = None
 
     def annotations_changed(self) -> None:
-        """The pod's annotations have changed."""
+        """Evaluate the readiness probe again, as its answers may come from the pod's
+        annotations.
+        """
         if self._readiness:
             self._readiness.wake()
 
@@ -323,13 +348,15 @@ class ContainerWorker:
             self._started.set_result(None)
         self._pod.changed()
 
-    def _set_ready(self, ready: bool) -> None:  # noqa: FBT001  # what a program calls
+    def _set_ready(self, ready: bool) -> None:  # noqa: FBT001  # the signature behaviours call
         if self.record.is_running and self.record.ready != ready:
             self.record.ready = ready
             self._pod.changed()
 
     async def stop(self, grace: float, why: str) -> None:
-        """SIGTERM, and SIGKILL when the grace period is over."""
+        """Run the preStop sleep, send SIGTERM, and kill the container when the grace period
+        (seconds) is over.
+        """
         process = self.record.process
         if process is None:
             return
@@ -356,7 +383,7 @@ class ContainerWorker:
         return process.context.termination_message
 
     def set_waiting(self, reason: str, message: str) -> None:
-        """Not running, and why."""
+        """Mark the container as waiting, with the reason that its status and `pods/log` show."""
         self.record.set_waiting(reason, message)
         self.kubelet.logs.set_waiting(self._pod.pod, self.record.name, reason)
         self._pod.changed()
@@ -373,7 +400,9 @@ class ContainerWorker:
 
 
 def _seconds_to_success(probe: dict[str, int] | None) -> float | None:
-    """Seconds from a container's start to its first success."""
+    """Return the seconds from a container's start to the probe's first success; None without a
+    probe.
+    """
     if probe is None:
         return None
     return float(

@@ -1,5 +1,7 @@
-"""What a kubelet knows of one container: its state, the one before, and how often it was
-started.
+"""State of one container as its kubelet records it, and the process of its current run.
+
+`ContainerRecord` produces the ContainerStatus of the API; `ContainerProcess` runs a behaviour until
+it ends or is killed. Used by `container`, `pod` and `pod_status`.
 """
 
 from __future__ import annotations
@@ -25,14 +27,15 @@ if TYPE_CHECKING:
 LOST_WITH_MACHINE = {
     "exitCode": 255,
     "reason": "Unknown",
-}  # a container that a machine without power took along
+}  # a run lost with its machine's power
 
 
 @dataclass(slots=True, eq=False)
 class ContainerRecord:
-    """One container of one pod.
+    """Recorded state of one container of one pod: current and last state, restarts, and readiness.
 
-    `state` and `last_state` are the API's own dicts, replaced and never changed.
+    `state` and `last_state` are the API's own dicts; they are replaced, never changed, because
+    statuses share them.
     """
 
     spec: Obj
@@ -48,7 +51,7 @@ class ContainerRecord:
     process: ContainerProcess | None = None
     must_restart: bool = False
     remark: str = ""
-    """What there is to know of the run that is on."""
+    """Note about the current run, shown in the pod's status."""
 
     @property
     def name(self) -> str:
@@ -64,7 +67,9 @@ class ContainerRecord:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the run that ended last, if none has begun since."""
+        """Return the exit code of the last run that ended. None if a later one has begun or
+        none has ended.
+        """
         ended = (
             self.state.get("terminated")
             or ("waiting" in self.state and self.last_state.get("terminated"))
@@ -73,7 +78,7 @@ class ContainerRecord:
         return ended["exitCode"] if ended else None
 
     def set_waiting(self, reason: str, message: str = "") -> None:
-        """Not running yet, or not again."""
+        """Set the state to waiting; a terminated state becomes the last state."""
         if "terminated" in self.state:
             self.last_state = self.state
         self.state = {"waiting": {"reason": reason, **({"message": message} if message else {})}}
@@ -103,7 +108,7 @@ class ContainerRecord:
         self.process = None
 
     def status(self) -> Obj:
-        """The ContainerStatus."""
+        """Return the ContainerStatus of the API for this record."""
         status: Obj = {
             "name": self.name,
             "state": self.state,
@@ -124,9 +129,10 @@ class ContainerRecord:
 
 
 def records_of(pod: Obj, now: str) -> list[ContainerRecord]:
-    """The containers of a pod that this kubelet sees for the first time; init containers first.
+    """Return records for the containers of a pod that its kubelet sees for the first time, init
+    containers first.
 
-    What ran here before, on a machine that has been without power since, counts as lost.
+    Runs in the pod's status belong to a machine that lost its power since: they count as lost.
     """
     status = pod.get("status") or {}
     before = {
@@ -181,14 +187,18 @@ SIGKILL_CODE = 137
 
 
 class ContainerExit(NamedTuple):
-    """How a run ended."""
+    """Exit code and reason of a run, as the terminated state shows them."""
 
     code: int
     reason: str
 
 
 class ContainerProcess:
-    """Begins when it is made. One that only waits to be stopped needs no task for that."""
+    """Process of one run of one container, started on construction as a task.
+
+    A behaviour that only waits to be stopped has no task, as most containers of a large cluster are
+    of that kind.
+    """
 
     __slots__ = ("_exit", "_task", "_waiting", "context")
 
@@ -207,19 +217,17 @@ class ContainerProcess:
         context = self.context
         try:
             code = await run(context)
-        except (
-            SimulationError
-        ) as mistake:  # no container has crashed: the machine has, for whoever waits for the end
+        except SimulationError as mistake:  # raised by `end`, instead of a crash of the container
             self._end(mistake)
             return
-        except Exception as error:  # a program that crashes ends its container, not the machine
+        except Exception as error:  # a crash ends the container, not the simulation
             context.write(f"{type(error).__name__}: {error}\n")
             logger.warning(
                 "%s in %s crashed", context.name, context.pod["metadata"]["name"], exc_info=error
             )
             code = 1
         finally:
-            self._task = None  # whose traceback may lead back here
+            self._task = None  # breaks a reference cycle through tracebacks
         self._end(ContainerExit(code, context.exit_reason or ("Error" if code else "Completed")))
 
     def _end(self, exit_: ContainerExit | SimulationError) -> None:
@@ -230,21 +238,23 @@ class ContainerProcess:
                     future.set_result(None)
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM. A run without a behaviour ends at once with code 0."""
         self.context.terminate()
         if self._task is None:
             self._end(ContainerExit(0, "Completed"))
 
     def kill(self, code: int = SIGKILL_CODE, reason: str = "Error") -> None:
-        """SIGKILL, or whatever else leaves it no choice."""
+        """End the run at once with this code and reason, as SIGKILL or a machine without power
+        does.
+        """
         self._end(ContainerExit(code, reason))
         if self._task:
             self._task.cancel()
 
     async def end(self) -> ContainerExit:
-        """Wait for its end; who stops waiting does not stop it.
+        """Wait for the end and return the exit. Cancelling the caller does not stop the run.
 
-        A mistake of the simulation's own is raised.
+        A `SimulationError` of the behaviour is raised here instead of ending the container.
         """
         while self._exit is None:
             future = asyncio.get_running_loop().create_future()

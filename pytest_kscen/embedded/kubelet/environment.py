@@ -1,5 +1,6 @@
-"""What a container starts with: its variables, from ConfigMaps, Secrets and the pod itself, and
-its command.
+"""Resolve what a container starts with: variables from ConfigMaps, Secrets, the pod and the node.
+
+Called by the container's worker before each run, and by `volumes` for the downward API.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _KEYED = re.compile(r"metadata\.(?P<kind>labels|annotations)\['(?P<key>[^']*)'\]
 
 
 class MissingReferenceError(Exception):
-    """Something that a pod needs is not there."""
+    """ConfigMap, Secret or key that a pod requires and that does not exist. The kubelet reports
+    it and retries.
+    """
 
 
 async def environment_of(api: Api, pod: Obj, container: Obj, allocatable: Obj) -> dict[str, str]:
@@ -43,7 +46,9 @@ async def environment_of(api: Api, pod: Obj, container: Obj, allocatable: Obj) -
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """`$(NAME)` in values, commands and arguments; what is not known stays."""
+    """Replace `$(NAME)` in a value, command or argument. Unknown names stay as they are, and
+    `$$` stands for `$`.
+    """
     if "$" not in text:
         return text
 
@@ -56,7 +61,9 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
 async def load_data(
     api: Api, resource: Resource, reference: Obj, namespace: str
 ) -> dict[str, str] | None:
-    """A ConfigMap's or a Secret's content as text; None if it may be missing and is."""
+    """Return the data of a ConfigMap or Secret as text, or None if it is optional and missing.
+    Costs one request.
+    """
     name = reference.get("name") or reference.get("secretName") or ""
     try:
         obj = await api.get(resource, name, namespace)
@@ -100,7 +107,9 @@ async def _variable_value(
 
 
 def downward_field(pod: Obj, path: str) -> str:
-    """The downward API."""
+    """Return a field of the pod as the downward API shows it; labels and annotations as one
+    line each.
+    """
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     if keyed := _KEYED.fullmatch(path):
         return str((metadata.get(keyed["kind"]) or {}).get(keyed["key"], ""))
@@ -114,8 +123,8 @@ def downward_field(pod: Obj, path: str) -> str:
 
 
 def downward_resource(pod: Obj, container: Obj, reference: Obj, allocatable: Obj) -> str:
-    """A request or a limit in units of the divisor, rounded up; without a limit, what the node
-    has.
+    """Return a request or limit in units of the divisor, rounded up. A missing limit is the
+    node's allocatable amount.
     """
     name = reference.get("containerName")
     if name:

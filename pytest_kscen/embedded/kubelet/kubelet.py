@@ -1,5 +1,8 @@
-"""The agent of one machine: it tells how its node is, takes the pods that are bound to it, and
-tells how they are.
+"""Kubelet of one machine: reports its node, admits the pods bound to it, and reports their
+statuses.
+
+Created by `nodes.Kubelets`, which passes on what the shared informers show. Pods and containers
+have workers of their own.
 """
 
 from __future__ import annotations
@@ -53,7 +56,11 @@ PREDICATE_MESSAGES = {
 def admission_failure(
     pod: Obj, demand: PodDemand, node: Obj, usage: NodeUsage, allocatable: Amounts
 ) -> PodFailureReason | None:
-    """Why the pod is not taken, in the kubelet's words."""
+    """Return the reason for which the kubelet rejects a pod, with the real kubelet's words, or
+    None.
+
+    The last check before a pod runs; it catches conflicts that no scheduler has seen.
+    """
     wanted = (pod["spec"].get("os") or {}).get("name", "linux")
     if wanted != "linux":
         return PodFailureReason(
@@ -91,7 +98,12 @@ RETRYABLE_CODES = (429, 500, 503, 504)
 
 
 class StatusManager:
-    """The writer of one kubelet; it lives while there is something to write."""
+    """Write the changed statuses of one kubelet's pods, the newest state only, while the machine is
+    reachable.
+
+    One task per kubelet, alive only while there is something to write. A refused status is retried
+    later; a conflict is repeated on the newest version.
+    """
 
     def __init__(self, host: Kubelet) -> None:
         self._kubelet = host
@@ -99,12 +111,12 @@ class StatusManager:
         self._task: asyncio.Task[None] | None = None
 
     def enqueue(self, pod: PodWorker) -> None:
-        """This pod's status is not what it was."""
+        """Request a write of this pod's status; several requests become one write."""
         self._changed[pod] = None
         self.flush()
 
     def flush(self) -> None:
-        """Write what has changed, if the API is within reach."""
+        """Start writing the pending statuses if the API server can be reached."""
         if (
             self._changed
             and self._kubelet.machine.reachable
@@ -115,11 +127,11 @@ class StatusManager:
             )
 
     def clear(self) -> None:
-        """Nothing of this is true any more."""
+        """Discard all pending statuses: the machine has lost its power."""
         self._changed.clear()
 
     async def _write_all(self) -> None:
-        await self._kubelet.clock.sleep(0)  # what else happens in this instant is told with it
+        await self._kubelet.clock.sleep(0)  # one write for all changes of this instant
         while self._changed and self._kubelet.machine.reachable:
             pod = next(iter(self._changed))
             del self._changed[pod]
@@ -142,8 +154,8 @@ class StatusManager:
                     )
 
     async def _enqueue_later(self, pod: PodWorker) -> None:
-        """Whoever refuses may think better of it: a real kubelet goes through all that is not
-        told every ten seconds.
+        """Retry a refused status after 10 s, as the real kubelet's periodic synchronisation
+        does.
         """
         await self._kubelet.clock.sleep(REFUSED_RETRY_DELAY, background=True)
         if self._kubelet.has_worker(pod):
@@ -174,7 +186,7 @@ class StatusManager:
             await self._reread(worker)
 
     async def _reread(self, worker: PodWorker) -> None:
-        """Somebody else has written the pod meanwhile: once more on top of that."""
+        """Read the pod again after a conflict, and write its status on top of that version."""
         live = await self._kubelet.api.get(PODS, worker.name, worker.namespace)
         if live["metadata"]["uid"] != worker.uid:
             self._kubelet.remove_worker(worker)
@@ -184,7 +196,9 @@ class StatusManager:
 
 
 def is_retryable(error: ApiError | OSError) -> bool:
-    """Whether the same may go well when it is asked once more."""
+    """Return True if the same request may succeed later: no answer, too many requests, or a
+    server error.
+    """
     return not isinstance(error, ApiError) or error.code in RETRYABLE_CODES
 
 
@@ -192,7 +206,11 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 
 class Kubelet:
-    """One of them."""
+    """Agent of one machine. Owns the machine's pods, its Node's status and its lease.
+
+    Methods are called by `nodes.Kubelets` in event order; none may be called while the machine is
+    unreachable except `halt`.
+    """
 
     def __init__(self, services: KubeletServices, machine: Machine) -> None:
         self.machine = machine
@@ -214,7 +232,7 @@ class Kubelet:
         self._allocatable_amounts: tuple[object, Amounts] = (None, {})
 
     async def register(self) -> None:
-        """Make the machine's Node, or take over the one that is there."""
+        """Create the machine's Node, or take over an existing one."""
         try:
             node = await self.api.create(NODES, new_node(self.machine, self.timestamp()))
         except AlreadyExists:
@@ -222,8 +240,10 @@ class Kubelet:
         await self.take_over_node(node, since_now=True)
 
     async def take_over_node(self, node: Obj, *, since_now: bool = False) -> None:
-        """Tell how the node is from now on: it is new, or was made by somebody else, or could
-        not speak for a time.
+        """Report for this Node from now on: it is new, was created by another client, or the
+        machine was unreachable.
+
+        `since_now` is set if the kubelet has just registered it.
         """
         self.node, self._lease = node, {}
         self.machine.set_pod_network((node.get("spec") or {}).get("podCIDR", ""))
@@ -245,7 +265,9 @@ class Kubelet:
         await self._renew()
 
     def _record_start(self, *, since_now: bool) -> None:
-        """Say that the kubelet starts, and that the machine was started in between, if so."""
+        """Record Events about the kubelet's start and, if the boot id has changed, about the
+        machine's reboot.
+        """
         boot = ((self.node.get("status") or {}).get("nodeInfo") or {}).get("bootID")
         if since_now or boot != self.machine.boot_id:
             self.recorder.normal(self.node, "Starting", "Starting kubelet.")
@@ -254,7 +276,7 @@ class Kubelet:
             self.recorder.warning(self.node, "Rebooted", words)
 
     async def write_node_status(self) -> None:
-        """Write the node's status."""
+        """Write the node's status unless it is unchanged; up to three attempts on conflicts."""
         for _ in range(3):
             status = status_of(self.machine, self.node, self.timestamp())
             if status == self.node.get("status"):
@@ -269,15 +291,19 @@ class Kubelet:
                 return
 
     async def heartbeat(self) -> None:
-        """Renew the lease; and the status, if it has changed or was not written for long."""
+        """Renew the lease. Write the status as well if it has changed or every `STATUS_PERIOD`
+        leases.
+        """
         self._heartbeats += 1
         if self._heartbeats % STATUS_PERIOD == 0 or not self._is_node_current():
-            with contextlib.suppress(ApiError, OSError):  # once more at the next beat
+            with contextlib.suppress(ApiError, OSError):  # retried with the next heartbeat
                 await self.write_node_status()
         await self._renew()
 
     def _is_node_current(self) -> bool:
-        """Whether the Node says what is so; one that was looked at is not looked at again."""
+        """Return True if the Node shows what its kubelet would report. A version that was
+        checked is not checked again.
+        """
         checked = self.node["status"], len(self.machine.images)
         if self._checked[0] is checked[0] and self._checked[1] == checked[1]:
             return True
@@ -285,9 +311,7 @@ class Kubelet:
         return self._checked is checked
 
     async def _renew(self) -> None:
-        """Renew the lease as it was last seen; if that fails, the next beat looks at what is
-        there.
-        """
+        """Renew the lease as last seen. After a failure the next heartbeat reads it again."""
         now = timestamp_of(self.clock.now(), micro=True)
         spec = {
             "holderIdentity": self.machine.name,
@@ -338,14 +362,14 @@ class Kubelet:
         return timestamp_of(self.clock.now())
 
     def halt(self) -> None:
-        """The machine has lost its power."""
+        """Stop all pods without any report: the machine has lost its power."""
         for worker in self._pods.values():
             worker.halt()
         self._pods.clear()
         self.status_manager.clear()
 
     def pod_changed(self, pod: Obj) -> None:
-        """A pod that is bound to this node, as it is now."""
+        """Process the present version of a pod bound to this node; an unknown pod is admitted."""
         worker = self._pods.get(pod["metadata"]["uid"])
         if worker is None:
             worker = self._pods[pod["metadata"]["uid"]] = PodWorker(self, pod)
@@ -354,7 +378,7 @@ class Kubelet:
             worker.pod_changed(pod)
 
     def pod_deleted(self, pod: Obj) -> None:
-        """The API has forgotten this pod."""
+        """Stop the worker of a pod that the API server no longer has."""
         if worker := self._pods.pop(pod["metadata"]["uid"], None):
             worker.pod_deleted()
 
@@ -365,7 +389,9 @@ class Kubelet:
         return self._pods.get(worker.uid) is worker
 
     def resync(self, pods: list[Obj]) -> None:
-        """After a time without sight of the API: what is there now."""
+        """Process all pods of the node after the machine was unreachable, and write the pending
+        statuses.
+        """
         there = {pod["metadata"]["uid"] for pod in pods}
         for worker in [worker for uid, worker in self._pods.items() if uid not in there]:
             self.remove_worker(worker)
@@ -404,7 +430,7 @@ def _labels(node: Obj) -> Obj:
 
 @dataclass(frozen=True, slots=True)
 class KubeletServices:
-    """One set for all machines."""
+    """Objects that all kubelets of a cluster share."""
 
     api: Api
     clock: Clock

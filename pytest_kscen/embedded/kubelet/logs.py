@@ -1,7 +1,7 @@
-"""What containers have written: the log of each container's current run and of the one before,
-until the pod is gone.
+"""Keep the logs of containers: the current run's and the previous one's, until the pod is gone.
 
-`Logs.read` is what an embedded server answers `pods/log` from.
+The embedded server answers `pods/log` from `Logs.read` and `Logs.follow`; container contexts write
+to a `Log`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.objects.resources import Obj
 
-MAX_LINES, MAX_BYTES = 10_000, 10 * 1024 * 1024  # that a node keeps of one run, or twice as much
+MAX_LINES, MAX_BYTES = 10_000, 10 * 1024 * 1024  # kept of one run, at least
 TRUE_VALUES = ("true", "1")
 WAITING_MESSAGES = {
     "ErrImagePull": "image can't be pulled",
@@ -29,14 +29,17 @@ WAITING_MESSAGES = {
 
 
 class LogLine(NamedTuple):
-    """One line and when it was begun."""
+    """Line of a log with the time (epoch seconds) at which it was begun."""
 
     written: float
     text: str
 
 
 class Log:
-    """One run's output. Text comes as it is written, in parts of lines or in many."""
+    """Output of one run. Text arrives in any portions, also parts of lines.
+
+    At most twice `MAX_LINES` lines and `MAX_BYTES` bytes are kept; the oldest are dropped.
+    """
 
     __slots__ = ("_clock", "_ended", "_followers", "_lines", "_open", "_size")
 
@@ -61,7 +64,7 @@ class Log:
             self._open = LogLine(begun.written, begun.text + rest)
         self._size += len(text)
         if len(self._lines) > 2 * MAX_LINES or self._size > 2 * MAX_BYTES:
-            # Whole lines go first; a line that is too long by itself loses its beginning.
+            # Drop whole lines first; a line that is too long loses its beginning.
             if self._open:
                 self._open = LogLine(self._open.written, self._open.text[-MAX_BYTES:])
             self._size = len(self._open.text) if self._open else 0
@@ -74,8 +77,8 @@ class Log:
             self._lines = kept[::-1]
 
     def text(self, options: Mapping[str, str]) -> str:
-        """With the query of `pods/log`: tailLines, sinceSeconds, sinceTime, timestamps,
-        limitBytes.
+        """Return the log as `pods/log` does, with tailLines, sinceSeconds, sinceTime,
+        timestamps and limitBytes.
         """
         lines = [*self._lines, *([self._open] if self._open else [])]
         since = self._since(options)
@@ -93,13 +96,13 @@ class Log:
         )
 
     def end(self) -> None:
-        """Nothing more is going to be written."""
+        """Close the log: nothing more will be written, and followers end."""
         self._ended = True
         for follower in list(self._followers):
             follower.close()
 
     def follow(self, options: Mapping[str, str]) -> LogFollower:
-        """What `text` says, and then what is written."""
+        """Return a reader that yields what `text` returns and then everything that is written."""
         follower = LogFollower(
             self._clock,
             self.text(options),
@@ -117,7 +120,7 @@ class Log:
         self._followers.pop(follower, None)
 
     def tail(self, lines: int, limit: int) -> str:
-        """The end of it, at most so many lines and bytes."""
+        """Return the end of the log, at most this many lines and bytes."""
         return self.text({"tailLines": str(lines)}).encode()[-limit:].decode(errors="ignore")
 
     def _since(self, options: Mapping[str, str]) -> float:
@@ -135,7 +138,7 @@ def _format_line(line: LogLine, *, stamped: bool, ended: bool) -> str:
 
 
 class LogFollower:
-    """Reads along with one log, until it ends or as many bytes are read as were asked for."""
+    """Asynchronous reader of one log. Ends with the log, or when `limitBytes` are read."""
 
     def __init__(
         self,
@@ -208,7 +211,7 @@ class LogFollower:
 
 @dataclass(slots=True)
 class ContainerLogs:
-    """The logs of one container: this run's and the last one's."""
+    """Logs of one container: the current run's and the previous one's."""
 
     current: Log | None = None
     previous: Log | None = None
@@ -216,23 +219,25 @@ class ContainerLogs:
 
 @dataclass(slots=True)
 class PodLogs:
-    """The logs of one pod's containers."""
+    """Logs of one pod's containers. A new pod of the same name starts with none."""
 
     uid: str
     containers: dict[str, ContainerLogs] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
-    """Why containers that have not run yet have not."""
+    """Reason by container for which it has not run yet."""
 
 
 class Logs:
-    """All logs of a cluster's machines."""
+    """Logs of all containers of a cluster, by namespace and pod name."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._pods: dict[Ref, PodLogs] = {}
 
     def begin(self, pod: Obj, container: str) -> Log:
-        """The log of a run that starts now."""
+        """Return the log of a run that starts now; the former current log becomes the previous
+        one.
+        """
         runs = self._logs_of(pod).containers.setdefault(container, ContainerLogs())
         if runs.current:
             runs.current.end()
@@ -240,7 +245,7 @@ class Logs:
         return runs.current
 
     def set_waiting(self, pod: Obj, container: str, reason: str) -> None:
-        """There will be none before this is mended."""
+        """Record the reason for which a container has no log yet."""
         self._logs_of(pod).waiting[container] = reason
 
     def _logs_of(self, pod: Obj) -> PodLogs:
@@ -259,15 +264,15 @@ class Logs:
     async def read(
         self, namespace: str, pod: str, container: str, options: Mapping[str, str]
     ) -> str:
-        """What a container has written, with the query of `pods/log`; the server has found pod
-        and container to exist.
+        """Return a container's log for the query of `pods/log`. The server has checked that pod
+        and container exist.
         """
         return self._find_log(namespace, pod, container, options).text(options)
 
     def follow(
         self, namespace: str, pod: str, container: str, options: Mapping[str, str]
     ) -> LogFollower:
-        """The same, and what it writes from now on."""
+        """Return a reader of a container's log that continues as the container writes."""
         return self._find_log(namespace, pod, container, options).follow(options)
 
     def _find_log(

@@ -1,9 +1,9 @@
-"""The machines behind the nodes: powered or not, reachable or not. Simulation rooms alone may touch
-them.
+"""Simulated machines behind the nodes: powered or not, reachable or not.
 
-A machine comes with its Node, whoever made that, and goes with it. Its verbs come in pairs:
-power_off and power_on, cut_off and reconnect. A machine without power forgets its containers; one
-that is cut off runs on, unseen."""
+A machine exists as long as its Node. A machine without power loses its containers; one that is cut
+off runs on unseen. Only fault injection and simulated third parties change machines: `power_off`
+and `power_on`, `cut_off` and `reconnect`.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 FIRST_HOST = ipaddress.IPv4Address("172.18.0.2")
 FIRST_PARENT_HOST = ipaddress.IPv4Address(
     "172.19.0.2"
-)  # of machines in which those of another cluster run
+)  # of a parent cluster, whose machines run another cluster's
 POD_NETWORKS = ipaddress.IPv4Address("10.128.0.0")
 DEFAULT_CAPACITY = {"cpu": "8", "ephemeral-storage": "100Gi", "memory": "32Gi", "pods": "110"}
 
 
 @dataclass(slots=True, eq=False)
 class Machine:
-    """One machine."""
+    """Machine of one node: identity, capacity, power, reachability, pulled images and pod
+    addresses.
+    """
 
     name: str
     number: int
@@ -50,7 +52,9 @@ class Machine:
         self.address = str(hosts + self.number)
 
     def set_pod_network(self, cidr: str) -> None:
-        """Give pods addresses of this network; without one, of the machine's own."""
+        """Give pods addresses of this network; without one, of a network derived from the
+        machine's number.
+        """
         wanted = cidr or f"{POD_NETWORKS + 256 * self.number}/24"
         if wanted == self.pod_network:
             return
@@ -62,7 +66,9 @@ class Machine:
         )
 
     def allocate_address(self) -> str:
-        """An address for a pod: the next one, so that none comes back soon."""
+        """Return an unused address for a pod. Addresses are given out in turn, so none is
+        reused soon.
+        """
         for _ in range(self._address_count):
             self._last = self._last % self._address_count + 1
             address = str(self._first + self._last)
@@ -72,7 +78,7 @@ class Machine:
         raise RuntimeError(f"{self.name} has no address left in {self.pod_network}")
 
     def has_address(self, address: str) -> bool:
-        """Whether a pod has taken it."""
+        """Return True if a pod has this address."""
         return address in self._addresses
 
     def release_address(self, address: str) -> None:
@@ -80,7 +86,9 @@ class Machine:
 
 
 class Machines:
-    """All machines of a cluster, by the names of their nodes."""
+    """Machines of a cluster by the names of their nodes. Changes of power and reachability are
+    reported to listeners.
+    """
 
     def __init__(self, chance: Stream, hosts: ipaddress.IPv4Address = FIRST_HOST) -> None:
         self._chance = chance
@@ -90,7 +98,7 @@ class Machines:
         self._listeners: list[Callable[[Machine], None]] = []
 
     def on_change(self, listener: Callable[[Machine], None]) -> None:
-        """Tell of every change of power or reach."""
+        """Call the listener after each change of a machine's power or reachability."""
         self._listeners.append(listener)
 
     def __iter__(self) -> Iterator[Machine]:
@@ -100,7 +108,7 @@ class Machines:
         return name in self._machines
 
     def has_power(self, name: str) -> bool:
-        """Whether there is such a machine, and it is on."""
+        """Return True if the machine exists and is powered."""
         machine = self._machines.get(name)
         return machine is not None and machine.powered
 
@@ -133,15 +141,17 @@ class Machines:
         del self._machines[name]
 
     def power_off(self, name: str) -> None:
-        """At once, as by the plug."""
+        """Cut the power at once, without a shutdown."""
         self._set(name, powered=False)
 
     def power_on(self, name: str) -> None:
-        """The kubelet is back at once: whoever simulates a boot waits before this."""
+        """Restore the power. The kubelet starts at once; a simulated boot time has to pass
+        before this call.
+        """
         self._set(name, powered=True)
 
     def cut_off(self, name: str) -> None:
-        """The API server and this machine no longer hear each other."""
+        """Cut the connection between this machine and the API server, in both directions."""
         self._set(name, reachable=False)
 
     def reconnect(self, name: str) -> None:
@@ -162,7 +172,9 @@ class Machines:
 
 
 def node_capacity(node: Obj, machine: Machine) -> tuple[Obj, Obj]:
-    """Capacity and allocatable: the node's own if it was made with them, else the machine's."""
+    """Return capacity and allocatable resources: the Node's own if it was created with them,
+    otherwise the machine's.
+    """
     status = node.get("status") or {}
     capacity = status.get("capacity") or status.get("allocatable") or machine.capacity
     return capacity, status.get("allocatable") or capacity

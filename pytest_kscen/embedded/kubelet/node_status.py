@@ -1,4 +1,7 @@
-"""What a kubelet says of its node: pure functions from the machine and the Node as it is."""
+"""Status and labels that a kubelet reports for its node, and the timer of all heartbeats.
+
+The functions are pure: from the machine and the present Node to the new one.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def standard_labels(machine: Machine) -> dict[str, str]:
 
 
 def new_node(machine: Machine, now: str) -> Obj:
-    """The Node that a machine registers itself with."""
+    """Return the Node with which a machine registers itself."""
     node: Obj = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -54,7 +57,9 @@ def new_node(machine: Machine, now: str) -> Obj:
 
 
 def status_of(machine: Machine, node: Obj, now: str) -> Obj:
-    """The status; what others have written into it, and what the Node was made with, stays."""
+    """Return the node's status. Fields of other writers and values the Node was created with
+    are kept.
+    """
     old = node.get("status") or {}
     capacity, allocatable = node_capacity(node, machine)
     images = [
@@ -78,7 +83,7 @@ def status_of(machine: Machine, node: Obj, now: str) -> Obj:
 
 
 def is_up_to_date(machine: Machine, node: Obj) -> bool:
-    """Whether the Node says what its kubelet would say, heartbeats aside."""
+    """Return True if the Node shows what its kubelet would report, apart from heartbeat times."""
     status = node["status"]
     reported = {
         condition["type"]: condition["status"] for condition in status.get("conditions") or ()
@@ -123,13 +128,15 @@ def _node_info(machine: Machine) -> Obj:
 
 
 class HeartbeatSource(Protocol):
-    """Somebody with a heart."""
+    """Object with a periodic heartbeat: a kubelet."""
 
     async def heartbeat(self) -> None: ...
 
 
 class Heartbeats:
-    """Groups of hearts by the phase in which they beat."""
+    """Timer of the heartbeats of all kubelets. Those that joined at the same instant share one
+    background task.
+    """
 
     def __init__(self, clock: Clock, child_tasks: ChildTasks) -> None:
         self._clock = clock
@@ -139,7 +146,7 @@ class Heartbeats:
         self._tasks: dict[float, asyncio.Task[None]] = {}
 
     def join(self, source: HeartbeatSource) -> None:
-        """Beat every ten seconds, the first time in ten seconds."""
+        """Call the source's heartbeat every ten seconds, for the first time after ten seconds."""
         phase = self._phases[source] = self._clock.now() % LEASE_PERIOD
         group = self._groups.setdefault(phase, {})
         group[source] = None

@@ -1,8 +1,9 @@
-"""All machines of a cluster and their kubelets, in one actor: a Node that comes gets a machine, one
-that goes takes it along.
+"""Kubelets of a cluster in one actor, and `Site`, the simulated hardware they run on.
 
-The pictures of nodes and pods are shared; what they show of a machine is passed on to its kubelet
-while it can hear."""
+A new Node gets a machine and a kubelet; a deleted one takes its machine along. Informers are
+shared: events of a machine's node and pods are passed to its kubelet while the machine is
+reachable. Started by `actors`.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +42,14 @@ if TYPE_CHECKING:
 
 
 KUBELET = "kubelet"
-RETRY_DELAY = 1.0  # seconds until a kubelet that was refused tries again
+RETRY_DELAY = 1.0  # seconds between attempts of a kubelet to reach the API
 
 
 class Kubelets:
-    """The actor. Machines that exist when it begins register themselves."""
+    """Actor with one kubelet per machine. Machines that exist at the start register themselves.
+
+    Events are held back while a Scenario stops the kubelets, and delivered in order afterwards.
+    """
 
     def __init__(self, context: ControllerContext, site: Site) -> None:
         site.kubelets = self
@@ -71,7 +75,7 @@ class Kubelets:
         self._held: collections.deque[
             tuple[Callable[[Obj | None, Obj | None], None], Obj | None, Obj | None]
         ] = collections.deque()
-        """What kubelets will hear when a Scenario lets them go on."""
+        """Events to deliver when the Scenario lets kubelets continue."""
         site.gates.on_change(self._deliver_held)
         site.machines.on_change(self._machine_changed)
 
@@ -109,18 +113,20 @@ class Kubelets:
     def kill(
         self, namespace: str, pod: str, container: str, *, code: int = 137, reason: str = "Error"
     ) -> None:
-        """End a container's run from outside, as a container runtime can; by its policy it
-        starts again.
+        """End a container's run from outside, as a container runtime can. Its restart policy
+        applies.
         """
         found = self._pods.get(pod, namespace)
         kubelet = self._kubelets.get(found["spec"].get("nodeName", "")) if found else None
         worker = kubelet.worker_of(found["metadata"]["uid"]) if kubelet and found else None
         if worker is None:
-            raise NotFound(f'pod "{pod}" runs on no machine')
+            raise NotFound(f'pod "{pod}" does not run on any machine')
         worker.kill(container, code, reason)
 
     def worker_at(self, address: str) -> PodWorker | None:
-        """The pod that has this address; of those on a host's network, any."""
+        """Return the worker of the pod with this address, or None; of pods on a host's network,
+        any.
+        """
         for kubelet in self._kubelets.values():
             if (kubelet.machine.has_address(address) or kubelet.address == address) and (
                 worker := kubelet.worker_at(address)
@@ -142,7 +148,7 @@ class Kubelets:
             self._add_kubelet(new)
 
     def _add_kubelet(self, node: Obj) -> None:
-        """Give a Node that somebody made a machine and a kubelet."""
+        """Give a Node that another client created a machine and a kubelet."""
         name = node["metadata"]["name"]
         machine = self._machines[name] if name in self._machines else self._machines.add(name)
         self._kubelets[name] = Kubelet(self._services, machine)
@@ -150,7 +156,7 @@ class Kubelets:
         self._machine_changed(machine)
 
     def _remove_kubelet(self, kubelet: Kubelet) -> None:
-        """The machine goes with its Node."""
+        """Remove kubelet and machine of a deleted Node."""
         name = kubelet.machine.name
         del self._kubelets[name]
         self._heartbeats.leave(kubelet)
@@ -170,8 +176,10 @@ class Kubelets:
             )
 
     async def _connect(self, kubelet: Kubelet) -> None:
-        """A machine is here, or back: its kubelet tells how it is, and learns what it has
-        missed.
+        """Start or reconnect a kubelet: take over its Node, start heartbeats, and process what it
+        has missed.
+
+        Retries until the API answers or the machine is cut off again.
         """
         machine = kubelet.machine
         while self._kubelets.get(machine.name) is kubelet and machine.powered and machine.reachable:
@@ -201,9 +209,10 @@ class Kubelets:
 
 @dataclass(slots=True)
 class Site:
-    """One cluster's.
+    """Simulated hardware of one cluster: machines, network, images and logs.
 
-    An embedded server answers `pods/log` from `logs`; `kubelets` are there when their actor is.
+    Shared by cluster backends, fault injection and simulated third parties. The server answers
+    `pods/log` from `logs`; `kubelets` is set once their actor exists.
     """
 
     machines: Machines
@@ -213,13 +222,13 @@ class Site:
     hosts: NetworkHosts
     kubelets: Kubelets | None = None
     informers: Informers | None = None
-    """The pictures that the cluster's controllers share, when they are there."""
+    """Informers that the cluster's controllers share, once they exist."""
     scheduler: Scheduler | None = None
-    """The embedded one; a real control plane brings its own."""
+    """Embedded scheduler; None on a real control plane."""
     gates: Gates = field(default_factory=Gates)
-    """Where a Scenario holds the cluster's controllers."""
+    """Gates at which a Scenario holds the cluster's controllers."""
     has_chaos_mesh: bool = False
-    """Once somebody has brought it."""
+    """True once Chaos Mesh is installed."""
 
     @classmethod
     def of(
@@ -230,7 +239,7 @@ class Site:
         nodes: int = 0,
         hosts: ipaddress.IPv4Address = FIRST_HOST,
     ) -> Site:
-        """With machines that are there from the beginning, and register themselves."""
+        """Return a site with this many machines, which register themselves."""
         machines = Machines(chance.stream("machines"), hosts)
         for number in range(1, nodes + 1):
             machines.add(f"node-{number}")

@@ -1,8 +1,8 @@
-"""The life of one pod on one machine: taken in or refused, mounted, given an address, run, stopped,
-forgotten.
+"""Run one pod on one machine: admit or reject it, mount, start, stop and forget it.
 
-What happens is written down in records; each change of them makes the kubelet write the pod's
-status anew."""
+One `PodWorker` per pod, created by its kubelet. Everything that happens is kept in records; each
+change requests a status write.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ DEADLINE_EXCEEDED = PodFailureReason(
 
 
 class PodWorker:
-    """One pod, from when the kubelet first sees it until the API has forgotten it."""
+    """Run one pod from the first event its kubelet receives until the API server has deleted it.
+
+    Tasks it starts: the run, the stop, the deadline, and one per sidecar. Containers have workers
+    of their own.
+    """
 
     __slots__ = (
         "_containers", "_deadline_task", "_facts", "_rejection", "_running_task",
@@ -56,7 +60,7 @@ class PodWorker:
         self.demand = demand_of(pod)
         self.mounted: dict[str, VolumeContent] = {}
         self.is_done = False
-        """All that will ever be done for this pod is done; what is left is to forget it."""
+        """True when only the pod's removal is left."""
         self._was_finished = (pod.get("status") or {}).get("phase") in TERMINAL
         self._rejection: PodFailureReason | None = None
         started = (pod.get("status") or {}).get("startTime") or kubelet.timestamp()
@@ -69,7 +73,7 @@ class PodWorker:
         self._deadline_task: asyncio.Task[None] | None = None
 
     def admit(self) -> None:
-        """Take the pod in, or refuse it."""
+        """Admit the pod and start it, or reject it. A pod that finished before is only reported."""
         if self._was_finished:
             self._finish()
             return
@@ -86,8 +90,10 @@ class PodWorker:
         self.changed()
 
     def pod_changed(self, pod: Obj, *, is_written: bool = False) -> None:
-        """The API shows the pod as it is now; if all has been told of it just so, there is
-        nothing to write.
+        """Process a new version of the pod; older ones are ignored.
+
+        `is_written` is set for a version that this kubelet has just written, which needs no further
+        status write.
         """
         if not is_newer(
             pod["metadata"]["resourceVersion"], self.pod["metadata"]["resourceVersion"]
@@ -95,7 +101,7 @@ class PodWorker:
             return
         old, self.pod = self.pod, pod
         if self.is_done and pod["metadata"].get("deletionGracePeriodSeconds") == 0:
-            return  # the kubelet has let go of it: it is gone as soon as nobody else holds it
+            return  # only other writers' finalizers hold it
         if pod["spec"] is not old["spec"]:
             self._apply_spec_change(pod, old)
         if pod["metadata"].get("annotations") != old["metadata"].get("annotations"):
@@ -115,14 +121,14 @@ class PodWorker:
             self.changed()
 
     def pod_deleted(self) -> None:
-        """The API has forgotten the pod."""
+        """Stop the pod, or forget it if it is done: the API server no longer has it."""
         if self.is_done:
             self._forget_pod()
         else:
             self.stop(grace=timings.KILL_ORPHAN)
 
     def halt(self) -> None:
-        """The machine has lost its power: nothing ends well, and nobody hears of it."""
+        """Cancel everything at once, without any report: the machine has lost its power."""
         for task in (self._running_task, self._stopping_task, self._deadline_task):
             if task:
                 task.cancel()
@@ -134,14 +140,14 @@ class PodWorker:
         self._drop_references()
 
     def kill(self, container: str, code: int, reason: str) -> None:
-        """End a container's run from outside."""
+        """End a container's run from outside. Raise NotFound if it does not run."""
         worker = self._containers.get(container)
         if worker is None or worker.record.process is None:
             raise NotFound(f'container "{container}" of pod "{self.name}" does not run')
         worker.record.process.kill(code, reason)
 
     def running_containers(self) -> Iterator[tuple[Obj, ContainerContext]]:
-        """The specs of the containers that run, and what they know."""
+        """Yield the specs and contexts of the running containers."""
         for record in self._facts.records:
             if record.process and record.is_running:
                 yield record.spec, record.process.context
@@ -161,14 +167,14 @@ class PodWorker:
         self.kubelet.status_manager.enqueue(self)
 
     def with_addresses(self) -> Obj:
-        """The pod with what its containers may ask of its status."""
+        """Return the pod with the addresses that its containers may read from its status."""
         facts = self._facts
         addresses = {"hostIP": facts.host_ip, "hostIPs": [{"ip": facts.host_ip}]}
         addresses |= {"podIP": facts.pod_ip, "podIPs": [{"ip": facts.pod_ip}]}
         return {**self.pod, "status": {**(self.pod.get("status") or {}), **addresses}}
 
     def start(self, coroutine: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
-        """Let something of this pod live for itself."""
+        """Start a child task in the name of this pod."""
         return self.kubelet.child_tasks.start(
             coroutine, f"{what} of pod {self.namespace}/{self.name}"
         )
@@ -203,7 +209,9 @@ class PodWorker:
                 sidecar.cancel()
 
     async def _initialize(self, sidecars: list[asyncio.Task[None]]) -> bool:
-        """Init containers, one after the other; False if one has failed for good."""
+        """Run the init containers in order, and start sidecars among them. Return False if one
+        has failed for good.
+        """
         for container in self._containers.values():
             record = container.record
             if record.is_sidecar:
@@ -231,7 +239,7 @@ class PodWorker:
         self.changed()
 
     def _apply_spec_change(self, pod: Obj, old: Obj) -> None:
-        """What may change in a running pod's spec: images, and the deadline."""
+        """Apply the changes that a running pod's spec allows: images and the deadline."""
         if pod["spec"].get("activeDeadlineSeconds") != old["spec"].get("activeDeadlineSeconds"):
             self._watch_deadline()
         for spec in [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]:
@@ -246,7 +254,9 @@ class PodWorker:
                 self.start(container.stop(self._grace(), message), "restart")
 
     def stop(self, grace: float | None = None) -> None:
-        """End all containers and be done with the pod."""
+        """Stop all containers, with this grace period (seconds) or the pod's own, and finish
+        the pod.
+        """
         if self._stopping_task is None and not self.is_done:
             self._stopping_task = self.start(self._stop(grace), "end")
 
@@ -262,7 +272,7 @@ class PodWorker:
             await self._stop_container(sidecar, ends)
         self._mark_over()
         if running_containers:
-            # of all of them at once, as the real one, which tells nothing while it kills
+            # One status write for all containers, as the real kubelet does.
             self.changed()
             await self.kubelet.clock.sleep(timings.CLEAN_UP)
         self._finish()
@@ -279,13 +289,17 @@ class PodWorker:
                 record.process.kill()
 
     def _grace(self) -> float:
-        asked = self.pod["metadata"].get("deletionGracePeriodSeconds")
+        deletion_grace = self.pod["metadata"].get("deletionGracePeriodSeconds")
         return float(
-            self.pod["spec"].get("terminationGracePeriodSeconds", 30) if asked is None else asked
+            self.pod["spec"].get("terminationGracePeriodSeconds", 30)
+            if deletion_grace is None
+            else deletion_grace
         )
 
     def _mark_over(self) -> None:
-        """Nothing of this pod runs any more: what is told of it from now on is its last."""
+        """Record that no container of this pod will run again. The status reported from now on
+        is final.
+        """
         self._facts.over = True
         if self._deadline_task:
             self._deadline_task.cancel()
@@ -300,7 +314,7 @@ class PodWorker:
             self._forget_pod()
 
     def _release_resources(self) -> None:
-        """Once: what it had may be another's by the next time."""
+        """Release requests and address, once: they may belong to another pod by the next call."""
         if self._running_task is None:
             return
         self.kubelet.usage.remove(self.demand)
@@ -313,14 +327,14 @@ class PodWorker:
         self._drop_references()
 
     def _drop_references(self) -> None:
-        """Nobody knows it any more, and it no longer holds what holds it: so many end that
-        nobody is to search for them.
+        """Drop references to workers and tasks, so that finished pods need no cyclic garbage
+        collection.
         """
         self._containers, self._stopping_task, self._deadline_task = {}, None, None
 
 
 async def gather_all(coroutines: list[Coroutine[Any, Any, None]]) -> None:
-    """Wait for all of them, which live at once; most pods have but one container."""
+    """Run all coroutines at the same time. A single one, the usual case, is awaited directly."""
     if len(coroutines) == 1:
         await coroutines[0]
     elif coroutines:

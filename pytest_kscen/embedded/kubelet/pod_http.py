@@ -1,9 +1,9 @@
-"""HTTP as it reaches pods from outside of the machines: from the API server, which passes on what
-it is asked.
+"""HTTP from outside the machines to pods, as the API server proxies it.
 
-A container listens to the ports that it declares; in a pod that declares none, servers listen to
-every port. Packets take the network's way, there and back: what is blocked hangs until whoever
-dials gives up, what is lost is sent again."""
+A container listens on the ports it declares; in a pod without declared ports, servers listen on
+every port. Packets pass the network in both directions: blocked ones time out, lost ones are sent
+again.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.pod import PodWorker
     from pytest_kscen.kube.api import HttpAnswer, HttpCall
 
-DIAL_TIMEOUT = 30.0  # seconds that the API server tries
-FIRST_RETRANSMISSION = (
-    1.0  # seconds after which a packet that was lost is sent again, then twice as long
-)
+DIAL_TIMEOUT = 30.0  # seconds until the API server gives up
+FIRST_RETRANSMISSION = 1.0  # seconds until a lost packet is sent again; doubled each time
 
 
 class PodHttpClient:
-    """A `machinery.core.Web`."""
+    """Client for HTTP calls to pods of one site. The embedded server uses it, and the tunnel of
+    a real control plane.
+    """
 
     def __init__(self, site: Site, clock: Clock, chance: Stream) -> None:
         self._site = site
@@ -41,7 +41,7 @@ class PodHttpClient:
         self._chance = chance
 
     def knows(self, address: str) -> bool:
-        """Whether a pod of the site has this address."""
+        """Return True if a pod of the site has this address."""
         return self._worker_at(address) is not None
 
     async def ask(self, address: str, port: int, call: HttpCall) -> HttpAnswer:
@@ -49,7 +49,11 @@ class PodHttpClient:
         return await service(call, container)
 
     async def dial(self, address: str, port: int) -> tuple[Service, ContainerContext]:
-        """Who answers there, after the time that packets take."""
+        """Return the behaviour and context of the container that answers, after the time that
+        packets take.
+
+        Raise TimeoutError or ConnectionRefusedError with the words of Go's dialler.
+        """
         dialled = f"dial tcp {f'[{address}]' if ':' in address else address}:{port}"
         worker = self._worker_at(address)
         if worker is None or not await self._transmit(worker):
@@ -64,7 +68,9 @@ class PodHttpClient:
         return kubelets.worker_at(address) if kubelets else None
 
     async def _transmit(self, worker: PodWorker) -> bool:
-        """Whether packets come through, after the time that they take."""
+        """Wait for the time that packets take, and return True if they arrive before the dial
+        timeout.
+        """
         machine = worker.kubelet.machine
         own = "" if worker.pod["spec"].get("hostNetwork") else worker.address
         there = Flow(OUTSIDE, machine.name, target_address=own)
@@ -86,7 +92,7 @@ class PodHttpClient:
     def _find_service(
         self, worker: PodWorker, port: int
     ) -> tuple[Service, ContainerContext] | None:
-        """Who listens at this port."""
+        """Return the behaviour and context of the container that listens on this port, or None."""
         running_containers = [
             (spec, context)
             for spec, context in worker.running_containers()

@@ -1,5 +1,7 @@
-"""A pod's status from what its containers do: the phase and the conditions, as the kubelet
-computes them.
+"""Compute a pod's status from its containers: phase, conditions and container statuses.
+
+Pure functions with the rules and words of the real kubelet, called by the pod's worker for each
+status write.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ LOST_CONTAINER = {
 
 
 class PodFailureReason(NamedTuple):
-    """Why a pod has failed that its containers do not say."""
+    """Reason and message of a pod that failed for another cause than its containers."""
 
     reason: str
     message: str
@@ -38,7 +40,7 @@ class PodFailureReason(NamedTuple):
 
 @dataclass(slots=True)
 class PodFacts:
-    """What the status is computed from."""
+    """Facts from which a pod's status is computed; the pod's worker keeps them up to date."""
 
     records: list[ContainerRecord]
     host_ip: str
@@ -46,12 +48,12 @@ class PodFacts:
     pod_ip: str = ""
     has_sandbox: bool = False
     over: bool = False
-    """No container of the pod will ever run again."""
+    """True when no container of the pod will run again."""
     failure: PodFailureReason | None = None
 
 
 class _ConditionState(NamedTuple):
-    """A condition before it is known since when it holds."""
+    """Condition before its transition time is known."""
 
     status: bool
     reason: str = ""
@@ -59,7 +61,7 @@ class _ConditionState(NamedTuple):
 
 
 def status_of(pod: Obj, facts: PodFacts, now: str) -> Obj:
-    """The whole status. What others have written into it stays."""
+    """Return the complete status of a pod. Fields of other writers are kept."""
     old = pod.get("status") or {}
     phase = phase_of(pod, facts)
     status: Obj = {
@@ -84,7 +86,7 @@ def status_of(pod: Obj, facts: PodFacts, now: str) -> Obj:
     status["containerStatuses"] = [
         record.status() for record in facts.records if not record.is_init
     ]
-    # Once a container has run, those of which nothing is known when all is over count as failed.
+    # At the end, containers without a recorded end count as failed if any container has run.
     if facts.over and any("containerID" in one for one in status["containerStatuses"]):
         for one in status["containerStatuses"]:
             if "terminated" not in one["state"]:
@@ -93,7 +95,7 @@ def status_of(pod: Obj, facts: PodFacts, now: str) -> Obj:
 
 
 def rejected_status(pod: Obj, failure: PodFailureReason) -> Obj:
-    """The status of a pod that the kubelet does not take."""
+    """Return the status of a pod that the kubelet did not admit."""
     old = pod.get("status") or {}
     message = f"Pod was rejected: {failure.message}"
     return {**old, "phase": "Failed", "reason": failure.reason, "message": message}
@@ -123,7 +125,7 @@ def phase_of(pod: Obj, facts: PodFacts) -> str:
 
 
 def _phase_of_init(pod: Obj, facts: PodFacts) -> str:
-    """The phase that the init containers decide; nothing if they are done."""
+    """Return the phase that the init containers determine, or "" when they are done."""
     pending = False
     for record in facts.records:
         if record.is_sidecar:
@@ -136,7 +138,9 @@ def _phase_of_init(pod: Obj, facts: PodFacts) -> str:
 
 
 def may_restart(pod: Obj, record: ContainerRecord, code: int | None) -> bool:
-    """Whether the policies of the container and of the pod let it run once more."""
+    """Return True if another run is allowed after this exit code, by the container's rules and
+    the pod's policy.
+    """
     if record.must_restart or record.is_sidecar:
         return True
     for rule in record.spec.get("restartPolicyRules") or ():
@@ -217,8 +221,8 @@ def _condition(
 
 
 def _is_unchanged(old: Obj, generation: int, finding: _ConditionState) -> bool:
-    """Whether all the rest is as it was: then it stays the same object, which everybody sees at
-    a glance.
+    """Return True if the other fields of a condition are unchanged. The same object is then
+    kept, which makes comparison cheap.
     """
     previous = old.get("observedGeneration"), old.get("reason", ""), old.get("message", "")
     return previous == (generation, finding.reason, finding.message) and "lastProbeTime" in old
@@ -244,7 +248,9 @@ def _is_initialized(record: ContainerRecord) -> bool:
 
 
 def _failed_readiness_gate(pod: Obj, conditions: Iterable[Obj]) -> _ConditionState | None:
-    """What the readiness gates say if they are not all open."""
+    """Return the state of the Ready condition if a readiness gate is not fulfilled, otherwise
+    None.
+    """
     gates = pod["spec"].get("readinessGates")
     if not gates:
         return None

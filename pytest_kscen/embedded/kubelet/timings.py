@@ -1,32 +1,35 @@
-"""How long things take on a machine, in seconds of cluster time."""
+"""Durations on simulated machines in seconds of cluster time, and the back-off of restarts.
+
+The values are those of the real kubelet where it defines them.
+"""
 
 from __future__ import annotations
 
 SANDBOX = 0.4  # a pod's network and cgroup
-PULL = 0.8  # an image that the machine has never had
-PULL_PRESENT = 0.1  # one that it has, asked for with imagePullPolicy Always
+PULL = 0.8  # an image that is not on the machine
+PULL_PRESENT = 0.1  # an image on the machine, with imagePullPolicy Always
 START = 0.3  # a container
-CLEAN_UP = 0.5  # from the end of a pod's last container until the machine has forgotten the pod
-SYNC_DELAY = 1.0  # until the kubelet looks again at a container that ended
+CLEAN_UP = 0.5  # from the end of a pod's last container to the removal of its sandbox
+SYNC_DELAY = 1.0  # until the kubelet's next synchronisation of an ended container
 
 LEASE_PERIOD = 10.0
 LEASE_DURATION = 40
-STATUS_PERIOD = (
-    30  # leases: a node's status is written at least this often, and sooner when it has changed
-)
+STATUS_PERIOD = 30  # lease renewals between two writes of an unchanged node status
 
 RESTART_FIRST, RESTART_LONGEST = (
     10.0,
     300.0,
 )  # back-off of containers that end, and of images that cannot be pulled
-RESTART_FORGIVEN = 600.0  # a container that ran longer than this begins anew
-MOUNT_FIRST, MOUNT_LONGEST = 0.5, 122.0  # until a volume that was not there is looked for again
-CONFIG_RETRY = 10.0  # until a container whose environment lacks something is tried again
-KILL_ORPHAN = 1.0  # grace of containers whose pod is no longer in the API
+RESTART_FORGIVEN = 600.0  # a container that ran longer restarts without delay
+MOUNT_FIRST, MOUNT_LONGEST = 0.5, 122.0  # between attempts to mount a missing volume
+CONFIG_RETRY = 10.0  # between attempts to resolve a container's environment
+KILL_ORPHAN = 1.0  # grace period of containers whose pod is no longer in the API
 
 
 class RestartBackoff:
-    """Of one container, or of one image's pulls."""
+    """Back-off of one container's restarts or one image's pulls; forgotten after
+    `RESTART_FORGIVEN` seconds without a failure.
+    """
 
     __slots__ = ("_last", "delay")
 
@@ -35,8 +38,8 @@ class RestartBackoff:
         self._last = 0.0
 
     def next(self, now: float) -> float:
-        """The delay after this failure: none after the first, then 10 s, and twice as much each
-        time.
+        """Return the delay after this failure: 0 for the first, then 10 s, doubled each time up
+        to 5 minutes.
         """
         if now - self._last > RESTART_FORGIVEN:
             self.delay = 0.0
@@ -47,7 +50,7 @@ class RestartBackoff:
 
 
 def go_duration(seconds: float) -> str:
-    """As Go writes it: `10s`, `1m20s`, `800ms`."""
+    """Return seconds in Go's notation: `10s`, `1m20s`, `800ms`."""
     if seconds < 1:
         return f"{seconds * 1000:g}ms"
     minutes, rest = divmod(seconds, 60)

@@ -1,7 +1,7 @@
-"""What must be there before a pod's containers start: claims that are bound, ConfigMaps and Secrets
-that exist.
+"""Mount the volumes of pods: wait for bound claims, and load ConfigMaps, Secrets and the downward
+API.
 
-What is mounted is kept as it was found, and becomes files only when a container looks for one.
+Contents are kept as found; a container's files are built only when it reads one.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 VolumeContent = dict[str, str]
-TOKEN = "simulated"  # noqa: S105  # what stands where a real pod finds its token
+TOKEN = "simulated"  # noqa: S105  # content of the simulated token file
 
 
 class ContainerFiles(Mapping[str, str]):
-    """The files of one container by their paths."""
+    """Files of one container by path, computed from its mounts on first use."""
 
     def __init__(self, container: Obj, mount_all: Mapping[str, VolumeContent]) -> None:
         self._mounts = container.get("volumeMounts") or []
@@ -75,7 +75,7 @@ class ContainerFiles(Mapping[str, str]):
 
 
 class Mounter:
-    """Waits for volumes, for all machines."""
+    """Mount volumes for all machines of a cluster. Waits for claims through the shared informer."""
 
     def __init__(self, api: Api, clock: Clock, informers: Informers) -> None:
         self._api = api
@@ -88,7 +88,9 @@ class Mounter:
     async def mount_all(
         self, pod: Obj, recorder: EventRecorder, allocatable: Obj
     ) -> dict[str, VolumeContent]:
-        """The contents of all volumes of a pod, as soon as all are there."""
+        """Return the contents of all volumes of a pod, once all are available. Missing ones are
+        retried with back-off and an Event.
+        """
         found: dict[str, VolumeContent] = {}
         for volume in pod["spec"].get("volumes") or ():
             found[volume["name"]] = await self._mount(pod, volume, recorder, allocatable)
@@ -109,7 +111,7 @@ class Mounter:
                 content: VolumeContent = {}
                 for source in sources:
                     content |= await self._source(pod, source, allocatable)
-                return content  # noqa: TRY300  # until it is there
+                return content  # noqa: TRY300  # the loop ends with success
             except MissingReferenceError as error:
                 recorder.warning(
                     pod,
@@ -136,7 +138,7 @@ class Mounter:
             await future
 
     def _unbound_reason(self, ref: Ref) -> str:
-        """Why a claim is not to be had."""
+        """Return the reason for which a claim cannot be mounted, or ""."""
         claim = self._claims.objects.get(ref)
         if claim is None:
             return (

@@ -1,6 +1,10 @@
-"""What containers do: behaviours by image, shell scripts, and what annotations tell.
+"""Behaviour of containers: by registration, annotation, shell script or image.
 
-No kubelet may enter here.
+- `registry`: which behaviour a container has; tests and models register theirs
+- `context`: the interface of a running container
+- `annotations`: exits, logs and HTTP answers declared on pods
+
+Must not import kubelets.
 """
 
 from pytest_kscen.embedded.kubelet.images.context import ContainerContext

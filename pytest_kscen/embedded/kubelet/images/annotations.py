@@ -1,17 +1,18 @@
-"""What a pod's annotations tell its containers to do, for tests that need an ending and no program.
+"""Behaviour of containers declared by annotations, for tests without a program.
 
 | Annotation | Meaning |
 |---|---|
-| `kscen.io/exit-code` | the exit code; several with commas are one for each run in turn, and the
-last stays |
-| `kscen.io/exit-after` | how long a run lasts (`90s`, `5m`); without it a run that has an exit code
-ends at once |
-| `kscen.io/exit-reason` | the reason of the termination, such as OOMKilled, which means exit code
-137 |
-| `kscen.io/log` | text that each run begins its log with |
+| `kscen.io/exit-code` | the exit code; a comma-separated list gives one per run, the last repeats |
+| `kscen.io/exit-after` | duration of a run (`90s`, `5m`), 0 by default if it has an exit code |
+| `kscen.io/exit-reason` | termination reason such as OOMKilled, which implies exit code 137 |
+| `kscen.io/log` | text at the beginning of each run's log |
+| `kscen.io/http-status` | status of each HTTP answer, 200 by default |
+| `kscen.io/http-body` | body of each answer |
+| `kscen.io/http-after` | duration of an answer (`3s`) |
 
-`kscen.io/exit-code.<container>` and so on speak to one container alone, and win over those that
-speak to all."""
+`kscen.io/exit-code.<container>` and so on apply to one container and precede those without a
+suffix. HTTP annotations are read at each call, so changes take effect at once.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +32,14 @@ PREFIX = "kscen.io/"
 DEFAULT_EXIT_CODES = {
     "": 0,
     "OOMKilled": 137,
-}  # of a run for which no exit code is told; any other reason means 1
+}  # by exit reason; other reasons mean 1
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotatedRun:
-    """What the annotations say of one run of one container."""
+    """Run of a container as its pod's annotations declare it: log text, duration in seconds,
+    exit code and reason.
+    """
 
     log: str
     ends: bool
@@ -45,7 +48,7 @@ class AnnotatedRun:
     reason: str
 
     async def run(self, container: ContainerContext) -> int:
-        """Last as long as was told, unless asked to stop."""
+        """Wait for the declared duration or for SIGTERM, and return the exit code."""
         if await container.stopping(within=self.after):
             return 0
         container.exit_reason = self.reason
@@ -82,19 +85,21 @@ def _exit_code(codes: str, attempt: int) -> int:
 
 
 Service = Callable[[HttpCall, ContainerContext], Awaitable[HttpAnswer]]
-"""`async def serve(call, container) -> HttpAnswer`: what a container answers."""
+"""HTTP behaviour of a container: `async def serve(call, container) -> HttpAnswer`."""
 
 IMAGES_WITHOUT_SERVER = ("pause",)
 TEXT_HEADERS = (("Content-Type", "text/plain; charset=utf-8"),)
 
 
 def never_listens(container: ContainerContext) -> bool:
-    """Whether its image is one that listens to nobody."""
+    """Return True if the container's image never listens on a port, such as `pause`."""
     return any(image_names(container.image)[2].startswith(name) for name in IMAGES_WITHOUT_SERVER)
 
 
 def annotated_service(pod: Obj, container: ContainerContext) -> Service | None:
-    """What the annotations of the pod, as it is now, say."""
+    """Return the HTTP behaviour that the pod's present annotations declare for a container, or
+    None.
+    """
     annotations = pod["metadata"].get("annotations") or {}
 
     def annotation(key: str) -> str | None:
@@ -117,5 +122,5 @@ def annotated_service(pod: Obj, container: ContainerContext) -> Service | None:
 
 
 async def default_service(_: HttpCall, container: ContainerContext) -> HttpAnswer:
-    """An answer of a server that nobody knows more of."""
+    """Answer 200 with the pod's name, for servers without any declared behaviour."""
     return HttpAnswer(200, TEXT_HEADERS, f"{container.pod['metadata']['name']}\n".encode())

@@ -1,5 +1,6 @@
-"""What a running container knows and can do: its command, its environment, its log, and the
-signal to stop.
+"""Interface of a running container for its behaviour: command, environment, log, and SIGTERM.
+
+Also the forms in which image names are compared and reported.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ContainerContext:
-    """Handed to a behaviour for one run of one container; a restart gets a new one."""
+    """Context of one run of one container, passed to its behaviour. A restart gets a new one.
+
+    A behaviour waits through `sleep` and `stopping` only, and ends when it returns its exit code.
+    """
 
     name: str
     image: str
@@ -30,33 +34,33 @@ class ContainerContext:
     files: Mapping[str, str]
     pod: Obj
     address: str
-    """The pod's."""
+    """IP address of the pod."""
     node: str
     attempt: int
-    """How often this container has been restarted before this run."""
+    """Number of restarts of this container before this run."""
     clock: Clock
     api: Api
     log: Log
     set_ready: Callable[[bool], None]
     """Pass or fail the readiness probe from now on, if the container has one."""
     host: NetworkHost | None = None
-    """Its place in the network."""
+    """Network position of the container."""
     exit_reason: str = ""
-    """What the termination shall say instead of Completed or Error, such as OOMKilled."""
+    """Reason of the termination instead of Completed or Error, such as OOMKilled."""
     termination_message: str = ""
-    """What the container leaves for its status."""
+    """Message for the container's status."""
     is_stopping: bool = False
-    """Whether SIGTERM has come."""
+    """True once SIGTERM was sent."""
     _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def write(self, text: str) -> None:
-        """Append text to the container's log."""
+        """Append text to the container's log; lines may arrive in parts."""
         self.log.write(text)
 
     async def stopping(self, *, within: float | None = None) -> bool:
-        """Wait for SIGTERM, at most this many seconds; whether it has come.
+        """Wait for SIGTERM, at most `within` seconds, and return True if it was sent.
 
-        Who does not is killed after the grace period.
+        A behaviour that ignores SIGTERM is killed after the grace period.
         """
         loop = asyncio.get_running_loop()
         if not self.is_stopping:
@@ -72,7 +76,7 @@ class ContainerContext:
         return self.is_stopping
 
     def terminate(self) -> None:
-        """The kubelet's SIGTERM."""
+        """Deliver SIGTERM; called by the kubelet."""
         self.is_stopping = True
         for future in self._waiting:
             _wake(future)
@@ -87,14 +91,16 @@ def _wake(future: asyncio.Future[None]) -> None:
 
 
 def image_names(image: str) -> tuple[str, str, str]:
-    """As it is written, without tag and digest, and its last part alone."""
+    """Return the forms of an image name for matching: as written, without tag and digest, and
+    the last part alone.
+    """
     head, slash, tail = image.split("@", 1)[0].rpartition("/")
     bare = tail.split(":", 1)[0]
     return image, head + slash + bare, bare
 
 
 def canonical_image(image: str) -> str:
-    """As a node reports it: with registry, repository and tag."""
+    """Return the image name as a node reports it, with registry, repository and tag."""
     head, _, tail = image.rpartition("/")
     named = tail if ":" in tail or "@" in image else tail + ":latest"
     if not head:

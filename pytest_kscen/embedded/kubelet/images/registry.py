@@ -1,5 +1,8 @@
-"""Which behaviour a container has: what its annotations tell, what a test registered, what its
-command or image is.
+"""Choose the behaviour of a container: annotations first, then registrations, then its command or
+image.
+
+`Images` is part of a cluster's `Site`; tests and simulated third parties register behaviours with
+it, and workers ask it before each run.
 """
 
 from __future__ import annotations
@@ -27,15 +30,16 @@ SHELL_IMAGES = ("alpine", "bash", "busybox", "debian", "iperf3", "ubuntu")
 
 
 def runs_until_stopped(container: ContainerContext) -> bool:
-    """Whether it is a server that nobody here knows: it runs until SIGTERM comes."""
+    """Return True if nothing is known about the container's program, so it runs until SIGTERM."""
     if image_names(container.image)[2] in SHELL_IMAGES:
         return False
     return not container.command or _program(container.command) not in SUPPORTED_COMMANDS
 
 
 def unsimulated_remark(container: ContainerContext) -> str:
-    """What to know of one that waits to be stopped in a pod that is to come to an end; empty if
-    it will.
+    """Return a remark for a pod that should end but runs an unknown program, or "" otherwise.
+
+    It names the annotations that declare an ending, as such a pod would run for ever.
     """
     if (
         not runs_until_stopped(container)
@@ -47,19 +51,20 @@ def unsimulated_remark(container: ContainerContext) -> str:
         if container.command
         else f"the image {container.image!r}"
     )
-    how = (
-        "the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log say what "
-        "comes of it"
+    return (
+        f"container {container.name} runs until it is stopped: {what} is not simulated. Declare "
+        "its result with the annotations kscen.io/exit-code, kscen.io/exit-after and kscen.io/log"
     )
-    return f"container {container.name} runs until it is stopped, as {what} is not simulated: {how}"
 
 
 async def run_command(container: ContainerContext) -> int:
-    """Run the command of an image that has a shell, or a command that is one."""
+    """Run the command of a container and return its exit code. The image has a shell, or the
+    command is supported itself.
+    """
     try:
         words = [*container.command, *container.args]
         if not words:
-            return 0  # a shell that nobody types to
+            return 0  # an interactive shell without input ends
         if _program(words) in SHELLS:
             flags, rest = [], words[1:]
             while rest and rest[0].startswith(("-", "+")):
@@ -99,7 +104,9 @@ def _shell(container: ContainerContext, arguments: tuple[str, ...] = ()) -> Shel
 
 
 Behaviour = Callable[[ContainerContext], Awaitable[int]]
-"""`async def run(container) -> int`: its end is the container's, its value the exit code."""
+"""Behaviour of a container: `async def run(container) -> int`. Its return ends the run with
+that exit code.
+"""
 
 
 RuleT = TypeVar("RuleT")
@@ -107,7 +114,9 @@ RuleT = TypeVar("RuleT")
 
 @dataclass(frozen=True, slots=True)
 class ImageRule(Generic[RuleT]):
-    """A behaviour and the containers that it is for, as shell patterns."""
+    """Behaviour and the containers it applies to, given as shell patterns for image, container,
+    pod and namespace.
+    """
 
     run: RuleT
     image: str
@@ -126,7 +135,9 @@ class ImageRule(Generic[RuleT]):
 
 
 class Images:
-    """The registry of behaviours. What was registered last is asked first."""
+    """Registry of behaviours, HTTP answers and images that cannot be pulled. Later
+    registrations precede earlier ones.
+    """
 
     def __init__(self) -> None:
         self._rules: list[ImageRule[Behaviour]] = []
@@ -144,11 +155,12 @@ class Images:
         pod: str = "*",
         namespace: str = "*",
     ) -> Callable[[], None]:
-        """Let containers that match do this from their next start on; what is returned takes it
-        back.
+        """Set the behaviour of matching containers from their next start on. Return a function that
+        removes it.
 
-        An image matches by its whole name, or without its tag, or by its last part alone:
-        `*/nginx:*`, `nginx`."""
+        An image matches by its whole name, without its tag, or by its last part: `*/nginx:*`,
+        `nginx`.
+        """
         rule = ImageRule(run, image, container, pod, namespace)
         self._rules.insert(0, rule)
         return lambda: self._rules.remove(rule)
@@ -163,10 +175,10 @@ class Images:
         namespace: str = "*",
         port: int | None = None,
     ) -> Callable[[], None]:
-        """Let containers that match answer this over HTTP, at this port or any; what is returned
-        takes it back.
+        """Set the HTTP answer of matching containers, at one port or at any. Return a function that
+        removes it.
 
-        Instead of an answer it may be an `async def serve(call, container) -> HttpAnswer`.
+        Instead of a fixed answer, an `async def serve(call, container) -> HttpAnswer` may be given.
         """
 
         async def always(_: HttpCall, __: ContainerContext) -> HttpAnswer:
@@ -192,8 +204,8 @@ class Images:
         return unregister
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Tell whenever what some container answers may have changed; what is returned ends
-        that.
+        """Call the listener whenever the HTTP answers of some container may have changed.
+        Return a function that ends this.
         """
         number = next(self._numbers)
         self._listeners[number] = listener
@@ -208,7 +220,7 @@ class Images:
             listener()
 
     def service_of(self, container: ContainerContext, port: int) -> Service | None:
-        """What a test has taught this container to answer."""
+        """Return the HTTP behaviour registered for this container and port, or None."""
         return next(
             (
                 rule.run
@@ -219,12 +231,14 @@ class Images:
         )
 
     def fail_pulls(self, image: str) -> Callable[[], None]:
-        """Let pulls of images that match fail; what is returned takes it back."""
+        """Let pulls of matching images fail. Return a function that ends this."""
         self._missing[image] = None
         return lambda: self._missing.pop(image, None)
 
     def can_be_pulled(self, image: str) -> bool:
-        """Images of a registry under `.invalid`, a domain that never is, cannot."""
+        """Return False for images registered with `fail_pulls`, and for registries under the
+        reserved domain `.invalid`.
+        """
         registry = image.split("/", 1)[0].split(":", maxsplit=1)[0]
         if "/" in image and registry.endswith(".invalid"):
             return False
@@ -235,7 +249,9 @@ class Images:
         )
 
     def program_of(self, container: ContainerContext) -> Behaviour | None:
-        """What this container does; None if it only waits to be stopped."""
+        """Return the behaviour of a container, or None if it only waits for SIGTERM. Writes the
+        annotated log text first.
+        """
         try:
             annotated = annotated_run(container)
         except ValueError as error:
@@ -254,12 +270,19 @@ async def _refuse(why: str, _: ContainerContext) -> int:
     raise ValueError(why)
 
 
-class SimulationError(Exception):  # it is told as what it is
-    """A program of the simulation's own failed, and nobody had refused it anything."""
+class SimulationError(Exception):
+    """Failure of a simulated third party's own program that no refusal explains. Ends the
+    simulation.
+
+    A restart of its container would hide it, and a run without its work could count as valid.
+    """
 
 
 def simulation_program(run: Behaviour, *ends: type[Exception]) -> Behaviour:
-    """The same behaviour, in which only refusals and these are a crash of the container."""
+    """Return the behaviour wrapped so that unexpected exceptions end the simulation.
+
+    API errors, OS errors and the exceptions in `ends` still count as a crash of the container.
+    """
 
     refusals: tuple[type[Exception], ...] = (ApiError, OSError, *ends)
 

@@ -1,8 +1,8 @@
-"""The tables of all machines as one filter of the network. Their counters stand still until
-somebody looks or something changes.
+"""Filter tables of all machines as one network filter, with packet counters.
 
-Between two such moments every kind of packets flows at one rate; its share is added to the rules
-that see it then."""
+Counters are brought up to date only when they are read or something changes: in between, every kind
+of packets flows at a constant rate. All rules of a machine are lost with its power.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ DROPPING_TARGETS = ("DROP", "REJECT")
 
 @dataclass(slots=True, eq=False)
 class RuleEntry:
-    """A rule in its place."""
+    """Rule in a chain with its counters. Counters are fractional, as shares of packets are
+    counted.
+    """
 
     rule: FirewallRule
     packets: float = 0.0
@@ -36,7 +38,9 @@ class RuleEntry:
 
 
 class FilterTable:
-    """Whoever changes it says so before and after: what was counted until then was counted by
+    """Chains, rules and policies of one machine's filter table.
+
+    `before` and `after` are called around each change, so that packets until then are counted by
     the old rules.
     """
 
@@ -48,11 +52,11 @@ class FilterTable:
         self._policies = dict.fromkeys(CHAINS, "ACCEPT")
 
     def __bool__(self) -> bool:
-        """Whether it does anything at all."""
+        """Return True if the table has a rule or a policy that may affect packets."""
         return any(self._chains.values()) or "DROP" in self._policies.values()
 
     def chains(self) -> Iterator[tuple[str, str, list[RuleEntry]]]:
-        """Each with its policy and its rules, counted up to now."""
+        """Yield each chain with its policy and its rules, with counters up to date."""
         self._before()
         for chain, entries in self._chains.items():
             yield chain, self._policies[chain], entries
@@ -64,7 +68,9 @@ class FilterTable:
         self.insert(chain, rule, len(self._chains[chain]) + 1)
 
     def insert(self, chain: str, rule: FirewallRule, number: int) -> bool:
-        """Whether there is such a place."""
+        """Insert a rule before the given number (from 1). Return False if there is no such
+        place.
+        """
         if not 1 <= number <= len(self._chains[chain]) + 1:
             return False
         self._before()
@@ -73,13 +79,13 @@ class FilterTable:
         return True
 
     def find(self, chain: str, rule: FirewallRule) -> int:
-        """The first rule of these words, counted from 1; 0 if there is none."""
+        """Return the number of the first equal rule, counted from 1, or 0."""
         return next(
             (number for number, entry in enumerate(self._chains[chain], 1) if entry.rule == rule), 0
         )
 
     def delete(self, chain: str, number: int) -> bool:
-        """Whether there was such a rule."""
+        """Delete the rule of this number. Return False if there is none."""
         if not 1 <= number <= len(self._chains[chain]):
             return False
         self._before()
@@ -105,13 +111,13 @@ class FilterTable:
         self._after()
 
     def reset(self) -> None:
-        """The machine has lost its power."""
+        """Remove all rules and policies: the machine has lost its power."""
         for chain in CHAINS:
             self._chains[chain].clear()
             self._policies[chain] = "ACCEPT"
 
     def dropped_share(self, chain: str, packet: Packet) -> float:
-        """The share of such packets that does not get through."""
+        """Return the share (0 to 1) of such packets that the chain drops or rejects."""
         left, lost = 1.0, 0.0
         for entry, share in self._matching(chain, packet):
             if entry.rule.target:
@@ -121,13 +127,15 @@ class FilterTable:
         return lost + left if self._policies[chain] == "DROP" else lost
 
     def count(self, chain: str, packet: Packet, packets: float, size: float) -> None:
-        """So many packets have come by."""
+        """Add packets of one kind to the counters of the rules that see them; `size` is bytes
+        per packet.
+        """
         for entry, share in self._matching(chain, packet):
             entry.packets += packets * share
             entry.bytes += packets * share * size
 
     def _matching(self, chain: str, packet: Packet) -> Iterator[tuple[RuleEntry, float]]:
-        """The rules that see such packets, and the share that each takes of all."""
+        """Yield the rules that see such packets, and the share of all packets that each takes."""
         left = 1.0
         for entry in self._chains[chain]:
             if left > 0 and entry.rule.matches(packet):
@@ -137,16 +145,16 @@ class FilterTable:
 
 
 ANYWHERE = ipaddress.IPv4Network("0.0.0.0/0")
-PROBABILITY_STEPS = 2**31  # the kernel keeps a probability in this many steps
-INTERFACE = "eth0"  # by which all packets between machines come and go
+PROBABILITY_STEPS = 2**31  # resolution of probabilities in the kernel
+INTERFACE = "eth0"  # of all traffic between machines
 
 _parse_address = functools.lru_cache(maxsize=1024)(ipaddress.ip_address)
-"""The same machines' addresses are matched again and again."""
+"""Cached address parser, as the same machines' addresses are matched again and again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A kind of packets. Port 0 is one that nobody knows, as of a client, or none."""
+    """Kind of packets. Port 0 stands for an unknown port, as of a client, or for none."""
 
     source: str
     target: str
@@ -157,7 +165,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class PortMatch:
-    """`--dport 7000:7999`, or several."""
+    """Ports of a rule, such as `--dport 7000:7999`, or several ranges."""
 
     ranges: tuple[tuple[int, int], ...]
     inverted: bool = False
@@ -173,7 +181,7 @@ class PortMatch:
 
 @dataclass(frozen=True, slots=True)
 class AddressMatch:
-    """`-s 10.0.0.0/8`."""
+    """Network of a rule, such as `-s 10.0.0.0/8`."""
 
     network: ipaddress.IPv4Network = ANYWHERE
     inverted: bool = False
@@ -187,7 +195,9 @@ class AddressMatch:
 
 @dataclass(frozen=True, slots=True)
 class NameMatch:
-    """`-p tcp`, `-i eth0`; a plus at its end stands for any letters."""
+    """Protocol or interface of a rule, such as `-p tcp`; a plus sign at the end matches any
+    suffix.
+    """
 
     name: str
     inverted: bool = False
@@ -199,7 +209,9 @@ class NameMatch:
 
 @dataclass(frozen=True, slots=True)
 class FirewallRule:
-    """What `iptables -A` adds. Two of the same words are equal."""
+    """Rule as `iptables -A` adds it. Rules with equal options are equal, which `-D` and `-C`
+    rely on.
+    """
 
     target: str = ""
     source: AddressMatch = AddressMatch()
@@ -217,7 +229,7 @@ class FirewallRule:
 
     @property
     def chance(self) -> float:
-        """The share of the packets that it matches which it takes."""
+        """Return the share of matching packets that the rule takes, by its statistic module."""
         return 1 / self.every if self.every else self.probability / PROBABILITY_STEPS
 
     def matches(self, packet: Packet) -> bool:
@@ -232,7 +244,7 @@ class FirewallRule:
         )
 
     def command(self) -> str:
-        """As `iptables -S` says it, without the chain."""
+        """Return the rule in the notation of `iptables -S`, without the chain."""
         parts = [
             _option("-s", self.source if self.source != AddressMatch() else None),
             _option("-d", self.destination if self.destination != AddressMatch() else None),
@@ -252,7 +264,7 @@ class FirewallRule:
         return " ".join(part for part in parts if part)
 
     def description(self) -> str:
-        """What `iptables -L` says at a line's end."""
+        """Return the text at the end of the rule's line in `iptables -L`."""
         ports = [
             (
                 f"multiport {kind}ports "
@@ -294,11 +306,11 @@ def _quoted(comment: str) -> str:
     return comment if re.fullmatch(r"[\w-]+", comment, re.ASCII) else f'"{comment}"'
 
 
-NEARLY_ALL = 1 - 1e-9  # as good as all packets
+NEARLY_ALL = 1 - 1e-9  # share above which a flow counts as blocked
 
 
 class PacketRate(NamedTuple):
-    """Packets of one kind that come by a chain, each second."""
+    """Rate of one kind of packets through a chain: packets per second, and bytes per packet."""
 
     tables: FilterTable
     chain: str
@@ -308,7 +320,7 @@ class PacketRate(NamedTuple):
 
 
 class Firewalls:
-    """Each machine has its own from when it is first asked for."""
+    """Filter tables of all machines, created when first used, as one filter of the network."""
 
     def __init__(
         self, machines: Machines, network: Network, traffic: Traffic, clock: Clock
@@ -333,9 +345,13 @@ class Firewalls:
         return self._tables[machine]
 
     def impairment(self, flow: Flow) -> Impairment:
-        """The filter. A connection also needs the packets that answer."""
+        """Return the effect of the tables on a flow. A TCP connection also needs the packets in
+        reply.
+
+        Flows from or to outside the cluster pass: rules match machines' addresses.
+        """
         if not self._active or OUTSIDE in (flow.source, flow.target):
-            return NO_IMPAIRMENT  # rules are about machines' addresses, and nobody outside has one
+            return NO_IMPAIRMENT  # rules match machines' addresses only
         if flow.source not in self._active and flow.target not in self._active:
             return NO_IMPAIRMENT
         source, target = self._machines[flow.source], self._machines[flow.target]
@@ -365,14 +381,14 @@ class Firewalls:
         return tables.dropped_share(chain, packet) if tables else 0.0
 
     def _count(self) -> None:
-        """What has come by since the last time."""
+        """Count the packets since the last call, at the rates of that time."""
         now = self._clock.now()
         elapsed, self._counted_at = now - self._counted_at, now
         for rate in self._rates:
             rate.tables.count(rate.chain, rate.packet, rate.packets * elapsed, rate.size)
 
     def _update_rates(self) -> None:
-        """Something has changed: from now on other rates hold."""
+        """Count up to now at the old rates, then compute the rates that hold from now on."""
         self._count()
         there = (
             {
@@ -403,7 +419,9 @@ class Firewalls:
                     )
 
     def _arrival_share(self, stream: TrafficStream, source: Machine) -> float:
-        """The share that reaches the other machine's door."""
+        """Return the share of a stream's packets that reaches the input chain of the target
+        machine.
+        """
         impairment = self._network.impairment(stream.flow, excluding=self.impairment)
         return (
             0.0

@@ -1,5 +1,7 @@
-"""The network's life: filters join it, say when they have changed their mind, and whoever lives
-by it looks again.
+"""Flows between machines, the filters that impair them, and the load on links.
+
+Simulated storage, Cilium, Chaos Mesh and firewalls add filters; whatever depends on the network
+listens for changes and evaluates its flows again.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class Flow(NamedTuple):
-    """Packets of one kind: from one machine to a port of another.
+    """Packets of one kind from one machine to a port of another.
 
-    Those of pods carry these pods' addresses. Whoever is no machine is `OUTSIDE`, at an address or
-    none."""
+    Packets of pods carry the pods' addresses. A peer that is no machine is `OUTSIDE`, with an
+    address or without.
+    """
 
     source: str
     target: str
@@ -31,34 +34,36 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """What becomes of a flow's packets."""
+    """Effect of the network on the packets of a flow, in the terms of netem. The default is no
+    effect.
+    """
 
     blocked: bool = False
-    """All of them vanish, and nobody is told."""
+    """True if packets are dropped without a reply."""
     loss: float = 0.0
-    """The share that vanishes by chance."""
+    """Share of packets that is dropped at random."""
     delay: float = 0.0
-    """Seconds that each takes longer."""
+    """Additional delay of each packet in seconds."""
     load: float = 0.0
-    """The share of the link's capacity that others use."""
+    """Share of the link's capacity that other traffic uses."""
     corrupt: float = 0.0
-    """The share that arrives with a wrong bit, and is thrown away there."""
+    """Share of packets that arrive with a bit error and are discarded."""
     duplicate: float = 0.0
-    """The share that arrives twice."""
+    """Share of packets that arrive twice."""
     reorder: float = 0.0
-    """The share that overtakes others."""
+    """Share of packets that overtake others."""
     jitter: float = 0.0
-    """Seconds by which the delay differs, either way."""
+    """Seconds by which the delay varies in either direction."""
     rate: float = math.inf
-    """Bits per second that pass."""
+    """Maximum throughput in bits per second."""
 
     @property
     def lost(self) -> float:
-        """The share that nobody gets anything from."""
+        """Return the share of packets that are dropped or corrupted."""
         return _combine(self.loss, self.corrupt)
 
     def is_at_least(self, other: Impairment) -> bool:
-        """Whether the packets are treated at least as badly."""
+        """Return True if this impairment is at least as severe as the other in every respect."""
         return self.blocked or (
             not other.blocked
             and self.rate <= other.rate
@@ -66,7 +71,7 @@ class Impairment:
         )
 
     def combined_with(self, other: Impairment) -> Impairment:
-        """Both one after the other."""
+        """Return the effect of both impairments in sequence."""
         return Impairment(
             self.blocked or other.blocked,
             _combine(self.loss, other.loss),
@@ -86,7 +91,7 @@ def _combine(one: float, other: float) -> float:
 
 SEVERITIES = ("loss", "delay", "load", "corrupt", "duplicate", "reorder", "jitter")
 OUTSIDE = ""
-"""In place of a machine's name: whoever is none of them, such as the API server."""
+"""Machine name of peers that are no machine of the cluster, such as the API server."""
 NO_IMPAIRMENT = Impairment()
 BLOCKED = Impairment(blocked=True)
 Filter = Callable[[Flow], Impairment]
@@ -94,7 +99,7 @@ Location = tuple[str, str]
 
 
 class Network:
-    """All links between a cluster's machines."""
+    """Links between a cluster's machines, with the filters that impair flows on them."""
 
     def __init__(self, machines: Machines) -> None:
         self._machines = machines
@@ -103,23 +108,25 @@ class Network:
         machines.on_change(self._machine_changed)
 
     def add_filter(self, packet_filter: Filter) -> None:
-        """From now on this filter has a say on every flow."""
+        """Apply this filter to every flow from now on."""
         self._filters.append(packet_filter)
         self.changed()
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Tell of every change that may be one for some flow."""
+        """Call the listener after each change that may affect some flow."""
         self._listeners.append(listener)
 
     def changed(self) -> None:
-        """A filter has changed its mind."""
+        """Notify the listeners that a filter may give other results."""
         for listener in self._listeners:
             listener()
 
     def flow(
         self, source: Location, target: Location, protocol: str = "TCP", port: int = 0
     ) -> Flow:
-        """From an address on a machine to another; what is a machine's own goes without saying."""
+        """Return the flow between two locations. A machine's own address is left out, as
+        filters take it for granted.
+        """
         addresses = ["" if self._is_own(*place) else place[1] for place in (source, target)]
         return Flow(source[0], target[0], protocol, port, *addresses)
 
@@ -127,7 +134,9 @@ class Network:
         return machine in self._machines and self._machines[machine].address == address
 
     def impairment(self, flow: Flow, *, excluding: Filter | None = None) -> Impairment:
-        """What all filters make of it, or all but one."""
+        """Return the combined effect of all filters on a flow, or of all but `excluding`. A
+        machine without power blocks.
+        """
         if not (self._is_up(flow.source) and self._is_up(flow.target)):
             return BLOCKED
         impairment = NO_IMPAIRMENT
@@ -146,17 +155,17 @@ class Network:
 
 
 LINK_CAPACITY = 10e9  # bits per second, each way: a virtual machine's network card
-MAX_QUEUE_DELAY = 0.02  # seconds that a packet waits where a load uses the whole link
+MAX_QUEUE_DELAY = 0.02  # seconds, on a link that is fully loaded
 HEARTBEATS = (
     ("TCP", 100.0, 200.0),
     ("UDP", 50.0, 150.0),
-)  # packets per second and their bytes: storage, etcd, the overlay
+)  # packets per second, bytes per packet: storage, etcd, overlay
 PAYLOAD, FRAME = 1448.0, 1500.0  # bytes of a load's packet, without and with headers
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficStream:
-    """Packets of one kind, each second."""
+    """Packets of one kind on a link: packets per second, and bytes per packet."""
 
     source: Machine
     target: Machine
@@ -167,14 +176,16 @@ class TrafficStream:
 
 @dataclass(slots=True, eq=False)
 class LinkLoad:
-    """Somebody pushes as much as the link takes: `share` of its capacity."""
+    """Load on a link: `share` (0 to 1) of its capacity that one sender uses."""
 
     flow: Flow
     share: float
 
 
 class Traffic:
-    """All of it."""
+    """Traffic between machines: heartbeats always, and loads while they last. Loads delay other
+    packets on the same link.
+    """
 
     def __init__(self, network: Network) -> None:
         self._network = network
@@ -195,7 +206,7 @@ class Traffic:
         self._network.changed()
 
     def impairment(self, flow: Flow) -> Impairment:
-        """The filter: loads on the same way out, or on the same way in."""
+        """Return the effect of loads that leave the same machine or arrive at the same machine."""
         if not self._loads:
             return NO_IMPAIRMENT
         shares = [
@@ -209,7 +220,7 @@ class Traffic:
         return Impairment(load=used, delay=MAX_QUEUE_DELAY * used)
 
     def between(self, source: Machine, target: Machine) -> Iterator[TrafficStream]:
-        """What one sends to the other."""
+        """Yield the streams from one machine to another."""
         if source.powered:
             for protocol, packets, size in HEARTBEATS:
                 yield TrafficStream(

@@ -1,8 +1,10 @@
-"""What containers have of the network: those with the host's have their machine's address and
-tables, others only their own.
+"""Network position of containers: address, filter table and servers, and the commands that use
+them.
 
-A container's servers end with it; its machine's rules stay until somebody deletes them, or the
-machine loses its power."""
+Containers with the host's network share their machine's address and table; others have only their
+own. Servers end with their container; a machine's rules stay until they are deleted or it loses its
+power.
+"""
 
 from __future__ import annotations
 
@@ -26,22 +28,22 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-TABLE_CAPABILITIES = ("NET_ADMIN", "ALL")  # any of them lets a container change tables
+TABLE_CAPABILITIES = ("NET_ADMIN", "ALL")  # either allows changing filter tables
 
 
 @dataclass(slots=True)
 class NetworkHost:
-    """One run of one container's place in the network."""
+    """Network position of one run of one container, passed to its behaviour as `container.host`."""
 
     machine: str
     address: str
     tables: FilterTable | None
-    """None if it may not touch any."""
+    """Filter table the container may change; None without the capability."""
     hosts: NetworkHosts
     _servers: list[Iperf3Server] = field(default_factory=list)
 
     def listen(self, port: int) -> Iperf3Server | None:
-        """A server that listens until the container ends; None if the port is taken."""
+        """Return a server that listens until the container ends, or None if the port is taken."""
         server = self.hosts.servers.listen(self.address, port, self.machine)
         if server:
             self._servers.append(server)
@@ -56,18 +58,18 @@ class NetworkHost:
         )
 
     def machine_at(self, address: str, port: int) -> str:
-        """The name of the machine that is reached by this address, or nothing."""
+        """Return the name of the machine behind an address and port, or ""."""
         server = self.hosts.servers.at(address, port)
         return server.machine if server else self.hosts.machine_with_address(address)
 
     def close(self) -> None:
-        """The container has ended."""
+        """Close the container's servers; called when its run ends."""
         for server in self._servers:
             self.hosts.servers.close(server)
 
 
 class NetworkHosts:
-    """A cluster's."""
+    """Network of a cluster as its containers see it: traffic, firewalls and servers."""
 
     def __init__(self, machines: Machines, network: Network, clock: Clock) -> None:
         self._machines = machines
@@ -77,7 +79,7 @@ class NetworkHosts:
         self.servers = Iperf3Servers()
 
     def of(self, machine: Machine, pod: Obj, container: Obj, address: str) -> NetworkHost:
-        """The place of a container whose pod has this address."""
+        """Return the network position of a container whose pod has this address."""
         is_host = bool(pod["spec"].get("hostNetwork"))
         tables = None
         security = container.get("securityContext") or {}
@@ -109,7 +111,7 @@ def network_programs(host: NetworkHost) -> dict[str, Program]:
         except ValueError as error:
             raise ScriptError(f"iperf3: {error}") from error
         if options.serves:
-            # One in the background has nobody left to complain to.
+            # A background server reports no error, as it has detached from the shell.
             port = options.port
             in_background = options.in_background
             server = host.listen(port)

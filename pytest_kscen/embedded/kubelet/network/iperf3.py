@@ -1,5 +1,7 @@
-"""An iperf3 client's life: it connects, or says why not, and pushes what the link takes until
-its time is over.
+"""Simulated iperf3: a client loads the link to a server and prints what the real one prints.
+
+Called by the command in `hosts`. Throughput follows from the impairments of the flow at each
+interval.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ RATE_KILO = 1000.0
 HEAD = "[ ID] Interval           Transfer     Bitrate         Retr{}\n"
 LINE = "- - - - - - - - - - - - - - - - - - - - - - - - -\n"
 WINDOW_TEXT = " 1.12 MBytes"
-TINY, SMALL = 9.995, 99.95  # below these, two digits or one stand after the point
+TINY, SMALL = 9.995, 99.95  # limits below which iperf3 prints two decimals or one
 
 
 def format_greeting(here: str, there: str, port: int, client_port: int) -> str:
@@ -60,16 +62,16 @@ def _format_amount(value: float, kilo: float) -> str:
     return f"{value:>4.{digits}f} {UNITS[power]}"
 
 
-USABLE_SHARE = 0.9  # of a link's capacity, if nothing is in the way
+USABLE_SHARE = 0.9  # of a link's capacity without impairments
 ROUND_TRIP = 0.0005  # seconds
-WINDOW_BYTES = 6e6  # bytes that are on their way before the first is acknowledged
-CONNECT_TIMEOUT = 127.0  # seconds until a connection that nobody answers is given up
-ARP_TIMEOUT = 3.0  # seconds until an address is found to be nobody's
+WINDOW_BYTES = 6e6  # unacknowledged bytes in flight
+CONNECT_TIMEOUT = 127.0  # seconds, as of Linux' SYN retries
+ARP_TIMEOUT = 3.0  # seconds until an unused address is unreachable
 CLIENT_PORT = 40000
 
 
 class Iperf3Result(NamedTuple):
-    """Why, and with what exit code."""
+    """Error text and exit code of a call; both empty after success."""
 
     stderr: str = ""
     code: int = 0
@@ -77,7 +79,7 @@ class Iperf3Result(NamedTuple):
 
 @dataclass(slots=True)
 class Iperf3Client:
-    """One call."""
+    """Call of `iperf3 -c` from one container, with access to the network and to its log."""
 
     machine: str
     address: str
@@ -88,7 +90,11 @@ class Iperf3Client:
     sleep: Callable[[float], Awaitable[None]]
 
     async def run(self, options: Iperf3Options, target: str) -> Iperf3Result:
-        """`target` is the machine with the address that is called, or nothing."""
+        """Connect and send until the time is over. `target` is the machine behind the called
+        address, or "".
+
+        Timeouts take the time they take in Linux.
+        """
         flow = self.network.flow(
             (self.machine, self.address), (target, options.host), port=options.port
         )
@@ -126,8 +132,9 @@ class Iperf3Client:
             server.is_busy = False
 
     def _share(self, flow: Flow) -> float:
-        """Of the link's capacity: losses make TCP slow down by the square root of their share,
-        delays by themselves.
+        """Return the share of the link's capacity that TCP reaches on this flow.
+
+        Losses reduce it by the square root of their share (Mathis), delays by the window.
         """
         impairment = self.network.impairment(flow, excluding=self.traffic.impairment)
         if impairment.blocked:
@@ -161,12 +168,12 @@ class Iperf3Server:
 
 @dataclass(slots=True)
 class Iperf3Servers:
-    """All of a cluster's."""
+    """Listening servers of a cluster by address and port. Each serves one client at a time."""
 
     _listening: dict[tuple[str, int], Iperf3Server] = field(default_factory=dict)
 
     def listen(self, address: str, port: int, machine: str) -> Iperf3Server | None:
-        """None if somebody else does already."""
+        """Return a new server, or None if the port is in use."""
         if (address, port) in self._listening:
             return None
         server = self._listening[address, port] = Iperf3Server(machine)
@@ -201,7 +208,7 @@ class Iperf3Options:
 
 
 def parse_options(words: list[str]) -> Iperf3Options:
-    """A ValueError says what is not understood."""
+    """Return the options of a call. Raise ValueError with the option that is not supported."""
     found, left = Iperf3Options(), list(words)
     while left:
         word = left.pop(0)
@@ -223,7 +230,7 @@ def parse_options(words: list[str]) -> Iperf3Options:
             else:
                 found.port = int(value)
         elif word not in IGNORED:
-            raise ValueError(f"{word} is not understood here (-s, -D, -c, -t, -i, -p are)")
+            raise ValueError(f"{word} is not supported (supported: -s, -D, -c, -t, -i, -p)")
     if found.serves == bool(found.host):
         raise ValueError("parameter error - must either be a client (-c) or server (-s)")
     return found

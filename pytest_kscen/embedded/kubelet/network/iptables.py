@@ -1,4 +1,7 @@
-"""One call of `iptables`: its words, what they do to a machine's table, and what it says."""
+"""Simulated `iptables`: parse a call, apply it to a machine's filter table, and print the result.
+
+Calls that the real program refuses are refused with its words. Called by the command in `hosts`.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +48,12 @@ TOP_PORT = 65535
 
 
 class IptablesError(Exception):
-    """Words that iptables does not take."""
+    """Arguments that iptables refuses; the message is the real program's."""
 
 
 @dataclass(slots=True)
 class IptablesCommand:
-    """One call."""
+    """Parsed arguments of one call."""
 
     command: str = ""
     chain: str = ""
@@ -115,7 +118,7 @@ class _CommandParser:
         name = self._value("-m")
         if name not in MATCHES:
             raise IptablesError(
-                f"Couldn't load match `{name}':No such file or directory (simulated are "
+                f"Couldn't load match `{name}':No such file or directory (simulated: "
                 f"{', '.join(MATCHES)})"
             )
         self._set(**({"multiport": True} if name == "multiport" else {}))
@@ -128,14 +131,14 @@ class _CommandParser:
         target = self._value("-j")
         if target not in TARGETS:
             raise IptablesError(
-                f"Couldn't load target `{target}':No such file or directory (simulated "
-                f"are {', '.join(TARGETS)})"
+                f"Couldn't load target `{target}':No such file or directory (simulated: "
+                f"{', '.join(TARGETS)})"
             )
         self._set(target=target)
 
     def table(self) -> None:
         if (table := self._value("-t")) != "filter":
-            raise IptablesError(f"the table {table} is not simulated here (filter is)")
+            raise IptablesError(f"table {table} is not simulated (supported: filter)")
 
     def skip(self) -> None:
         self._value("--reject-with")
@@ -154,7 +157,7 @@ class _CommandParser:
 
 
 def _split_flags(words: list[str]) -> list[str]:
-    """`-nvL` is `-n -v -L`."""
+    """Return the words with combined flags split: `-nvL` becomes `-n -v -L`."""
     return [
         part
         for word in words
@@ -166,7 +169,6 @@ def _split_flags(words: list[str]) -> list[str]:
     ]
 
 
-# what stands before the option
 def _parse_network(text: str, inverted: bool) -> AddressMatch:  # noqa: FBT001
     try:
         return AddressMatch(ipaddress.IPv4Network(text, strict=False), inverted)
@@ -239,11 +241,11 @@ _ACTIONS: dict[str, Callable[[_CommandParser], None]] = {
 
 
 THOUSAND, UNITS = 1000, "KMGT"
-MAX_PLAIN_COUNT = 99999  # that is printed as it is
+MAX_PLAIN_COUNT = 99999  # larger counters are printed with a unit
 
 
 def format_listing(tables: FilterTable, wanted: str, flags: str) -> str:
-    """With -n, -v, -x and --line-numbers."""
+    """Return the output of `iptables -L` with -n, -v, -x and --line-numbers."""
     blocks = []
     for chain, policy, entries in tables.chains():
         if wanted in {"", chain}:
@@ -259,7 +261,7 @@ def format_listing(tables: FilterTable, wanted: str, flags: str) -> str:
 
 
 def format_rules(tables: FilterTable, wanted: str) -> str:
-    """As words that would make them."""
+    """Return the output of `iptables -S`: the commands that would create the rules."""
     chains = [one for one in tables.chains() if wanted in {"", one[0]}]
     policies = [f"-P {chain} {policy}\n" for chain, policy, _ in chains]
     return "".join(
@@ -339,7 +341,7 @@ TOO_BIG = "iptables: Index of {} too big.\n"
 
 
 class IptablesResult(NamedTuple):
-    """What it prints, what it complains of, and its exit code."""
+    """Standard output, standard error and exit code of a call."""
 
     text: str = ""
     stderr: str = ""
@@ -347,7 +349,7 @@ class IptablesResult(NamedTuple):
 
 
 def run_iptables(tables: FilterTable | None, words: list[str]) -> IptablesResult:
-    """Without a table, the caller may not touch any."""
+    """Execute one call. `tables` is None for callers that may not change any table."""
     try:
         call = parse_command(words)
     except IptablesError as error:

@@ -1,4 +1,7 @@
-"""The commands that a shell does itself: they end it, change what it knows, or ask."""
+"""Built-in commands of the shell, which change its state or its control flow, and `test`.
+
+A table of functions on the shell, merged into `programs.PROGRAMS`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def evaluate_test(words: list[str], files: Mapping[str, str]) -> bool:
             return (left == right) is (operator != "!=")
         case [left, operator, right] if operator in _NUMBERS:
             return _NUMBERS[operator](_number(left), _number(right))
-    raise ScriptError(f"test: {' '.join(words)} is not understood here")
+    raise ScriptError(f"test: {' '.join(words)} is not supported")
 
 
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {
@@ -42,19 +45,19 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise ScriptError(f"test: {text!r} is no number") from error
+        raise ScriptError(f"test: {text!r} is not a number") from error
 
 
-class ShellExit(Exception):  # it is no error: the script ends
-    """`exit`."""
+class ShellExit(Exception):
+    """End of the script by `exit`, with its code. A control flow exception, not an error."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
-class LoopControl(Exception):  # it is no error: a loop's turn ends
-    """`break` and `continue`."""
+class LoopControl(Exception):
+    """`break` or `continue` in a loop. A control flow exception, not an error."""
 
     def __init__(self, *, stops_loop: bool) -> None:
         super().__init__()
@@ -62,7 +65,9 @@ class LoopControl(Exception):  # it is no error: a loop's turn ends
 
 
 async def _read(shell: Shell, words: list[str]) -> int:
-    """A line into variables, the last of which gets all that is left."""
+    """Read a line into variables; the last one gets the rest of the line. Return 1 at the end
+    of the input.
+    """
     names = [word for word in words if not word.startswith("-")] or ["REPLY"]
     line = shell.input.line()
     fields = (line or "").split(None, len(names) - 1)
@@ -73,7 +78,7 @@ async def _read(shell: Shell, words: list[str]) -> int:
 
 async def _exit(shell: Shell, words: list[str]) -> int:
     if words and not words[0].isdigit():
-        raise ScriptError(f"exit: {words[0]} is no number")
+        raise ScriptError(f"exit: {words[0]} is not a number")
     raise ShellExit(int(words[0]) % 256 if words else shell.scope.status)
 
 
@@ -98,9 +103,7 @@ async def _trap(shell: Shell, words: list[str]) -> int:
     for signal in signals:
         name = signal.removeprefix("SIG")
         if name not in {"TERM", "15", "INT", "2"}:
-            raise ScriptError(
-                f"trap: {signal} is not understood here (understood are TERM and INT)"
-            )
+            raise ScriptError(f"trap: {signal} is not supported (supported: TERM and INT)")
         if name in {"TERM", "15"} and script:
             shell.traps["TERM"] = script
     return 0

@@ -1,5 +1,7 @@
-"""Programs that make text of text: each gets its words and what it reads, and answers with what
-it writes and its exit code.
+"""Filter programs for scripts: each takes its arguments and its input, and returns output and exit
+code.
+
+Pure functions for the subset of options that occurs in tests; unsupported ones raise ScriptError.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ _FIELD = re.compile(r"\$(?:NF|\d+)|NR|NF|\"(?:[^\"])*\"")
 
 
 def grep(words: list[str], text: str) -> tuple[str, int]:
-    """With -F, -E, -i, -v, -w, -x, -q, -c, -n, -o, -m and -e."""
+    """Select lines. Supports -F, -E, -i, -v, -w, -x, -q, -c, -n, -o, -m and -e."""
     flags, values, rest = options("grep", words, "FEivwxqcnos", "em")
     if not values.get("e"):
         if not rest:
             raise ScriptError("grep: a pattern is missing")
         values["e"] = [rest.pop(0)]
     if rest:
-        raise ScriptError(f"grep: files ({' '.join(rest)}) are not understood here")
+        raise ScriptError(f"grep: files ({' '.join(rest)}) are not supported")
     wanted = re.compile(
         "|".join(_pattern(one, flags) for one in values["e"]), re.IGNORECASE if "i" in flags else 0
     )
@@ -61,19 +63,21 @@ def head(words: list[str], text: str) -> tuple[str, int]:
 
 def tail(words: list[str], text: str) -> tuple[str, int]:
     lines = text.splitlines()
-    # an option and its value
+    # `-n +3`: an option and its value
     if len(words) == 2 and words[0] == "-n" and words[1].startswith("+"):  # noqa: PLR2004
         return _lines(lines[max(0, int(words[1]) - 1) :]), 0
     return _lines(lines[max(0, len(lines) - _line_count("tail", words)) :]), 0
 
 
 def awk(words: list[str], text: str) -> tuple[str, int]:
-    """With -F, and one rule: lines that match, or one line by its number, and fields to print."""
+    """Print fields. Supports -F and one rule: a pattern or a line number, and the fields to
+    print.
+    """
     _, values, rest = options("awk", words, "", "F")
     rule = _PRINT.fullmatch(rest[0].strip()) if len(rest) == 1 else None
     if rule is None or not rest[0].strip():
         raise ScriptError(
-            f"awk: {' '.join(rest)} is not understood here (one rule that prints fields is)"
+            f"awk: {' '.join(rest)} is not supported (supported: one rule that prints fields)"
         )
     separator = values["F"][-1] if "F" in values else None
     written = []
@@ -92,12 +96,12 @@ def wc(words: list[str], text: str) -> tuple[str, int]:
 
 
 def sed(words: list[str], text: str) -> tuple[str, int]:
-    """Substitutions alone."""
+    """Apply substitutions; other commands are not supported."""
     flags, values, rest = options("sed", words, "Er", "e")
     for script in values.get("e") or rest:
         match = _SUBSTITUTE.fullmatch(script)
         if match is None:
-            raise ScriptError(f"sed: {script} is not understood here (s/…/…/ is)")
+            raise ScriptError(f"sed: {script} is not supported (supported: s/…/…/)")
         pattern = re.compile(match["pattern"] if flags else _from_basic_regex(match["pattern"]))
         replacement = re.sub(r"(?<!\\)&", r"\\g<0>", match["text"])
         text = _lines(
@@ -118,7 +122,7 @@ def sort(words: list[str], text: str) -> tuple[str, int]:
 
 
 def cut(words: list[str], text: str) -> tuple[str, int]:
-    """Fields alone: -d and -f."""
+    """Select fields; supports -d and -f only."""
     _, values, _ = options("cut", words, "", "df")
     separator = values.get("d", ["\t"])[-1]
     wanted = [int(number) - 1 for number in values.get("f", ["1"])[-1].split(",")]
@@ -129,7 +133,9 @@ def cut(words: list[str], text: str) -> tuple[str, int]:
 def options(
     name: str, words: list[str], flags: str, valued: str
 ) -> tuple[list[str], dict[str, list[str]], list[str]]:
-    """Flags that were given, values of options that have one, and the other words."""
+    """Split arguments into flags, values of options, and other words. Raise ScriptError for an
+    unknown option.
+    """
     given: list[str] = []
     values: dict[str, list[str]] = {}
     left, rest = list(words), []
@@ -148,7 +154,7 @@ def options(
                 values.setdefault(letter, []).append(word[at:] or left.pop(0))
                 break
             else:
-                raise ScriptError(f"{name}: {word} is not understood here")
+                raise ScriptError(f"{name}: {word} is not supported")
     return given, values, rest
 
 
@@ -160,8 +166,8 @@ def _pattern(text: str, flags: list[str]) -> str:
 
 
 def _from_basic_regex(pattern: str) -> str:
-    """A basic regular expression, in which ? + | ( ) { } mean themselves unless a backslash
-    stands before them.
+    """Return a basic regular expression as an extended one. In it, ? + | ( ) { } are special
+    only after a backslash.
     """
     return re.sub(
         r"\\?[?+|(){}]",
@@ -171,7 +177,7 @@ def _from_basic_regex(pattern: str) -> str:
 
 
 def _print_fields(fields: str | None, line: str, number: int, separator: str | None) -> str:
-    """What `print` prints: with commas between expressions, blanks."""
+    """Return the output of awk's `print` for one line; commas between expressions become blanks."""
     row = line.split(separator)
     if not fields:
         return line
@@ -186,17 +192,19 @@ def _print_fields(fields: str | None, line: str, number: int, separator: str | N
 
     expressions = [expression.strip() for expression in fields.split(",")]
     if _FIELD.sub("", fields).strip(" ,\t"):
-        raise ScriptError(f"awk: print {fields} is not understood here (fields and texts are)")
+        raise ScriptError(f"awk: print {fields} is not supported (supported: fields and texts)")
     return " ".join(
         "".join(value(match) for match in _FIELD.finditer(expression)) for expression in expressions
     )
 
 
 def _line_count(name: str, words: list[str]) -> int:
-    """How many lines: -3, -n3, -n 3; ten otherwise."""
+    """Return the number of lines from -3, -n3 or -n 3; ten by default."""
     match = re.fullmatch(r"(?:-(?:n *)?(\d+))?", " ".join(words))
     if match is None:
-        raise ScriptError(f"{name}: {' '.join(words)} is not understood here (-n and a number are)")
+        raise ScriptError(
+            f"{name}: {' '.join(words)} is not supported (supported: -n and a number)"
+        )
     return int(match[1] or 10)
 
 

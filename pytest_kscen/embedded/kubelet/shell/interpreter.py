@@ -1,7 +1,7 @@
-"""Runs a script's tree. Commands take no time but sleep and what says so; a turn of a loop takes a
-moment, so that time moves.
+"""Run a script's tree. Time passes only in `sleep` and in commands that take time, and a moment in
+each turn of a loop.
 
-The commands of a pipe run one after the other, each on all that the one before has written.
+The commands of a pipeline run one after the other, each on the complete output of the one before.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class TextBuffer:
         self._text += text
 
     def rest(self) -> str:
-        """All that is left."""
+        """Return and consume everything that is left."""
         found, self._at = self._text[self._at :], len(self._text)
         return found
 
     def line(self) -> str | None:
-        """The next line without its end; None if there is none."""
+        """Return the next line without its end, or None at the end of the text."""
         if self._at >= len(self._text):
             return None
         end = self._text.find("\n", self._at)
@@ -71,9 +71,7 @@ class TextBuffer:
 def redirect(
     write: WriteText, write_error: WriteText, redirections: tuple[str, ...]
 ) -> tuple[WriteText, WriteText]:
-    """Where output and complaints go: each redirection is its source and its target, "1>2" or
-    "&>null".
-    """
+    """Return the writers for output and errors after redirections such as "1>2" or "&>null"."""
     streams = {"1": write, "2": write_error, "null": _discard}
     for redirection in redirections:
         source, target = redirection.split(">")
@@ -83,23 +81,23 @@ def redirect(
 
 
 def _discard(_: str) -> None:
-    """Nobody reads it."""
+    """Ignore text: the device /dev/null."""
 
 
 NOT_UNDERSTOOD = 127
-LOOP_DELAY = 0.01  # seconds of a loop's turn
+LOOP_DELAY = 0.01  # seconds per turn of a loop
 STRICT_COMMANDS = (
     Simple,
     Redirected,
     Pipeline,
     Subshell,
-)  # the failure of one of these ends a strict script
+)  # their failure ends a script with `set -e`
 
 
 class Shell:
-    """One run of one script.
+    """Shell of one run of one script, with its variables, input, output and traps.
 
-    `traps` may set what is to be done when the container is asked to stop.
+    `traps` holds the script to run when the container receives SIGTERM. Subshells are copies.
     """
 
     def __init__(
@@ -129,7 +127,7 @@ class Shell:
         self._is_stopping = is_stopping
 
     async def run(self, script: str) -> int:
-        """The exit code of a script."""
+        """Run a script and return its exit code; 127 for unsupported syntax."""
         try:
             return await self._command(parse(script))
         except ScriptError as error:
@@ -141,7 +139,7 @@ class Shell:
             return self.scope.status
 
     async def call(self, words: list[str]) -> int:
-        """The exit code of one command, its words as they are."""
+        """Run one command whose words are not expanded, and return its exit code."""
         try:
             return await self.program(words)
         except ScriptError as error:
@@ -154,19 +152,19 @@ class Shell:
         program = self.programs.get(words[0].rpartition("/")[2])
         if program is None:
             raise ScriptError(
-                f"{words[0]}: not found (understood are {', '.join(sorted(self.programs))})"
+                f"{words[0]}: not found (supported: {', '.join(sorted(self.programs))})"
             )
         return await program(self, words[1:])
 
     def subshell(self) -> Shell:
-        """Another one that begins with all that this one has, and keeps what it makes of it."""
+        """Return a copy of this shell with its own variables and without traps."""
         other = copy.copy(self)
         other.scope = self.scope.copy()
         other.traps = {}
         return other
 
     def child_process(self, arguments: list[str]) -> Shell:
-        """A shell that is called as a program: it knows what is exported."""
+        """Return a shell started as a program: it inherits exported variables only."""
         other = self.subshell()
         other.scope = ShellScope(self.scope.environment(), arguments, self.scope.exported)
         other.stops_on_error = False
@@ -229,7 +227,7 @@ class Shell:
         return last
 
     async def _run_condition(self, condition: Command) -> int:
-        """A condition may fail without ending the script."""
+        """Run a condition, whose failure does not end a script with `set -e`."""
         strict, self.stops_on_error = self.stops_on_error, False
         try:
             return await self._command(condition)
@@ -273,7 +271,7 @@ class Shell:
         if not words:
             return self.scope.status
         status = await self.program(words)
-        # SIGTERM goes unnoticed by a shell that is process 1, unless a trap waits for it.
+        # A shell as process 1 ignores SIGTERM unless it has a trap.
         if self.traps and self._is_stopping():
             script = self.traps.pop("TERM", None)
             if script is not None:

@@ -1,5 +1,7 @@
-"""From words to a tree of commands: lists, && and ||, pipes, redirections, if, while, until,
-for, braces, parentheses.
+"""Parse tokens into a tree of commands.
+
+Supports lists, && and ||, pipelines, redirections, if, while, until, for, braces and parentheses.
+Trees are cached by script.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ class Simple:
 
 @dataclass(frozen=True, slots=True)
 class Redirected:
-    """A command whose output goes elsewhere."""
+    """Command whose output goes elsewhere."""
 
     command: Command
     redirections: tuple[str, ...]
@@ -36,28 +38,28 @@ class Redirected:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Commands of which each reads what the one before has written."""
+    """Commands of which each reads the output of the one before."""
 
     commands: tuple[Command, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Subshell:
-    """Commands whose variables and whose exit are their own."""
+    """Commands with variables and an exit of their own."""
 
     command: Command
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other."""
+    """Commands that run one after the other."""
 
     commands: tuple[Command, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A command, then others that run if the one before succeeded (&&) or failed (||)."""
+    """Command followed by others that run if the one before succeeded (&&) or failed (||)."""
 
     first: Command
     rest: tuple[tuple[str, Command], ...]
@@ -70,7 +72,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """if, elif, else."""
+    """Conditional command: if, elif and else."""
 
     branches: tuple[tuple[Command, Command], ...]
     otherwise: Command | None
@@ -129,7 +131,7 @@ class _ShellParser:
 
     def expect_end(self) -> None:
         if self._next() is not None:
-            raise ScriptError(f"{self._peek()!r} is out of place")
+            raise ScriptError(f"unexpected {self._peek()!r}")
 
     def _negatable(self) -> Command:
         if self._keyword("!"):
@@ -219,7 +221,7 @@ class _ShellParser:
                 redirections.append(token.operator)
             self._at += 1
         if not assignments and not words:
-            raise ScriptError(f"{self._peek() or 'the end'!r} is out of place")
+            raise ScriptError(f"unexpected {self._peek() or 'the end'!r}")
         simple = Simple(tuple(assignments), tuple(words))
         return Redirected(simple, tuple(redirections)) if redirections else simple
 

@@ -1,4 +1,7 @@
-"""The programs that scripts may call: a table of small functions on the shell that runs them."""
+"""Programs that scripts may call: a table of functions on the shell that runs them.
+
+Containers call them directly as well, if their command is one of them.
+"""
 
 from __future__ import annotations
 
@@ -76,11 +79,10 @@ def _seconds(word: str) -> float | None:
 
 
 async def _timeout(shell: Shell, words: list[str]) -> int:
-    """GNU's and busybox's, without options."""
-    # a duration and a program
+    """Run a program with a time limit, as GNU's and busybox's do without options."""
     if len(words) < 2 or (seconds := _seconds(words[0])) is None:  # noqa: PLR2004
         raise ScriptError(
-            f"timeout: {' '.join(words)} is not understood here (a duration and a program are)"
+            f"timeout: {' '.join(words)} is not supported (supported: a duration and a program)"
         )
     try:
         async with asyncio.timeout(seconds or None):
@@ -90,13 +92,13 @@ async def _timeout(shell: Shell, words: list[str]) -> int:
 
 
 async def _sh(shell: Shell, words: list[str]) -> int:
-    """A shell in a shell: `-c` and a script, or a script to read."""
+    """Run a shell in the shell: `-c` and a script, or a script from the input."""
     flags: list[str] = []
     while words and words[0].startswith(("-", "+")):
         flags.append(words.pop(0))
     has_script = any("c" in flag for flag in flags)
     if not has_script and words:
-        raise ScriptError(f"sh: a file ({words[0]}) is not understood here")
+        raise ScriptError(f"sh: a file ({words[0]}) is not supported")
     script = words[0] if has_script and words else shell.input.rest()
     inner = shell.child_process(words[2:])
     inner.stops_on_error = any("e" in flag for flag in flags)
@@ -130,14 +132,14 @@ async def _hostname(shell: Shell, _: list[str]) -> int:
 
 async def _env(shell: Shell, words: list[str]) -> int:
     if words:
-        raise ScriptError(f"env: with arguments ({' '.join(words)}) it is not understood here")
+        raise ScriptError(f"env: arguments ({' '.join(words)}) are not supported")
     for name, value in sorted(shell.scope.environment().items()):
         shell.write(f"{name}={value}\n")
     return 0
 
 
 async def _tail(shell: Shell, words: list[str]) -> int:
-    """`tail -f`, of whatever file, is how containers wait."""
+    """Run `tail`. With -f it waits for ever, which containers use to stay alive."""
     if any(re.fullmatch("-[fF]", word) for word in words):
         await shell.sleep(FOREVER)
     return await _filter("tail")(shell, words)

@@ -1,6 +1,6 @@
-"""From a script's text to its words and operators.
+"""Split a script into tokens, and expand words into text.
 
-A word keeps its parts apart until the variables are known.
+A word keeps its parts until the command runs, as variables and substitutions are known only then.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 class ScriptError(Exception):
-    """The script says something that is not understood here."""
+    """Syntax, option or command that the simulated shell does not support, or an error in the
+    script.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class LiteralText:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`$name`, `${name}`, `${name:-default}`."""
+    """`$name`, `${name}` or `${name:-default}`."""
 
     name: str
     default: str = ""
@@ -36,14 +38,14 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`$((expression))`."""
+    """`$((expression))`, evaluated with whole numbers."""
 
     expression: str
 
 
 @dataclass(frozen=True, slots=True)
 class Substitution:
-    """`$(script)`: what the script writes, without the ends of its last lines."""
+    """`$(script)`: replaced by the output of the script, without trailing line ends."""
 
     script: str
     quoted: bool = False
@@ -55,8 +57,8 @@ Word: TypeAlias = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class ShellToken:
-    """A word, or an operator: a line's end is ";", and a redirection is from and to: "1>null",
-    "2>1", "1>2".
+    """Word or operator. A line end is ";", and a redirection names source and target: "1>null",
+    "2>1".
     """
 
     operator: str = ""
@@ -64,7 +66,9 @@ class ShellToken:
 
     @property
     def plain(self) -> str:
-        """The text of a word without quotes or variables, as keywords are."""
+        """Return the text of a word without quotes and variables, as keywords are; "" for other
+        words.
+        """
         if (
             len(self.word) == 1
             and isinstance(self.word[0], LiteralText)
@@ -91,9 +95,7 @@ _UNSUPPORTED = {"<<": "a here-document", "&": "a background job"}
 
 
 class ShellLexer:
-    """Reads a script once, from its start to its end, or that of the substitution in which it
-    stands.
-    """
+    """Read a script, or the script of a substitution, once from its start to its end."""
 
     def __init__(self, text: str, at: int = 0) -> None:
         self._text = text
@@ -107,20 +109,20 @@ class ShellLexer:
         return found
 
     def end_of_substitution(self) -> int:
-        """Where the parenthesis closes that was opened just before."""
+        """Return the position of the parenthesis that closes the one just before the start."""
         depth = 1
         while self._at < len(self._text):
             token = self._token()
             depth += {"(": 1, ")": -1}.get(token.operator, 0) if token else 0
             if not depth:
                 return self._at - 1
-        raise ScriptError("a substitution that begins with $( does not end")
+        raise ScriptError("the substitution $( is not closed")
 
     def _token(self) -> ShellToken | None:
         if self._take(_BLANK):
             return None
         if redirection := self._take(_REDIRECTION):
-            # What is read from /dev/null is nothing, as without it.
+            # Input from /dev/null is the default: empty.
             if redirection[0].startswith("<"):
                 return None
             target = redirection["stream"] or _DEVICES[redirection["device"]]
@@ -165,9 +167,7 @@ class ShellLexer:
     def _until(self, end: str) -> str:
         close = self._text.find(end, self._at + 1)
         if close < 0:
-            raise ScriptError(
-                f"line {self._line()}: a quotation that begins with {end} does not end"
-            )
+            raise ScriptError(f"line {self._line()}: the quote {end} is not closed")
         found = self._text[self._at + 1 : close]
         self._at = close + 1
         return found
@@ -191,7 +191,7 @@ class ShellLexer:
             elif plain := self._take(_IN_QUOTES):
                 parts.append(LiteralText(plain[0], quoted=True))
         self._at = start
-        raise ScriptError(f'line {self._line()}: a quotation that begins with " does not end')
+        raise ScriptError(f'line {self._line()}: the quote " is not closed')
 
     def _expansion(self, *, quoted: bool) -> Part:
         if self._text[self._at] == "`":
@@ -216,7 +216,7 @@ class ShellLexer:
         name = _UNSUPPORTED.get(
             what, "a redirection" if what.strip("0123456789") in "<>" else "this expansion"
         )
-        return ScriptError(f"line {self._line()}: {name} ({what}) is not understood here")
+        return ScriptError(f"line {self._line()}: {name} ({what}) is not supported")
 
     def _line(self) -> int:
         return self._text.count("\n", 0, self._at) + 1
@@ -227,12 +227,14 @@ ALL_ARGUMENTS = (LiteralText("", quoted=True), Variable("@", quoted=True))
 
 @dataclass(frozen=True, slots=True)
 class SubstitutionOutput(LiteralText):
-    """What a substitution wrote."""
+    """Output of a substitution, which is split at blanks unless quoted."""
 
 
 @dataclass(slots=True)
 class ShellScope:
-    """What a script knows by name: its variables and arguments, and how its last command ended."""
+    """Names of a script: variables, arguments, exported names, and the status of the last
+    command.
+    """
 
     variables: dict[str, str]
     arguments: list[str]
@@ -245,18 +247,17 @@ class ShellScope:
         )
 
     def environment(self) -> dict[str, str]:
-        """What a program that is called inherits."""
+        """Return the variables that a called program inherits."""
         return {name: value for name, value in self.variables.items() if name in self.exported}
 
     def expand(self, words: tuple[Word, ...]) -> list[str]:
-        """A command's words."""
+        """Return the words of a command as text; unquoted variables are split at blanks."""
         found: list[str] = []
         for word in words:
             if word == ALL_ARGUMENTS:
                 found += self.arguments
             elif any(map(_is_split, word)):
-                # What comes from a variable or a substitution without quotes falls apart at
-                # blanks.
+                # Unquoted variables and substitutions are split at blanks.
                 fields, is_quoted = [""], False
                 for part in word:
                     if _is_split(part):
@@ -272,7 +273,7 @@ class ShellScope:
         return found
 
     def text(self, word: Word) -> str:
-        """One word that stays whole."""
+        """Return one word as text, without splitting."""
         return "".join(map(self._part, word))
 
     def value(self, name: str) -> str:
@@ -299,7 +300,7 @@ class ShellScope:
         try:
             return _calculate(ast.parse(text.replace("/", "//").strip(), mode="eval").body)
         except (SyntaxError, KeyError, ValueError, ZeroDivisionError) as error:
-            raise ScriptError(f"the sum $(({expression})) is not understood here") from error
+            raise ScriptError(f"the sum $(({expression})) is not supported") from error
 
 
 def _is_split(part: Part) -> bool:

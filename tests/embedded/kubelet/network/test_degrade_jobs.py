@@ -220,7 +220,7 @@ def test_losses_slow_the_load_down(site, job):
         ),
         (
             "-c 172.18.0.3 -u",
-            "sh: iperf3: -u is not understood here (-s, -D, -c, -t, -i, -p are)\n",
+            "sh: iperf3: -u is not supported (supported: -s, -D, -c, -t, -i, -p)\n",
         ),
     ],
 )

@@ -102,7 +102,7 @@ def test_rules_are_asked_in_order(rules, policy, share):
         ("-A INPUT -m statistic --mode often", 2, "Bad mode `often'"),
         ("-A INPUT -m conntrack", 2, "Couldn't load match `conntrack'"),
         ("-A INPUT -j LOG", 2, "Couldn't load target `LOG'"),
-        ("-A INPUT -t nat -j DROP", 2, "the table nat is not simulated here (filter is)"),
+        ("-A INPUT -t nat -j DROP", 2, "table nat is not simulated (supported: filter)"),
         ("-A INPUT -A INPUT", 2, "Cannot use -A with -A"),
         ("-s 10.0.0.1", 2, "no command specified"),
         ("-A INPUT -j", 2, 'option "-j" requires an argument'),
