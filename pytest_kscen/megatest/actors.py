@@ -95,7 +95,7 @@ class Cycles:
     async def run(self) -> Never:
         while True:
             await self._pause()
-            if not (nodes := await self.rv.view.storage_nodes()):
+            if not (nodes := await self.rv.watch.storage_nodes()):
                 self.actor.log(
                     logging.WARNING, "there is no node to attach to", volume=self.rv.name
                 )
@@ -183,7 +183,7 @@ async def _grown(rv: Subject, wanted: int, text: str) -> None:
         return actual_size(rv.volume) >= wanted
 
     with unless_hindered(lambda: hindrance):
-        await rv.view.until(
+        await rv.watch.until(
             rv.name, grown, timeout=PATIENCE, awaited=f"{rv.name} did not grow to {text}"
         )
 
@@ -206,7 +206,7 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
     while True:
         await rv.pause(actor, period)
         kind = actor.chance.choice((ACCESS, TIE_BREAKER))
-        replicas, nodes = rv.view.replicas(rv.name), await rv.view.storage_nodes()
+        replicas, nodes = rv.watch.replicas(rv.name), await rv.watch.storage_nodes()
         free = [node for node in nodes if node not in nodes_of(replicas)]
         name = first_free(rv.name, map(name_of, replicas))
         if name is None or (kind == ACCESS and not free):
@@ -233,8 +233,8 @@ async def sweep_replicas(rv: Subject) -> None:
     The run's end is the last occasion.
     """
     actor = rv.actor("volume-replica-creator")
-    while not await _swept(rv, actor) and not rv.season.over.given:
-        await rv.season.over.within(TRY_AGAIN)
+    while not await _swept(rv, actor) and not rv.state.cleanup_started.given:
+        await rv.state.cleanup_started.within(TRY_AGAIN)
 
 
 async def _swept(rv: Subject, actor: Actor) -> bool:
@@ -307,7 +307,7 @@ class Replacements:
         """Those that count."""
         disks = [
             replica
-            for replica in self.rv.view.replicas(self.rv.name)
+            for replica in self.rv.watch.replicas(self.rv.name)
             if replica["spec"].get("type") == DISKFUL
         ]
         return (
@@ -319,7 +319,7 @@ class Replacements:
         if not self.wanted:
             self.crew.create_task(self._watch(), name=f"what replaces disks of {self.rv.name}")
         self.wanted = max(self.wanted, 1 if self.rv.health.has_layout else before)
-        self.rv.season.lacking[self.rv.name] = (
+        self.rv.state.repair_deadlines[self.rv.name] = (
             self.actor.clock.now() + self.patience + LOOK_AGAIN
         )  # which is seen that late
 
@@ -331,7 +331,7 @@ class Replacements:
                 break
         self.wanted = 0
         self.taken.clear()
-        self.rv.season.lacking.pop(self.rv.name, None)
+        self.rv.state.repair_deadlines.pop(self.rv.name, None)
 
     def _stays(self) -> bool:
         """Nobody replaces anything of a volume that goes."""
@@ -361,7 +361,7 @@ async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Nev
             await rv.pause(actor, period)
             replicas = [
                 one
-                for one in rv.view.replicas(rv.name)
+                for one in rv.watch.replicas(rv.name)
                 if not one["metadata"].get("deletionTimestamp")
             ]
             if not replicas:

@@ -44,7 +44,7 @@ async def check(rv: Subject) -> None:
             said = saying
 
     try:
-        with rv.view.listening(rv.name, hear, to=(VOLUME,)):
+        with rv.watch.listening(rv.name, hear, to=(VOLUME,)):
             hear()
             while True:
                 _compare(rv, actor, await states.get(), last)
@@ -77,7 +77,7 @@ def _tell(rv: Subject, actor: Actor, name: str, expected: Observed, seen: Observ
         "observed": seen.status,
     }
     why = {"reason": seen.reason, "details": seen.message}
-    false = replicas_false(rv.view.replicas(rv.name), attached_nodes(rv))
+    false = replicas_false(rv.watch.replicas(rv.name), attached_nodes(rv))
     actor.note("condition-changed", **states, **why)
     actor.note("replicas-false", volume=rv.name, replicas=false)
     actor.log(
@@ -151,7 +151,7 @@ class _Wait:
         if self.rv.volume is None or self.rv.health.is_ready(self.rv.volume):
             return
         lacks = list(_lacks(self.rv).items())
-        replicas = replicas_false(self.rv.view.replicas(self.rv.name), attached_nodes(self.rv))
+        replicas = replicas_false(self.rv.watch.replicas(self.rv.name), attached_nodes(self.rv))
         same = lacks == self.told if last else _states(lacks) == _states(self.told)
         if same and replicas == self.told_of_replicas:
             return
@@ -161,7 +161,7 @@ class _Wait:
 
 def shortcomings(rv: Subject) -> dict[str, Any]:
     """As they are noted, of a volume that is there."""
-    return _told(_lacks(rv).items(), replicas_false(rv.view.replicas(rv.name), attached_nodes(rv)))
+    return _told(_lacks(rv).items(), replicas_false(rv.watch.replicas(rv.name), attached_nodes(rv)))
 
 
 def _told(lacks: Iterable[tuple[str, Observed]], replicas: dict[str, list[str]]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Actor, OngoingAction, RunContext
     from pytest_kscen.megatest.churn import Seconds
-    from pytest_kscen.megatest.view import RunPhases, View
+    from pytest_kscen.megatest.view import RunState, VolumesWatch
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.objects.storage import HealthSource
 
@@ -33,8 +33,8 @@ class Subject:
 
     name: str
     context: RunContext
-    season: RunPhases
-    view: View
+    state: RunState
+    watch: VolumesWatch
     key: str = ""
     """What its actors' chance goes by, whatever it is called; without one, its name."""
 
@@ -58,13 +58,13 @@ class Subject:
 
     @property
     def volume(self) -> Obj | None:
-        return self.view.volume(self.name)
+        return self.watch.volume(self.name)
 
     async def pause(self, actor: Actor, period: Seconds) -> None:
         """Wait at random; and while the run heals, for its end first."""
         await actor.clock.sleep(actor.chance.between(*period))
-        while self.season.heals:
-            await self.season.over.wait()
+        while self.state.is_healing:
+            await self.state.cleanup_started.wait()
             await actor.clock.sleep(actor.chance.between(*period))
 
 
@@ -115,7 +115,7 @@ def disk_going(rv: Subject, node: str = "") -> str:
     """
     if not rv.health.has_layout:
         return ""
-    for replica in rv.view.replicas(rv.name):
+    for replica in rv.watch.replicas(rv.name):
         spec, metadata = replica["spec"], replica["metadata"]
         if (
             spec.get("type") == DISKFUL
@@ -166,7 +166,7 @@ def attachment_name(volume: str, node: str) -> str:
 def attached_nodes(rv: Subject) -> list[str]:
     """Where the volume is wanted: the nodes of the attachments that nobody has deleted."""
     staying = [
-        one for one in rv.view.attachments(rv.name) if not one["metadata"].get("deletionTimestamp")
+        one for one in rv.watch.attachments(rv.name) if not one["metadata"].get("deletionTimestamp")
     ]
     return list(dict.fromkeys(one["spec"]["nodeName"] for one in staying))
 
@@ -191,12 +191,12 @@ def arrivals_noted(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[N
     awaited = set(uids)
 
     def look() -> None:
-        for one in rv.view.attachments(rv.name) if awaited else ():
+        for one in rv.watch.attachments(rv.name) if awaited else ():
             if one["metadata"]["uid"] in awaited and is_true(one, "Ready"):
                 awaited.remove(one["metadata"]["uid"])
                 actor.note("attached", volume=rv.name, node=one["spec"]["nodeName"])
 
-    with rv.view.listening(rv.name, look, to=(ATTACHMENT,)):
+    with rv.watch.listening(rv.name, look, to=(ATTACHMENT,)):
         look()
         yield
 
@@ -209,21 +209,23 @@ async def attach(rv: Subject, actor: Actor, node: str) -> None:
         def ready() -> bool:
             return any(
                 one["metadata"]["uid"] == uid and is_true(one, "Ready")
-                for one in rv.view.attachments(rv.name)
+                for one in rv.watch.attachments(rv.name)
             )
 
         with unless_hindered(lambda: disk_going(rv, node) or _shut_out(rv, node)):
             awaited = f"{rv.name} was not attached to {node}"
-            await rv.view.until(rv.name, ready, timeout=PATIENCE, awaited=awaited, to=(ATTACHMENT,))
+            await rv.watch.until(
+                rv.name, ready, timeout=PATIENCE, awaited=awaited, to=(ATTACHMENT,)
+            )
 
 
 def _shut_out(rv: Subject, node: str) -> str:
     """A class with local access alone keeps its volumes off the nodes without their disks."""
     if any(
-        replica["spec"].get("type") == DISKFUL for replica in _on(node, rv.view.replicas(rv.name))
+        replica["spec"].get("type") == DISKFUL for replica in _on(node, rv.watch.replicas(rv.name))
     ):
         return ""
-    said = [condition(one, "Attached") or {} for one in _on(node, rv.view.attachments(rv.name))]
+    said = [condition(one, "Attached") or {} for one in _on(node, rv.watch.attachments(rv.name))]
     return next((one["message"] for one in said if one.get("reason") == NOT_LOCAL), "")
 
 
@@ -234,7 +236,7 @@ def _on(node: str, parts: Sequence[Obj]) -> list[Obj]:
 async def detach(rv: Subject, actor: Actor, node: str) -> None:
     async with actor.doing("detach", volume=rv.name, node=node) as deed:
         with asking(deed):
-            for one in rv.view.attachments(rv.name):
+            for one in rv.watch.attachments(rv.name):
                 if one["spec"]["nodeName"] == node:
                     await _delete(actor, one)
         await _gone(rv, node)
@@ -268,12 +270,12 @@ async def _gone(rv: Subject, node: str = "") -> None:
     """Until the volume is attached to this node no more, or nowhere."""
 
     def gone() -> bool:
-        asked = [one["spec"]["nodeName"] for one in rv.view.attachments(rv.name)]
+        asked = [one["spec"]["nodeName"] for one in rv.watch.attachments(rv.name)]
         actual = attached_to(rv.volume)
         return node not in (*asked, *actual) if node else not (asked or actual)
 
     awaited = f"{rv.name} was not detached from {node or 'all nodes'}"
-    await rv.view.until(rv.name, gone, timeout=PATIENCE, awaited=awaited, to=(VOLUME, ATTACHMENT))
+    await rv.watch.until(rv.name, gone, timeout=PATIENCE, awaited=awaited, to=(VOLUME, ATTACHMENT))
 
 
 # Where a volume lives: noted from its creation on, whenever other nodes have its replicas than
@@ -283,7 +285,7 @@ async def _gone(rv: Subject, node: str = "") -> None:
 @contextlib.contextmanager
 def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
     life = _Life(rv, actor)
-    with rv.view.listening(rv.name, life.look, to=(VOLUME, REPLICA)):
+    with rv.watch.listening(rv.name, life.look, to=(VOLUME, REPLICA)):
         life.look()
         yield
 
@@ -302,7 +304,7 @@ class _Life:
         """Either the volume has changed or a replica of it."""
         before, self.volume = self.volume, self.rv.volume
         if before is None or self.volume is before:
-            specs = [replica["spec"] for replica in self.rv.view.replicas(self.rv.name)]
+            specs = [replica["spec"] for replica in self.rv.watch.replicas(self.rv.name)]
             if specs != self.specs:
                 self.specs = specs
                 nodes = _ranked(specs)

@@ -37,8 +37,11 @@ EVERYTHING = VOLUME, REPLICA, ATTACHMENT = "volume", "replica", "attachment"
 """What may have changed."""
 
 
-class View:
-    """Entered by everybody who looks; the first begins it, the last ends it."""
+class VolumesWatch:
+    """Shared watches of a run's volumes, replicas, attachments and nodes.
+
+    Entered by each of its users: the first one starts the watches, the last one ends them.
+    """
 
     def __init__(self, context: RunContext) -> None:
         self._listeners: dict[str, dict[Listener, tuple[str, ...]]] = {}
@@ -190,43 +193,49 @@ def _shelf(part: Obj) -> tuple[str]:
 
 
 @dataclass(slots=True)
-class RunPhases:
-    """What every volume listens to."""
+class RunState:
+    """Signals of a run's phases, and the state that its volumes' actors share.
 
-    frozen: Signal = field(default_factory=Signal)
-    """No new volumes, and no checker counts any more."""
-    over: Signal = field(default_factory=Signal)
-    """Every volume goes."""
-    abandoned: Signal = field(default_factory=Signal)
-    """Everybody leaves, and the volumes stay behind."""
-    shakers: list[asyncio.Task[None]] = field(default_factory=list)
-    """What churn itself does to the storage's pods: over when the last one is replaced."""
-    running: dict[str, None] = field(default_factory=dict)
-    """The volumes that churn has begun and that are not gone."""
-    awaited: dict[str, float] = field(default_factory=dict)
-    """Until when volumes that are not ready yet have the time for it, also if the run's time is
-    up before that.
+    The signals are given by `run.lifecycle` alone, as its table says.
     """
-    lacking: dict[str, float] = field(default_factory=dict)
-    """Until when volumes of which we took a disk have the time to be whole again, at least."""
-    _view: View | None = None
+
+    stop_requested: Signal = field(default_factory=Signal)
+    """End the phase `active`: Ctrl-C, or a crash."""
+    counters_frozen: Signal = field(default_factory=Signal)
+    """Make no volumes, and count no changes of health."""
+    chaos_stopped: Signal = field(default_factory=Signal)
+    """Undo the faults of the chaos profiles and cause no others."""
+    cleanup_started: Signal = field(default_factory=Signal)
+    """Delete every volume."""
+    volumes_abandoned: Signal = field(default_factory=Signal)
+    """Keep the volumes as they are, and wait for none."""
+    chaos_tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    """Tasks of churn's own pod-destroyer; each ends when the last pod is replaced."""
+    running: dict[str, None] = field(default_factory=dict)
+    """Volumes that churn has started and that are not gone."""
+    ready_deadlines: dict[str, float] = field(default_factory=dict)
+    """Times by volume until which one that is not ready yet may become so, in Unix seconds.
+
+    They hold although the run's time is up before.
+    """
+    repair_deadlines: dict[str, float] = field(default_factory=dict)
+    """Times by volume until which a disk that the replica destroyer deleted may be replaced."""
+    _watch: VolumesWatch | None = None
 
     @property
-    def heals(self) -> bool:
-        """Whether what is left is given the time to become ready again: nobody does anything to
-        it.
-        """
-        return self.frozen.given and not self.over.given
+    def is_healing(self) -> bool:
+        """True while volumes may recover undisturbed: nothing may be done to them."""
+        return self.counters_frozen.given and not self.cleanup_started.given
 
-    def awaits(self, volume: str) -> float:
-        """Until when one that is not ready has the time for it, at least."""
-        return max(self.awaited.get(volume, 0.0), self.lacking.get(volume, 0.0))
+    def deadline_of(self, volume: str) -> float:
+        """Return the time until which a volume may stay unready; 0 if it has no deadline."""
+        return max(self.ready_deadlines.get(volume, 0.0), self.repair_deadlines.get(volume, 0.0))
 
-    def view(self, context: RunContext) -> View:
-        """To be entered: it is kept while somebody looks."""
-        if self._view is None:
-            self._view = View(context)
-        return self._view
+    def watch(self, context: RunContext) -> VolumesWatch:
+        """Return the run's shared watch, which its user has to enter."""
+        if self._watch is None:
+            self._watch = VolumesWatch(context)
+        return self._watch
 
 
 async def unless(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.megatest.churn import Churn, VolumePlan
-    from pytest_kscen.megatest.view import RunPhases
+    from pytest_kscen.megatest.view import RunState
     from pytest_kscen.objects.resources import Obj
 
     Life = Callable[[], Coroutine[Any, Any, None]]
@@ -62,12 +62,12 @@ AT_LAST, SOON = (
 MOST_ATTACHMENTS = 2
 
 
-async def live(context: RunContext, season: RunPhases, destiny: VolumePlan) -> None:
+async def live(context: RunContext, state: RunState, destiny: VolumePlan) -> None:
     """One volume's life, if it can be made."""
-    rv = Subject(destiny.name, context, season, season.view(context), destiny.key)
-    async with rv.view:
+    rv = Subject(destiny.name, context, state, state.watch(context), destiny.key)
+    async with rv.watch:
         try:
-            life = await unless(season.abandoned, make(rv, destiny))
+            life = await unless(state.volumes_abandoned, make(rv, destiny))
         except REFUSALS:
             return  # its actor has told why
         if life:
@@ -77,10 +77,10 @@ async def live(context: RunContext, season: RunPhases, destiny: VolumePlan) -> N
 async def make(rv: Subject, destiny: VolumePlan) -> Life:
     """Make the volume.
 
-    What comes back is the rest of its life; when the season is abandoned, the volume stays behind.
+    What comes back is the rest of its life; when the state is abandoned, the volume stays behind.
     """
     actor = rv.actor("volume-main")
-    nodes = actor.chance.sample(await rv.view.storage_nodes(), destiny.attachments)
+    nodes = actor.chance.sample(await rv.watch.storage_nodes(), destiny.attachments)
     # The version that it was made in.
     what = {
         "storage_class": destiny.storage_class,
@@ -107,8 +107,8 @@ async def make(rv: Subject, destiny: VolumePlan) -> Life:
     version = str(created["metadata"]["resourceVersion"])
 
     async def life() -> None:
-        async with rv.view:
-            await unless(rv.season.abandoned, _life(rv, actor, destiny, nodes, version))
+        async with rv.watch:
+            await unless(rv.state.volumes_abandoned, _life(rv, actor, destiny, nodes, version))
 
     return life
 
@@ -136,12 +136,12 @@ async def _life(
                 await _until_its_end(rv, actor, destiny)
                 stop.give()
                 await attacher
-                if rv.season.heals:
-                    await rv.season.over.wait()
+                if rv.state.is_healing:
+                    await rv.state.cleanup_started.wait()
                 await _remove(rv, actor, version)
                 for shaker in shakers:
                     shaker.cancel()
-    rv.season.running.pop(rv.name, None)
+    rv.state.running.pop(rv.name, None)
     if destiny.replica_creator_period:
         await sweep_replicas(rv)
 
@@ -171,8 +171,8 @@ async def _until_its_end(rv: Subject, actor: Actor, destiny: VolumePlan) -> None
 
     Churn gives up one that does not become ready; whoever made one by hand has it until the run is
     over."""
-    frozen, lifetime = rv.season.frozen, destiny.lifetime
-    became = await unless(rv.season.over, _becomes_ready(rv, actor, destiny))
+    frozen, lifetime = rv.state.counters_frozen, destiny.lifetime
+    became = await unless(rv.state.cleanup_started, _becomes_ready(rv, actor, destiny))
     if not became or frozen.given:
         return
     checker = asyncio.get_running_loop().create_task(
@@ -199,15 +199,15 @@ async def _becomes_ready(rv: Subject, actor: Actor, destiny: VolumePlan) -> bool
 
     became = False
     patience = math.inf if math.isinf(destiny.lifetime) else destiny.patience
-    rv.season.awaited[rv.name] = actor.clock.now() + destiny.patience
+    rv.state.ready_deadlines[rv.name] = actor.clock.now() + destiny.patience
     async with (
         attempt(actor, "wait until the volume is ready", volume=rv.name),
         shortcomings_noted(rv, actor),
     ):
-        became = await rv.view.until(
+        became = await rv.watch.until(
             rv.name, ready, timeout=patience, awaited=f"{rv.name} was not ready", to=(VOLUME,)
         )
-    rv.season.awaited.pop(rv.name, None)
+    rv.state.ready_deadlines.pop(rv.name, None)
     if became:
         actor.note("ready", volume=rv.name)
     else:
@@ -220,7 +220,7 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
     began, over_at = actor.clock.now(), math.inf
     async with attempt(actor, "delete the volume", volume=rv.name):
         while True:
-            if rv.season.over.given:
+            if rv.state.cleanup_started.given:
                 over_at = min(over_at, actor.clock.now())
             try:
                 return await _delete(rv, actor, version, began)
@@ -233,7 +233,7 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
                 if actor.clock.now() >= over_at + (PATIENCE if may_pass(error) else AT_LAST):
                     raise
             if math.isinf(over_at):
-                await rv.season.over.within(TRY_AGAIN)
+                await rv.state.cleanup_started.within(TRY_AGAIN)
             else:
                 await actor.clock.sleep(SOON)
 
@@ -243,7 +243,7 @@ async def _delete(rv: Subject, actor: Actor, version: str, began: float) -> None
     with unless_gone(actor, volume=rv.name):
         await actor.api.delete(REPLICATED_VOLUMES, rv.name)
     left = began + PATIENCE - actor.clock.now()
-    await rv.view.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
+    await rv.watch.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
 
 
 async def clear_volumes(context: RunContext) -> None:
@@ -265,25 +265,25 @@ async def clear_volumes(context: RunContext) -> None:
 # overshot by one step.
 
 
-async def multivolume(context: RunContext, churn: Churn, season: RunPhases) -> None:
-    async with season.view(context), asyncio.TaskGroup() as together:
-        season.shakers += [
-            together.create_task(profile.run(context, season.frozen), name=profile.name)
+async def multivolume(context: RunContext, churn: Churn, state: RunPhases) -> None:
+    async with state.watch(context), asyncio.TaskGroup() as together:
+        state.chaos_tasks += [
+            together.create_task(profile.run(context, state.counters_frozen), name=profile.name)
             for profile in churn.profiles
         ]
-        await unless(season.frozen, _steps(context, churn, season, together))
+        await unless(state.counters_frozen, _steps(context, churn, state, together))
 
 
 async def _steps(
-    context: RunContext, churn: Churn, season: RunPhases, volumes: asyncio.TaskGroup
+    context: RunContext, churn: Churn, state: RunState, volumes: asyncio.TaskGroup
 ) -> Never:
-    actor, running = context.actor("multivolume"), season.running
+    actor, running = context.actor("multivolume"), state.running
     while True:
         if len(running) < churn.max_volumes:
             for _ in range(_step(actor, churn, len(running))):
                 destiny = draw(actor.chance, churn)
                 running[destiny.name] = None
-                task = volumes.create_task(live(context, season, destiny), name=destiny.name)
+                task = volumes.create_task(live(context, state, destiny), name=destiny.name)
                 task.add_done_callback(partial(_is_over, running))
         await actor.clock.sleep(actor.chance.between(*churn.step_period))
 

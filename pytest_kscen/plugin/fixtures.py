@@ -1,21 +1,23 @@
 """Fixtures (clusters, scenario_runner, workflow), test ids and the command line that repeats a
 test.
 
-Engines are imported when a test first asks for one.
+`hooks` and pytest call it. Engines are imported when a test first requests a cluster; nothing here
+may import one at load time.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shlex
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_kscen.plugin import markers, planning
 from pytest_kscen.plugin.options import DURATION, OPTIONS, PARENT_KUBECONFIG, SETTINGS, VM_NAMESPACE
+from pytest_kscen.report.protocol import Report, ReportedTest, reports_for
 
 if TYPE_CHECKING:
     import pathlib
@@ -23,90 +25,61 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.clusters.kind import KindOptions
-    from pytest_kscen.journal import Journal
     from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.objects.options import Option
     from pytest_kscen.plugin.options import Settings
-    from pytest_kscen.run.context import Run
+    from pytest_kscen.report.protocol import ReportedRun
     from pytest_kscen.run.runner import ScenarioRunner
     from pytest_kscen.run.workflows import WorkflowHandle
 
+RECREATED = ("embedded", "controlplane")
+"""Backends whose clusters are made for the tests and deleted after them."""
 
-# What a test is called so that no other is, and what to type for it.
+INTERRUPTED_TEST = pytest.StashKey[pytest.Item]()
+"""Session-wide: the test in which Ctrl-C or `pytest.exit` ended the session."""
+
+_REPORTS = pytest.StashKey[list[Report]]()
+_SHARED_CLUSTERS = pytest.StashKey[dict[Any, Any]]()
+"""Of a module or the session: clusters by what was requested, each with its tests so far."""
+_KIND_HELD = pytest.StashKey[bool]()
 
 
-def own_id(node: pytest.Item | pytest.Collector) -> str:
-    """pytest's id, which has the way from its root directory; outside of that it has none, and
-    many would go by one id.
+@dataclass(slots=True)
+class ItemState:
+    """State of one test that requested a cluster of this plugin, kept on its item.
+
+    Other plugins' fixtures may have the names of ours; an item without this state is theirs.
     """
-    root = node.config.rootpath
-    if node.path.is_relative_to(root):
-        return node.nodeid
-    return _seen_from(root, node)
+
+    seed: str
+    cluster: Cluster | None = None
+    runner: ScenarioRunner | None = None
+    earlier_tests: list[str] = field(default_factory=list)
+    """Tests that used the shared cluster before, as the command line names them."""
+    summaries: list[list[str]] = field(default_factory=list)
+    """Lines per finished run, for the terminal."""
+    used_flags: list[str] = field(default_factory=list)
+    """Flags, of those that only a run can use, that this test's runs have used."""
+    ended: str = ""
+    """Result of the test's call: passed, failed or skipped; empty until then."""
 
 
-def typed(item: pytest.Item) -> str:
-    """As it is named to a pytest that is called where this one was, which need not be the root
-    directory.
-    """
-    return _seen_from(item.config.invocation_params.dir, item)
+_STATE = pytest.StashKey[ItemState]()
 
 
-def _seen_from(folder: pathlib.Path, node: pytest.Item | pytest.Collector) -> str:
-    _, colons, name = node.nodeid.partition("::")
-    return f"{os.path.relpath(node.path, folder)}{colons}{name}"
+def state_of(item: pytest.Item) -> ItemState | None:
+    """Return the state of a test that uses our clusters; None for any other test."""
+    return item.stash.get(_STATE, None)
 
 
-def root_flags(config: pytest.Config) -> Iterator[str]:
-    """What was said of where the root directory and its file are."""
-    if config.option.inifilename:
-        yield from ("-c", config.option.inifilename)
-    if config.option.rootdir:
-        yield f"--rootdir={config.option.rootdir}"
-
-
-_SHARED = pytest.StashKey[dict[Any, Any]]()
-"""The clusters that a module's or the session's tests share: by what they wish, each with the
-tests that had it.
-"""
-
-_BEFORE = pytest.StashKey[list[str]]()
-"""Of a test on a shared cluster: those that had it before."""
-
-RUNS_TOLD = pytest.StashKey[list[list[str]]]()
-"""The runs of a test that are over, each in lines."""
-
-ASKED = pytest.StashKey[list[str]]()
-"""The flags, of those of which only runs can tell, for which a test's runs have asked."""
-
-_SEED = pytest.StashKey[str]()
-"""Of a test's cluster, from when it is asked for.
-
-Other people's fixtures may have the names of ours: this says whose they are.
-"""
-
-ENDED = pytest.StashKey[str]()
-"""How a test itself has ended: "passed", "failed" or "skipped"; unknown until then."""
-
-CUT_OFF = pytest.StashKey[pytest.Item]()
-"""Of the session: the test amid which it was ended."""
-
-_CLUSTER = pytest.StashKey["Cluster"]()
-"""While the test has it."""
-
-_RUNNER = pytest.StashKey["ScenarioRunner"]()
-"""While the test has it."""
-
-_KIND_KEPT = pytest.StashKey[bool]()
-
-REMADE = ("embedded", "controlplane")
+def was_interrupted(item: pytest.Item) -> bool:
+    """Return True if the session ended in this test, which could not look at its verdicts."""
+    return item.config.stash.get(INTERRUPTED_TEST, None) is item
 
 
 @pytest.fixture
 def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cluster]]:
-    """Open a cluster: `cluster_factory(backend=..., nodes=...)`; each is closed when the test
-    ends.
-    """
+    """Open clusters: `cluster_factory(backend=..., nodes=...)`; all close when the test ends."""
     with contextlib.ExitStack() as opened:
 
         def open_one(backend: str | None = None, nodes: int | None = None) -> Cluster:
@@ -120,55 +93,67 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cl
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """The test's cluster: fresh, unless @pytest.mark.cluster(scope=...) shares it."""
-    wish, stash = _wish(request), request.node.stash
-    shared = wish.scope != "function"
-    stash[_CLUSTER] = cluster = (
-        _shared(request, wish) if shared else _open(request, wish, request.node)
-    )
-    stash[_SEED] = cluster.chance.seed
+    """Return the test's cluster: fresh, unless @pytest.mark.cluster(scope=...) shares it."""
+    # A cluster that is not ours to recreate lasts for the session.
+    wish = planning.cluster_wish(request.node)
+    backend = wish.backend or request.config.stash[SETTINGS].kscen_cluster
+    scope = wish.scope if backend in RECREATED else "session"
+    wish = planning.ClusterWish(backend, wish.nodes, scope)
+    shared = scope != "function"
+    cluster = _shared(request, wish) if shared else _open(request, wish, request.node)
+    state = _state(request.node, cluster.chance.seed)
+    state.cluster = cluster
     yield cluster
-    del stash[_CLUSTER]
+    state.cluster = None
     if not shared:
         cluster.close()
 
 
 @pytest.fixture
 def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[ScenarioRunner]:
-    """Runs what the test's markers declare, on the test's cluster."""
+    """Return the runner of what the test's markers declare, on the test's cluster."""
     from pytest_kscen.run.plan import Terms
     from pytest_kscen.run.runner import ScenarioRunner
 
-    settings = request.config.stash[SETTINGS]
-    runner = ScenarioRunner(
+    item, settings = request.node, request.config.stash[SETTINGS]
+    state = item.stash[_STATE]
+    reports = request.config.stash.setdefault(_REPORTS, [])
+    if not reports:
+        reports += reports_for(request.config, settings.kscen_archive)
+    runner = state.runner = ScenarioRunner(
         cluster,
-        planning.plan(request.node),
+        planning.plan(item),
         default_duration=settings.kscen_duration,
         terms=Terms(settings.disposable, settings.scenario_results, settings.scenario_patience),
-        parent=lambda: _parent(request.node, cluster, settings),
-        keep=lambda number: _keep(request.node, number),
-        tell=lambda run: _tell(request.node, run),
-        say=lambda words: _say(request.config, words),
+        parent=lambda: _parent(state, cluster, settings),
+        test=ReportedTest(
+            id=unique_id(item),
+            seed=state.seed,
+            options=_given_options(settings),
+            command=command_to_repeat(item),
+            folder=str(item.config.invocation_params.dir),
+            properties=item.user_properties,
+            summaries=state.summaries,
+        ),
+        reports=[*reports, _SessionStop(item)],
     )
-    request.node.stash[_RUNNER] = runner
     with contextlib.closing(runner):
         yield runner
         if runner.left_open:
-            _asks(request.node, DURATION)
+            _use(state, DURATION)
         overlooked = runner.overlooked()
-        del request.node.stash[_RUNNER]
-    ended = request.node.stash.get(ENDED, "")
-    if markers.declares(request.node) and not runner.runs and ended == "passed":
+        state.runner = None
+    if markers.declares(item) and not runner.runs and state.ended == "passed":
         pytest.fail(
             "the test has not run what its markers declare: " + markers.HOW_TO_RUN, pytrace=False
         )
-    if overlooked and ended != "failed" and not is_cut_off(request.node):  # one failure is enough
-        pytest.fail(overlooked, pytrace=False)
+    if overlooked and state.ended != "failed" and not was_interrupted(item):
+        pytest.fail(overlooked, pytrace=False)  # a test that failed needs no second failure
 
 
 @pytest.fixture
 def workflow(request: pytest.FixtureRequest, scenario_runner: ScenarioRunner) -> WorkflowHandle:
-    """The workflow of @pytest.mark.workflow(file), played to its end."""
+    """Play the workflow of @pytest.mark.workflow(file) to its end, and return it."""
     from pytest_kscen.run.workflows import play_to_end
 
     wish = markers.workflow_wish(request.node)
@@ -181,132 +166,56 @@ def workflow(request: pytest.FixtureRequest, scenario_runner: ScenarioRunner) ->
         return play_to_end(scenario_runner, wish.workflow, wish.cast, within=wish.within)
 
 
-def curtain(item: pytest.Item) -> None:
-    """The test has done what it does: its scenarios are over, and told while whoever reports
-    listens.
+class _SessionStop(Report):
+    """End the session after a run that Ctrl-C or SIGTERM stopped.
+
+    The session then ends by itself and is reported whole: the run's signal handlers stay until
+    pytest's cleanup, so that another Ctrl-C does not cut the report off.
     """
-    runner = item.stash.get(_RUNNER, None)
-    if runner and runner.played:
-        runner.end_scenarios()
-        for played in runner.played:
-            from pytest_kscen.report.allure import LARGEST_JOURNAL
-            from pytest_kscen.scenario.analysis import performance
 
-            told = performance.ScenarioSummary.of(
-                played.journal, played.name, item.stash[_SEED], was_ended=played.was_ended
-            )
-            _add(item, performance.summary(told), performance.properties(told))
-            if played.journal.path:
-                performance.archive(played.journal.path.parent, told)
-            if item.config.getoption("allure_report_dir", None):
-                performance.attach(told, played.journal, LARGEST_JOURNAL)
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+
+    def finish(self, run: ReportedRun) -> None:
+        if run.signal_handlers and run.stopped():
+            self._item.session.shouldstop = "told to stop"
+            self._item.config.add_cleanup(run.signal_handlers.pop_all().close)
 
 
-def _add(item: pytest.Item, lines: list[str], properties: list[tuple[str, object]]) -> None:
-    """For the terminal and for JUnit; what is not the test's first carries its number."""
-    told = item.stash.setdefault(RUNS_TOLD, [])
-    told.append(lines)
-    number = f".{len(told)}" if len(told) > 1 else ""
-    item.user_properties += [(f"{name}{number}", value) for name, value in properties]
+def finish_scenarios(item: pytest.Item) -> None:
+    """End and report the scenarios that a test has played, before its own report is made."""
+    state = state_of(item)
+    if state and state.runner and state.runner.played:
+        state.runner.finish_scenarios()
 
 
-def _keep(item: pytest.Item, number: int) -> Callable[[Journal], object]:
-    """Begins the folder of a test's first, second run, if the settings say where; its journal
-    goes there.
-    """
-    settings = item.config.stash[SETTINGS]
-    if settings.kscen_archive is None:
-        return lambda _: None
-    from pytest_kscen.report.archive import begin, check_free, folder_name
-
-    test = own_id(item)
-    facts = {
-        "test": test,
-        "seed": item.stash[_SEED],
-        "options": _chosen(settings),
-        "command": how_to_run_again(item),
-        "command_folder": str(item.config.invocation_params.dir),
-    }
-    folder = settings.kscen_archive / folder_name(test, number)
-    check_free(folder)
-    return functools.partial(begin, folder, facts)
+def _use(state: ItemState, *options: Option) -> None:
+    state.used_flags += [option.flag for option in options]
 
 
-def _tell(item: pytest.Item, run: Run) -> None:
-    """A run is over, inside its test: put it where people look."""
-    if not run.is_over:
-        return
-    from pytest_kscen.report.summary import brief, properties, summary
-
-    _add(
-        item,
-        (summary if item.config.getoption("verbose") > 0 else brief)(run.outcome),
-        properties(run.outcome),
-    )
-    if run.journal.path:
-        from pytest_kscen.report.archive import finish
-
-        finish(run.journal.path.parent, run.journal, run.outcome)
-    if item.config.getoption("allure_report_dir", None):
-        from pytest_kscen.report.allure import attach
-
-        attach(run.outcome, run.journal, f"run {len(item.stash[RUNS_TOLD])}")
-    if run.outcome.stopped_early or run.is_told_to_stop:
-        item.session.shouldstop = "told to stop"
-        item.config.add_cleanup(
-            run.signals.pop_all().close
-        )  # the session ends by itself, and is reported whole
-
-
-def _say(config: pytest.Config, words: str) -> None:
-    """Whatever is captured meanwhile. A worker has no terminal, and one may be gone."""
-    terminal, capture = map(config.pluginmanager.getplugin, ("terminalreporter", "capturemanager"))
-    if terminal:
-        shown = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
-        with contextlib.suppress(OSError, ValueError), shown:
-            terminal.ensure_newline()
-            terminal.write_line(f"kscen: {words}")
-            terminal.flush()
-
-
-def _asks(item: pytest.Item, *options: Option) -> None:
-    item.stash.setdefault(ASKED, []).extend(option.flag for option in options)
-
-
-def _parent(item: pytest.Item, cluster: Cluster, settings: Settings) -> ParentCluster | None:
-    """The parent cluster; a real cluster of which nobody has said that it has one has none."""
-    _asks(item, PARENT_KUBECONFIG, VM_NAMESPACE)
+def _parent(state: ItemState, cluster: Cluster, settings: Settings) -> ParentCluster | None:
+    """Open the parent cluster; a real cluster has none unless an option names one."""
+    _use(state, PARENT_KUBECONFIG, VM_NAMESPACE)
     kubeconfig, namespace = settings.parent_kubeconfig, settings.vm_namespace
-    if cluster.backend not in REMADE and not kubeconfig and not namespace:
+    if cluster.backend not in RECREATED and not kubeconfig and not namespace:
         return None
     return cluster.parent(kubeconfig=kubeconfig, namespace=namespace)
 
 
-def is_ours(item: pytest.Item) -> bool:
-    """Whether the test has asked for a cluster of ours."""
-    return _SEED in item.stash
-
-
-def is_cut_off(item: pytest.Item) -> bool:
-    """Whether the session was ended amid this test: it had no chance to look at what became of
-    its runs.
-    """
-    return item.config.stash.get(CUT_OFF, None) is item
-
-
-def runs_inside(item: pytest.Function) -> bool:
-    """Run an `async def` test in the loop of its cluster, if it has one of ours."""
-    cluster: Any = item.stash.get(_CLUSTER, None)
+def run_inside(item: pytest.Function) -> bool:
+    """Run an `async def` test in the loop of its cluster; False if it has no cluster of ours."""
+    state = state_of(item)
+    cluster: Any = state.cluster if state else None
     if cluster is None:
         return False
-    wanted = item._fixtureinfo.argnames  # noqa: SLF001  # what pytest's own runner reads
+    wanted = item._fixtureinfo.argnames  # noqa: SLF001  # pytest's own runner reads it too
     cluster.runner.call(item.obj(**{name: item.funcargs[name] for name in wanted}))
     return True
 
 
 @contextlib.contextmanager
 def without_traceback() -> Iterator[None]:
-    """A refusal speaks for itself: where it was raised says nothing to a test's author."""
+    """Fail the test with the message alone when a cluster or a preflight check refuses it."""
     from pytest_kscen.clusters import ClusterRefused
     from pytest_kscen.run.preflight import PreflightRefused
 
@@ -316,72 +225,84 @@ def without_traceback() -> Iterator[None]:
         raise pytest.fail.Exception(str(refusal), pytrace=False) from None
 
 
-def how_to_run_again(item: pytest.Item) -> str:
-    """A line to paste where pytest was called: the test after those that its cluster has seen,
-    its seed, every setting chosen.
+def unique_id(node: pytest.Item | pytest.Collector) -> str:
+    """Return pytest's id of a node, with a relative path if it is outside of the root directory.
+
+    Outside of the root directory pytest's own ids have no path, and several tests share one.
     """
-    chosen = _chosen(item.config.stash[SETTINGS])
-    if is_ours(item):
-        chosen["--kscen-seed"] = item.stash[_SEED]
-    chosen.pop("--kscen-archive", None)
-    marked = ["-m", "controlplane"] if item.get_closest_marker("controlplane") else []
-    tests = dict.fromkeys([*item.stash.get(_BEFORE, ()), typed(item)])
-    flags = [f"{flag}={value}" if value else flag for flag, value in chosen.items()]
-    config = item.config
-    off = [
-        option
-        for option in OPTIONS
-        if option.is_switch and config.stash[SETTINGS].of(option) is False
+    root = node.config.rootpath
+    if node.path.is_relative_to(root):
+        return node.nodeid
+    return _id_from(root, node)
+
+
+def _id_from(folder: pathlib.Path, node: pytest.Item | pytest.Collector) -> str:
+    _, colons, name = node.nodeid.partition("::")
+    return f"{os.path.relpath(node.path, folder)}{colons}{name}"
+
+
+def command_to_repeat(item: pytest.Item) -> str:
+    """Return a command line that repeats the test when called where pytest was called.
+
+    It names the tests that used its cluster before, its seed, and each option that was given.
+    """
+    config, settings = item.config, item.config.stash[SETTINGS]
+    given, state = _given_options(settings), state_of(item)
+    if state:
+        given["--kscen-seed"] = state.seed
+    given.pop("--kscen-archive", None)
+    folder = config.invocation_params.dir
+    tests = [*(state.earlier_tests if state else ()), _id_from(folder, item)]
+    switched_off = [
+        option for option in OPTIONS if option.is_switch and settings.of(option) is False
     ]
     return shlex.join(
         [
-            *[
+            *(
                 f"{option.variable}={os.environ[option.variable]}"
-                for option in off
+                for option in switched_off
                 if os.environ.get(option.variable) and config.getini(option.name)
-            ],
+            ),
             "pytest",
-            *root_flags(item.config),
-            *tests,
-            *marked,
-            *flags,
+            *(("-c", config.option.inifilename) if config.option.inifilename else ()),
+            *((f"--rootdir={config.option.rootdir}",) if config.option.rootdir else ()),
+            *dict.fromkeys(tests),
+            *(("-m", "controlplane") if item.get_closest_marker("controlplane") else ()),
+            *(f"{flag}={value}" if value else flag for flag, value in given.items()),
         ]
     )
 
 
-def _chosen(settings: Settings) -> dict[str, str]:
-    """The settings that were given, as their flags have them: a switch that is on has no value."""
+def _given_options(settings: Settings) -> dict[str, str]:
+    """Return values by flags, as the command line writes them; a switch has an empty value."""
     values = {
         option: settings.given[option.flag] for option in OPTIONS if option.flag in settings.given
     }
-    chosen = {
-        option.flag: "" if option.is_switch else given.text
-        for option, given in values.items()
-        if given.value is not False
+    given = {
+        option.flag: "" if option.is_switch else value.text
+        for option, value in values.items()
+        if value.value is not False
     }
     if settings.kscen_seed:
-        chosen["--kscen-seed"] = settings.kscen_seed
-    return chosen
+        given["--kscen-seed"] = settings.kscen_seed
+    return given
 
 
 def seed_of(owner: pytest.Item | pytest.Collector) -> str:
-    """The seed that the settings give, or that of whoever a cluster is for, a test, a module or
-    the session: from its id.
+    """Return --kscen-seed, else the seed that the id of the cluster's owner gives.
+
+    The owner is a test, a module or the session, as the cluster's scope says.
     """
     from pytest_kscen.chance import seed_from
 
-    return owner.config.stash[SETTINGS].kscen_seed or seed_from(own_id(owner) or "session")
+    return owner.config.stash[SETTINGS].kscen_seed or seed_from(unique_id(owner) or "session")
 
 
-def _wish(request: pytest.FixtureRequest) -> planning.ClusterWish:
-    """What the marker asks for and the settings fill in.
-
-    A cluster that is not ours to remake lasts for the session.
-    """
-    wish = planning.cluster_wish(request.node)
-    backend = wish.backend or request.config.stash[SETTINGS].kscen_cluster
-    scope = wish.scope if backend in REMADE else "session"
-    return planning.ClusterWish(backend, wish.nodes, scope)
+def _state(item: pytest.Item, seed: str) -> ItemState:
+    """Return the test's state, made at its first cluster, with the seed of its latest one."""
+    state = item.stash.setdefault(_STATE, ItemState(seed))
+    state.seed = seed
+    return state
 
 
 def _open(
@@ -392,7 +313,7 @@ def _open(
     from pytest_kscen.clusters import ClusterRefused, open_cluster
 
     settings = request.config.stash[SETTINGS]
-    seed = request.node.stash[_SEED] = seed_of(owner)
+    seed = _state(request.node, seed_of(owner)).seed
     backend = wish.backend or settings.kscen_cluster
     try:
         return open_cluster(
@@ -401,7 +322,7 @@ def _open(
             nodes=wish.nodes,
             kubeconfig=settings.kubeconfig,
             context=settings.kscen_context,
-            kind=keep_kind_cluster(request.config) if backend == "kind" else None,
+            kind=hold_kind_cluster(request.config) if backend == "kind" else None,
             parent_kubeconfig=settings.parent_kubeconfig,
             vm_namespace=settings.vm_namespace,
         )
@@ -410,33 +331,34 @@ def _open(
     pytest.fail(why, pytrace=False)
 
 
-def keep_kind_cluster(config: pytest.Config, run: str = "") -> KindOptions:
-    """What the command line wants of kind; the cluster, once made, lasts as long as this process
-    or its controller.
+def hold_kind_cluster(config: pytest.Config, run: str = "") -> KindOptions:
+    """Return what the command line requests of kind; a cluster that is made lasts for the session.
+
+    With pytest-xdist the controller holds it, for all workers of the test run with the id `run`.
     """
     from pytest_kscen.clusters.kind import KindOptions, hold_cluster
 
     wish = KindOptions.of(
         config.getoption, run or getattr(config, "workerinput", {}).get("testrunuid", "")
     )
-    if not config.stash.get(_KIND_KEPT, False):
-        config.stash[_KIND_KEPT] = True
+    if not config.stash.get(_KIND_HELD, False):
+        config.stash[_KIND_HELD] = True
         config.add_cleanup(hold_cluster(wish))
     return wish
 
 
 def _shared(request: pytest.FixtureRequest, wish: planning.ClusterWish) -> Cluster:
-    """The cluster of this test's module or session, opened by whoever asks first."""
+    """Return the cluster of this test's module or session, opened for its first test."""
     owner = request.node.getparent(pytest.Module) if wish.scope == "module" else request.session
-    shelf: dict[planning.ClusterWish, tuple[Cluster, list[str]]] = owner.stash.setdefault(
-        _SHARED, {}
+    clusters: dict[planning.ClusterWish, tuple[Cluster, list[str]]] = owner.stash.setdefault(
+        _SHARED_CLUSTERS, {}
     )
-    if wish not in shelf:
-        shelf[wish] = _open(request, wish, owner), []
+    if wish not in clusters:
+        clusters[wish] = _open(request, wish, owner), []
         # popped then, not now
-        owner.addfinalizer(lambda: shelf.pop(wish)[0].close())  # noqa: PLW0108
-    cluster, had_by = shelf[wish]
-    if wish.backend in REMADE:  # any other has a history that nobody can repeat
-        request.node.stash[_BEFORE] = had_by.copy()
-        had_by.append(typed(request.node))
+        owner.addfinalizer(lambda: clusters.pop(wish)[0].close())  # noqa: PLW0108
+    cluster, tests = clusters[wish]
+    if wish.backend in RECREATED:  # the history of any other cluster cannot be repeated
+        _state(request.node, cluster.chance.seed).earlier_tests = tests.copy()
+        tests.append(_id_from(request.config.invocation_params.dir, request.node))
     return cluster

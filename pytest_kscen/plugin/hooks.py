@@ -1,6 +1,6 @@
 """Hooks that pytest calls.
 
-Imports nothing heavy: engines are imported when a test first asks for a cluster.
+Nothing heavy may be imported at load time: engines are imported when a test requests a cluster.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Generator, Iterator
 
-RUNS, ASKED_FOR = "kscen_runs", "kscen_flags_asked_for"
-FILES_OF_TESTS = tuple(
+SUMMARIES, USED_FLAGS = "kscen_runs", "kscen_flags_asked_for"
+"""Attributes of a test's report, which pytest-xdist's workers send to their controller."""
+TEST_FILES = tuple(
     f".{word}.{ending}" for word in ("scenario", "workflow") for ending in ("yaml", "yml")
 )
-IDLE = pytest.StashKey[list[str]]()
+_UNUSED_FLAGS = pytest.StashKey[list[str]]()
+"""Session-wide: lines about flags that no selected test uses."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -40,30 +42,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: object) -> None:
-    """pytest-xdist: a worker tests with the seed that the controller drew; a kind cluster
-    outlives its workers.
-    """
+    """Pass pytest-xdist's worker the seed that the controller drew; hold a kind cluster for all."""
     config, workerinput = node.config, node.workerinput  # type: ignore[attr-defined]
     settings = config.stash[options.SETTINGS]
     workerinput[options.SEED_FOR_WORKERS] = settings.kscen_seed
     if settings.kscen_cluster == "kind":
-        from pytest_kscen.plugin.fixtures import keep_kind_cluster
+        from pytest_kscen.plugin.fixtures import hold_kind_cluster
 
-        keep_kind_cluster(config, workerinput["testrunuid"])
+        hold_kind_cluster(config, workerinput["testrunuid"])
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = config.stash[options.SETTINGS]
     seed = settings.kscen_seed or "each test's own"
-    said = [f"{settings.kscen_cluster} cluster, seed {seed}", *misspelt(options.OPTIONS)]
-    return [f"kscen: {line}" for line in said]
+    lines = [f"{settings.kscen_cluster} cluster, seed {seed}", *misspelt(options.OPTIONS)]
+    return [f"kscen: {line}" for line in lines]
 
 
 def pytest_collect_file(
     file_path: pathlib.Path, parent: pytest.Collector
 ) -> pytest.Collector | None:
-    """A file of Scenarios, or of Workflows, is a file of tests."""
-    if not file_path.name.endswith(FILES_OF_TESTS):
+    """Collect a file of Scenarios or of Workflows."""
+    if not file_path.name.endswith(TEST_FILES):
         return None
     from pytest_kscen.plugin.collection import file_of_tests
 
@@ -73,119 +73,114 @@ def pytest_collect_file(
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
     complaints = "\n".join(markers.check(items))
-    if complaints and hasattr(
-        session.config, "workerinput"
-    ):  # pytest-xdist's controller takes no usage error from a worker
+    if complaints and hasattr(session.config, "workerinput"):
+        # pytest-xdist's controller takes no usage error from a worker
         items.clear()
         session.shouldfail = complaints
     elif complaints:
         raise pytest.UsageError(complaints)
-    session.config.stash[IDLE] = [] if complaints else markers.idle(items)
+    session.config.stash[_UNUSED_FLAGS] = [] if complaints else markers.idle(items)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """An `async def` test lives inside its cluster's loop."""
+    """Run an `async def` test inside its cluster's loop."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    from pytest_kscen.plugin.fixtures import runs_inside
+    from pytest_kscen.plugin.fixtures import run_inside
 
-    return runs_inside(pyfuncitem) or None
+    return run_inside(pyfuncitem) or None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Who is interrupted, or ends the session, gets no report of its own, and is cleared away
-    when the session is.
-    """
+    """Keep the test in which the session is interrupted: pytest makes no report of it."""
     try:
         return (yield)
     except (KeyboardInterrupt, pytest.exit.Exception):
-        from pytest_kscen.plugin.fixtures import CUT_OFF
+        from pytest_kscen.plugin.fixtures import INTERRUPTED_TEST
 
-        item.config.stash[CUT_OFF] = item
+        item.config.stash[INTERRUPTED_TEST] = item
         raise
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    from pytest_kscen.plugin.fixtures import curtain, is_ours, without_traceback
+    from pytest_kscen.plugin.fixtures import finish_scenarios, state_of, without_traceback
 
-    if not is_ours(item):
+    if state_of(item) is None:
         return (yield)
     with without_traceback():
         try:
             return (yield)
         finally:
-            curtain(item)
+            finish_scenarios(item)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    from pytest_kscen.plugin.fixtures import ASKED, ENDED, RUNS_TOLD, how_to_run_again, is_ours
+    """Add the command that repeats a failed test, and the summaries of the test's runs."""
+    from pytest_kscen.plugin.fixtures import command_to_repeat, state_of
 
-    if call.excinfo and is_ours(item) and not item.config.getoption("fulltrace"):
+    state = state_of(item)
+    if state and call.excinfo and not item.config.getoption("fulltrace"):
         from pytest_kscen.plugin.tracebacks import shorten
 
         shorten(call.excinfo.value)
     report = yield
+    state = state_of(item)
+    if state is None:
+        return report
     if call.when == "call":
-        item.stash[ENDED] = report.outcome
-    if report.failed and is_ours(item):
-        report.sections.append(("run it again", how_to_run_again(item)))
-    if call.when == "teardown" and RUNS_TOLD in item.stash:
-        report.__dict__[RUNS] = item.stash[
-            RUNS_TOLD
-        ]  # what a report has travels with it, from pytest-xdist's workers too
-        report.__dict__[ASKED_FOR] = item.stash.get(ASKED, [])
+        state.ended = report.outcome
+    if report.failed:
+        report.sections.append(("run it again", command_to_repeat(item)))
+    if call.when == "teardown" and state.summaries:
+        report.__dict__[SUMMARIES] = state.summaries
+        report.__dict__[USED_FLAGS] = state.used_flags
     return report
 
 
-class Told(NamedTuple):
-    """A test's runs, for the terminal."""
+class RunsOfTest(NamedTuple):
+    """Runs of one test, for the terminal's summary."""
 
     test: str
     runs: list[list[str]]
-    asked: list[str]
-    """The flags for which they have asked."""
+    used_flags: list[str]
 
 
-def _told(terminalreporter: pytest.TerminalReporter) -> Iterator[Told]:
-    """What the tests' reports carry; whoever was cut off has none, but is of this process."""
-    from pytest_kscen.plugin.fixtures import ASKED, CUT_OFF, RUNS_TOLD
+def _summaries(terminalreporter: pytest.TerminalReporter) -> Iterator[RunsOfTest]:
+    """Yield what tests' reports carry, and last the interrupted test, which has no report."""
+    from pytest_kscen.plugin.fixtures import INTERRUPTED_TEST, state_of
 
-    for report in (
-        report
-        for kind in terminalreporter.stats.values()
-        for report in kind
-        if getattr(report, RUNS, ())
-    ):
-        yield Told(report.nodeid, getattr(report, RUNS), getattr(report, ASKED_FOR))
-    item = terminalreporter.config.stash.get(CUT_OFF, None)
-    if item and RUNS_TOLD in item.stash:
-        yield Told(item.nodeid, item.stash[RUNS_TOLD], item.stash.get(ASKED, []))
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if runs := getattr(report, SUMMARIES, ()):
+                yield RunsOfTest(report.nodeid, runs, getattr(report, USED_FLAGS))
+    item = terminalreporter.config.stash.get(INTERRUPTED_TEST, None)
+    state = state_of(item) if item else None
+    if item and state and state.summaries:
+        yield RunsOfTest(item.nodeid, state.summaries, state.used_flags)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What came of each run, of a quiet session its headline alone; and the flags that nothing
-    came of.
-    """
-    told = list(_told(terminalreporter))
-    if told:
+    """Write the summary of each run, with -q its headline alone, and the flags without effect."""
+    summaries = list(_summaries(terminalreporter))
+    if summaries:
         terminalreporter.section("kscen runs")
-    for test in told:
-        for headline, *lines in test.runs:
-            terminalreporter.write_line(f"{test.test}: {headline}")
+    for summary in summaries:
+        for headline, *lines in summary.runs:
+            terminalreporter.write_line(f"{summary.test}: {headline}")
             for line in lines if terminalreporter.verbosity >= 0 else ():
                 terminalreporter.write_line(line)
-    idle = [*misspelt(options.OPTIONS), *terminalreporter.config.stash.get(IDLE, ())]
-    if told:
-        idle += markers.idle_in_runs(
-            terminalreporter.config, {flag for test in told for flag in test.asked}
+    unused = [*misspelt(options.OPTIONS), *terminalreporter.config.stash.get(_UNUSED_FLAGS, ())]
+    if summaries:
+        unused += markers.idle_in_runs(
+            terminalreporter.config, {flag for each in summaries for flag in each.used_flags}
         )
-    if idle:
+    if unused:
         terminalreporter.section("kscen flags", yellow=True)
-    for line in idle:
+    for line in unused:
         terminalreporter.write_line(line)

@@ -1,5 +1,8 @@
-"""A run in an Allure report: a step for it with one for each incident and each volume that
-moved, and its papers attached.
+"""Allure report of a run: one step for the run, below it one for each incident and each volume that
+moved; journal, outcome and summary are attached.
+
+Allure is imported when the first run is attached: it may not be installed. `attach` has to be
+called inside the test, while Allure listens.
 """
 
 from __future__ import annotations
@@ -10,8 +13,9 @@ from typing import TYPE_CHECKING
 from pytest_kscen.judge.verdict import INVALID, UNKNOWN
 from pytest_kscen.judge.volumes import BROKEN
 from pytest_kscen.objects.arguments import in_words
+from pytest_kscen.report.protocol import LARGEST_JOURNAL, Report
 from pytest_kscen.report.story import kind_of_fault, stories
-from pytest_kscen.report.summary import summary, to_tell
+from pytest_kscen.report.summary import choose_stories, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,25 +23,32 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Journal
     from pytest_kscen.judge.incidents import IncidentRecord
     from pytest_kscen.judge.outcome import Outcome
+    from pytest_kscen.report.protocol import ReportedRun
 
-STORIES = 20  # or as many as volumes are broken or unknown, if these are more
-LARGEST_JOURNAL = 20 * 1024 * 1024  # bytes; a report is loaded by a browser
-
-
-class Failed(AssertionError):
-    """Allure shows what ends with it as failed."""
+STORIES = 20  # at least; every broken or unknown volume has one
 
 
-class Unjudged(Exception):
-    """Allure shows what ends with it as broken."""
+class AllureReport(Report):
+    """Steps and attachments in the test's Allure report."""
+
+    def finish(self, run: ReportedRun) -> None:
+        run.result.attach(f"run {run.position}")
 
 
-COLOURS = {INVALID: Failed, BROKEN: Failed, UNKNOWN: Unjudged}
-"""What a step ends with, so that it has the colour of its verdict."""
+class StepFailed(AssertionError):
+    """Failure of a step, which Allure shows as failed."""
+
+
+class StepUnknown(Exception):
+    """Failure of a step, which Allure shows as broken."""
+
+
+COLOURS = {INVALID: StepFailed, BROKEN: StepFailed, UNKNOWN: StepUnknown}
+"""Exception that a step raises for each verdict, so that Allure gives it the verdict's colour."""
 
 
 def attach(outcome: Outcome, journal: Journal, title: str) -> None:
-    """To be called inside the test, while Allure listens."""
+    """Add the run to the report of the test that is running."""
     import allure
 
     text, json = allure.attachment_type.TEXT, allure.attachment_type.JSON
@@ -53,24 +64,24 @@ def attach(outcome: Outcome, journal: Journal, title: str) -> None:
         for incident in outcome.incidents:
             with allure.step(incident_in_words(incident)):
                 for effect in incident.effects:
-                    _say(effect)
-        chosen, left_out = to_tell(outcome, STORIES)
-        told = stories(journal, [one.name for one in chosen])
+                    _line(effect)
+        chosen, left_out = choose_stories(outcome, STORIES)
+        lines = stories(journal, [volume.name for volume in chosen])
         for volume in chosen:
             with _step(f"{volume.verdict}: {volume.name}", volume.verdict, volume.unjudged):
-                allure.attach("\n".join(told[volume.name]), f"the story of {volume.name}", text)
+                allure.attach("\n".join(lines[volume.name]), f"story of {volume.name}", text)
         if left_out:
-            _say(
-                f"and {len(left_out)} more that moved: `python -m pytest_kscen story "
-                "FOLDER VOLUME` tells any"
+            _line(
+                f"{len(left_out)} more volumes moved. Print the story of any: "
+                "`python -m pytest_kscen story FOLDER VOLUME`"
             )
 
 
-def _say(line: str) -> None:
-    """Steps are Allure's lines."""
+def _line(text: str) -> None:
+    """Add one line of text: an empty step."""
     import allure
 
-    with allure.step(line):
+    with allure.step(text):
         pass
 
 
@@ -78,13 +89,14 @@ def _say(line: str) -> None:
 def _step(title: str, verdict: str, why: str) -> Iterator[None]:
     import allure
 
-    with contextlib.suppress(Failed, Unjudged), allure.step(title):
+    with contextlib.suppress(StepFailed, StepUnknown), allure.step(title):
         yield
         if verdict in COLOURS:
             raise COLOURS[verdict](why)
 
 
 def incident_in_words(incident: IncidentRecord) -> str:
+    """Return times, kind and nodes of an incident, for the title of its step."""
     until = in_words(incident.removed_at) if incident.removed_at is not None else "the end"
     effect = "" if incident.had_effect else ", without an effect"
     kind = kind_of_fault(incident.profile, incident.variant)

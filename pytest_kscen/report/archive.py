@@ -1,8 +1,9 @@
-"""A run's folder: journal, outcome, summary, the stories of volumes that moved, seed, options, the
-line that runs it again.
+"""Archive folder of a run: journal, outcome, summary, stories of volumes that moved, and the facts
+that repeat the run (seed, options, command).
 
-It is there from when nothing refuses the run, with a journal that is written as things happen: a
-run that is killed leaves that. What is judged comes when the run is over."""
+`pytest_kscen judge` and `story` read these folders later. Nothing outside of a run's own folder
+may be written or removed.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.journal import JournalTaken, is_being_written, schema
+from pytest_kscen.report.protocol import Report
 from pytest_kscen.report.story import stories
-from pytest_kscen.report.summary import summary, to_tell
+from pytest_kscen.report.summary import choose_stories
 
 if TYPE_CHECKING:
     import pathlib
@@ -23,38 +25,69 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Journal
     from pytest_kscen.judge.outcome import Outcome
+    from pytest_kscen.report.protocol import ReportedResult, ReportedRun
 
 JOURNAL = "journal.jsonl"
-
-
 FACTS = "run.json"
-LONGEST = 150
-AMBIGUOUS = re.compile(r"[^\w./:]")  # what another name may have as well, once it is changed
-STORIES = 50  # or as many as volumes are broken or unknown, if these are more
+LONGEST_NAME = 150
+AMBIGUOUS = re.compile(r"[^\w./:]")  # characters that are changed: two ids may become one name
+STORIES = 50  # at least; every broken or unknown volume has one
 LEFT_OUT = "LEFT-OUT.txt"  # among the stories; no volume may have this name
 
 
-def check_free(folder: pathlib.Path) -> None:
-    """Nobody who is still on writes there."""
-    if is_being_written(folder / JOURNAL):
-        raise _taken(folder)
+class ArchiveReport(Report):
+    """Archive of a session's runs: one folder per run below --kscen-archive.
+
+    The folder is made once nothing refuses the run, and the journal moves there: a run that is
+    killed leaves its journal. What is judged is written when the run is over.
+    """
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self._root = root
+
+    def prepare(self, run: ReportedRun) -> None:
+        """Refuse a run whose folder another one still writes to."""
+        folder = self._folder(run)
+        if is_being_written(folder / JOURNAL):
+            raise _taken(folder)
+
+    def start(self, run: ReportedRun) -> None:
+        test = run.test
+        facts = {
+            "test": test.id,
+            "seed": test.seed,
+            "options": test.options,
+            "command": test.command,
+            "command_folder": test.folder,
+        }
+        if run.journal:
+            begin(self._folder(run), facts, run.journal)
+
+    def finish(self, run: ReportedRun) -> None:
+        if run.journal and run.journal.path:
+            write_results(run.journal.path.parent, run.result)
+
+    def _folder(self, run: ReportedRun) -> pathlib.Path:
+        return self._root / folder_name(run.test.id, run.number)
 
 
 def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None:
-    """The journal goes on in this folder; what was left there of this run of the test gives way,
-    and what was of later ones.
+    """Continue the journal in this folder, and write the run's facts beside it.
+
+    What an earlier session left there of this run is removed, and its folders of later runs of the
+    same test. What was judged is removed first: if the run is killed now, its folder must not hold
+    another run's outcome.
     """
     folder.mkdir(parents=True, exist_ok=True)
 
-    def give_way() -> None:
-        """First what was judged: a run that is killed meanwhile has no other's outcome."""
-        _clear(folder)
+    def remove_earlier() -> None:
+        _remove_results(folder)
         for later in [*_later_runs(folder, facts["test"])]:
             _remove(later)
         (folder / FACTS).unlink(missing_ok=True)
 
     try:
-        journal.keep_in(folder / JOURNAL, give_way)
+        journal.keep_in(folder / JOURNAL, remove_earlier)
     except JournalTaken:
         raise _taken(folder) from None
     (folder / FACTS).write_bytes(
@@ -68,38 +101,37 @@ def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None
 
 def _taken(folder: pathlib.Path) -> ValueError:
     return ValueError(
-        f"a run that is still on writes to {folder}: wait for its end, or give another "
-        "--kscen-archive"
+        f"another run still writes to {folder}. Wait for its end, or choose another --kscen-archive"
     )
 
 
-def _clear(folder: pathlib.Path) -> None:
-    """Of what comes when a run is over."""
+def _remove_results(folder: pathlib.Path) -> None:
+    """Remove the files that are written when a run is over."""
     for stale in (folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
         stale.unlink(missing_ok=True)
 
 
 def _later_runs(folder: pathlib.Path, test: str) -> Iterator[pathlib.Path]:
-    """Of the same test: what is there of them before they have begun is an earlier session's."""
+    """Yield folders of the test's later runs, which an earlier session left."""
     number = _number(folder, test)
     for other in folder.parent.glob(f"{folder_name(test, 1)}-*") if number else ():
         if (
             _number(other, test) > number
-            and _is_of(other, test)
+            and _belongs_to(other, test)
             and not is_being_written(other / JOURNAL)
         ):
             yield other
 
 
 def _number(folder: pathlib.Path, test: str) -> int:
-    """Which run of the test has a folder of this name; 0 if none has."""
+    """Return the number of the test's run whose folder has this name; 0 if none has."""
     first, last = folder_name(test, 1), folder.name.rpartition("-")[2]
     number = 1 if folder.name == first else int(last) if last.isdecimal() else 0
     return number if number and folder.name == folder_name(test, number) else 0
 
 
-def _is_of(folder: pathlib.Path, test: str) -> bool:
-    """Whether we have made it, for this test."""
+def _belongs_to(folder: pathlib.Path, test: str) -> bool:
+    """Return True if this plugin made the folder, for this test."""
     with contextlib.suppress(OSError, ValueError):
         facts = orjson.loads((folder / FACTS).read_bytes())
         return not folder.is_symlink() and isinstance(facts, dict) and facts.get("test") == test
@@ -107,8 +139,8 @@ def _is_of(folder: pathlib.Path, test: str) -> bool:
 
 
 def _remove(folder: pathlib.Path) -> None:
-    """What is ours; somebody else's files stay, and where they are."""
-    _clear(folder)
+    """Remove this plugin's files; a folder with any other file in it stays."""
+    _remove_results(folder)
     for stale in (folder / JOURNAL, folder / FACTS):
         stale.unlink(missing_ok=True)
     for place in (folder / "stories", folder):
@@ -116,23 +148,27 @@ def _remove(folder: pathlib.Path) -> None:
             place.rmdir()
 
 
-def finish(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
-    """What came of it, for people and for programs."""
-    (folder / "outcome.json").write_bytes(outcome.as_json())
-    write_lines(folder / "summary.txt", summary(outcome))
-    chosen, left_out = to_tell(outcome, STORIES)
+def write_results(folder: pathlib.Path, result: ReportedResult) -> None:
+    (folder / "outcome.json").write_bytes(result.as_json())
+    write_lines(folder / "summary.txt", result.summary())
+    result.write_stories(folder)
+
+
+def write_stories(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
+    """Write the stories of volumes that moved, the worst first, and a list of those left out."""
+    chosen, left_out = choose_stories(outcome, STORIES)
     if chosen:
         (folder / "stories").mkdir(exist_ok=True)
-    for name, told in stories(journal, [one.name for one in chosen]).items():
-        write_lines(folder / "stories" / f"{name}.txt", told)
+    for name, lines in stories(journal, [volume.name for volume in chosen]).items():
+        write_lines(folder / "stories" / f"{name}.txt", lines)
     if left_out:
-        how = (
-            "`python -m pytest_kscen story FOLDER VOLUME` tells that of any of these "
-            f"{len(left_out)} volumes, which moved too:"
+        headline = (
+            f"{len(left_out)} more volumes moved. Print the story of any: "
+            "`python -m pytest_kscen story FOLDER VOLUME`"
         )
         write_lines(
             folder / "stories" / LEFT_OUT,
-            [how, *(f"{one.verdict:<11} {one.name}" for one in left_out)],
+            [headline, *(f"{volume.verdict:<11} {volume.name}" for volume in left_out)],
         )
 
 
@@ -141,14 +177,15 @@ def write_lines(path: pathlib.Path, lines: Iterable[str]) -> None:
 
 
 def folder_name(test: str, number: int) -> str:
-    """A test's id without what a file system would not like; the second run of one test and later
-    ones carry their number.
+    """Return the name of the folder of a test's first, second, ... run.
 
-    One that had to be changed or cut carries a piece of its hash, so that no two tests share a
-    folder."""
+    It is the test's id without characters that file systems refuse. An id that had to be changed
+    or cut gets a piece of its hash, so that no two tests share a folder. The second run of a test
+    and later ones get their number.
+    """
     name = re.sub(r"[^\w.\-]+", "-", test.replace("::", "-").replace("/", "-")).strip("-")
     outside = name.startswith("..")
     name = name.lstrip("-.") if outside else name
-    if AMBIGUOUS.search(test) or outside or len(name) > LONGEST:
-        name = f"{name[:LONGEST]}-{hashlib.sha256(test.encode()).hexdigest()[:8]}"
+    if AMBIGUOUS.search(test) or outside or len(name) > LONGEST_NAME:
+        name = f"{name[:LONGEST_NAME]}-{hashlib.sha256(test.encode()).hexdigest()[:8]}"
     return name if number == 1 else f"{name}-{number}"

@@ -1,4 +1,7 @@
-"""Summary of a run in text and as JUnit properties, with recovery times of incidents."""
+"""Summary of a run: lines for the terminal, JUnit properties, recovery times of incidents.
+
+Reports call `RunResult`; numbers and words come from the run's outcome alone.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from pytest_kscen.objects.arguments import in_words
 from pytest_kscen.report.story import kind_of_fault
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Iterable, Iterator, Sequence
 
+    from pytest_kscen.journal import Journal
     from pytest_kscen.judge.incidents import IncidentRecord
     from pytest_kscen.judge.outcome import Outcome
     from pytest_kscen.judge.volumes import VolumeRecord
@@ -58,6 +63,36 @@ class Recoveries:
             "not waited for": self.unseen,
         }
         yield from (f"{count} {word}" for word, count in counts.items() if count)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """Result of a run, as reports receive it (`report.protocol.ReportedResult`)."""
+
+    outcome: Outcome
+    journal: Journal
+
+    def brief(self) -> list[str]:
+        return brief(self.outcome)
+
+    def summary(self) -> list[str]:
+        return summary(self.outcome)
+
+    def properties(self) -> list[tuple[str, object]]:
+        return properties(self.outcome)
+
+    def as_json(self) -> bytes:
+        return self.outcome.as_json()
+
+    def write_stories(self, folder: pathlib.Path) -> None:
+        from pytest_kscen.report.archive import write_stories
+
+        write_stories(folder, self.journal, self.outcome)
+
+    def attach(self, title: str) -> None:
+        from pytest_kscen.report.allure import attach
+
+        attach(self.outcome, self.journal, title)
 
 
 MOST_ROWS = 20  # of volumes that are not well, in brief
@@ -215,7 +250,7 @@ def worst_first(volumes: Iterable[VolumeRecord]) -> list[VolumeRecord]:
     )
 
 
-def to_tell(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[VolumeRecord]]:
+def choose_stories(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[VolumeRecord]]:
     """Of the volumes that moved, the worst first: those whose stories are told, and those that are
     left out.
 

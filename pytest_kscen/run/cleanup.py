@@ -1,7 +1,11 @@
-"""Delete every object that carries the run label; suppress deprecation warnings meanwhile."""
+"""End of a run: volumes that do not recover, and objects with the run's label that are left.
+
+`RunLifecycle` calls both functions; neither deletes anything.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from contextvars import ContextVar
@@ -9,117 +13,171 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_kscen.kube.actor import RUN_LABEL
+from pytest_kscen.kube.waiting import Unseen, wait_for
 from pytest_kscen.objects.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, EVENTS
+from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_kscen.kube.actor import Actor, RunContext
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Resource
 
 
-# A real API server warns whoever asks for what is deprecated, and the log tells it. Who looks
-# into everything that is served has asked for nothing of that, and it is no news to anybody:
-# while such a look lasts, its own requests' warnings are left out. What others ask for
-# meanwhile is told as ever.
+RECOVERY = 300.0  # seconds of cluster time
+LOGGED_AFTER = 10.0  # seconds for which requests are refused before that is logged
 
 
-TELLS = logging.getLogger("pytest_kscen.kube.remote.connection")
-"""By its name: on an embedded cluster nobody needs that module."""
+async def unrecovered_volumes(
+    context: RunContext, deadline_of: Callable[[str], float]
+) -> list[str] | None:
+    """Return the run's volumes that are not ready within RECOVERY, or by their own deadline.
 
-_looks = ContextVar("looks", default=False)
+    Deadlines are of volumes that were never ready, or lack a disk that the run itself deleted.
+    None means unknown: no volume is known to be late, and of one the state could not be read to
+    the end. A volume that is deleted meanwhile is not late.
+    """
+    actor = context.actor("run")
+    staying = [
+        volume["metadata"]["name"]
+        for volume in await actor.own(REPLICATED_VOLUMES)
+        if not volume["metadata"].get("deletionTimestamp")
+    ]
+    async with asyncio.TaskGroup() as waiting:
+        tasks = [
+            waiting.create_task(
+                _recovers(context, actor, name, deadline_of(name)), name=f"healing of {name}"
+            )
+            for name in staying
+        ]
+    found = {name: task.result() for name, task in zip(staying, tasks, strict=True)}
+    late = [name for name, recovered in found.items() if recovered is False]
+    return late if late or None not in found.values() else None
+
+
+async def _recovers(context: RunContext, actor: Actor, name: str, deadline: float) -> bool | None:
+    try:
+        await wait_for(
+            actor.with_patience(LOGGED_AFTER).api,
+            actor.clock,
+            REPLICATED_VOLUMES,
+            name,
+            condition=lambda volume: volume is None or context.health.is_ready(volume),
+            timeout=max(RECOVERY, deadline - actor.clock.now()),
+        )
+    except Unseen as unseen:
+        actor.log(
+            logging.WARNING,
+            "cannot read whether the volume became ready again",
+            volume=name,
+            why=str(unseen),
+        )
+        return None
+    except TimeoutError:
+        return False
+    return True
+
+
+API_WARNINGS = logging.getLogger("pytest_kscen.kube.remote.connection")
+"""Logger of the API server's warnings, by its name: embedded clusters never import the module."""
+
+_listing_everything = ContextVar("listing everything", default=False)
 
 
 @contextlib.contextmanager
-def unwarned() -> Iterator[None]:
-    """What the task that is inside asks for is not told of."""
-    TELLS.addFilter(_is_news)  # one that is there already is not added again
-    inside = _looks.set(True)
+def suppress_warnings() -> Iterator[None]:
+    """Suppress deprecation warnings for requests made inside this context.
+
+    A list of every kind that is served includes the deprecated ones. Requests of other tasks are
+    still warned of.
+    """
+    API_WARNINGS.addFilter(_is_requested)  # adding it twice has no effect
+    token = _listing_everything.set(True)
     try:
         yield
     finally:
-        _looks.reset(inside)
+        _listing_everything.reset(token)
 
 
-def _is_news(_: logging.LogRecord) -> bool:
-    return not _looks.get()
+def _is_requested(_: logging.LogRecord) -> bool:
+    return not _listing_everything.get()
 
 
 PATIENCE, HURRIED = 120.0, 5.0  # seconds for what was deleted to be gone
-LOOK_AGAIN = 2.0
+LIST_PAUSE = 2.0
 IN_PARENT = (CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS)
 
 
 @dataclass(slots=True)
-class Look:
-    """What one look has seen, and where nothing was at this or an earlier one."""
+class LabelledObjects:
+    """Objects with the run's label, found in one pass over all kinds."""
 
     empty: set[tuple[str, str]] = field(default_factory=set)
-    there: dict[str, str] = field(default_factory=dict)
+    """Resources and namespaces that had none in this pass or an earlier one."""
+    found: dict[str, str] = field(default_factory=dict)
     """Names by uid: the two clusters may be one, and a kind may be served in several groups."""
     forbidden: dict[str, str] = field(default_factory=dict)
+    """Errors of resources that may never be listed."""
     failed: dict[str, str] = field(default_factory=dict)
-    """Why a resource could not be looked into, for good or this time."""
+    """Errors of resources that could not be listed in this pass."""
 
 
 async def leftovers(context: RunContext, actor: Actor, patience: float) -> list[str]:
-    """The names of what is still there, after waiting for what is on its way.
+    """Return the objects that are left after `patience` seconds, or sooner if there are none.
 
-    Where nobody could look is noted.
+    Resources that could not be listed are recorded in the journal.
     """
     end = context.clock.now() + patience
-    look = await _look(context, Look())
-    while (look.there or look.failed) and context.clock.now() < end:
-        await context.clock.sleep(LOOK_AGAIN)
-        look = await _look(context, Look(look.empty))
-    for resource, why in (look.forbidden | look.failed).items():
+    seen = await _list_all(context, LabelledObjects())
+    while (seen.found or seen.failed) and context.clock.now() < end:
+        await context.clock.sleep(LIST_PAUSE)
+        seen = await _list_all(context, LabelledObjects(seen.empty))
+    for resource, why in (seen.forbidden | seen.failed).items():
         actor.note("not-listed", resource=resource, why=why)
-    return list(look.there.values())
+    return list(seen.found.values())
 
 
-async def _look(context: RunContext, look: Look) -> Look:
-    """Without anybody's patience: a server that is away for good would exhaust it for each of
-    its resources.
-    """
+async def _list_all(context: RunContext, seen: LabelledObjects) -> LabelledObjects:
+    """List every kind once, without retries: an absent server would take them for each kind."""
     if context.parent:
         for resource in IN_PARENT:
-            await _labelled(
-                context, look, context.parent.api_for("run"), resource, context.parent.namespace
+            await _list_labelled(
+                context, seen, context.parent.api_for("run"), resource, context.parent.namespace
             )
     api = context.api_for("run")
     try:
         resources = await api.resources()
     except (ApiError, OSError) as error:
-        look.failed["everything"] = repr(error)
-        return look
-    with unwarned():
+        seen.failed["everything"] = repr(error)
+        return seen
+    with suppress_warnings():
         for resource in resources:
             if resource.plural != EVENTS.plural:
-                await _labelled(context, look, api, resource)
-    return look
+                await _list_labelled(context, seen, api, resource)
+    return seen
 
 
-async def _labelled(
-    context: RunContext, look: Look, api: Api, resource: Resource, namespace: str = ""
+async def _list_labelled(
+    context: RunContext, seen: LabelledObjects, api: Api, resource: Resource, namespace: str = ""
 ) -> None:
     place = (resource.qualified, namespace)
-    if place in look.empty:
+    if place in seen.empty:
         return
     try:
         items = (await api.list(resource, namespace, labels=f"{RUN_LABEL}={context.run_id}")).items
     except (MethodNotAllowed, NotFound):
         return
     except Forbidden as error:
-        look.forbidden[resource.qualified] = repr(error)
+        seen.forbidden[resource.qualified] = repr(error)
         return
     except (ApiError, OSError) as error:
-        look.failed[resource.qualified] = repr(error)
+        seen.failed[resource.qualified] = repr(error)
         return
     if not items:
-        look.empty.add(place)
+        seen.empty.add(place)
     for item in items:
         metadata = item["metadata"]
         name = (
@@ -127,4 +185,4 @@ async def _labelled(
             if metadata.get("namespace")
             else metadata["name"]
         )
-        look.there.setdefault(metadata["uid"], f"{resource.plural}/{name}")
+        seen.found.setdefault(metadata["uid"], f"{resource.plural}/{name}")

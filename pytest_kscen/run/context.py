@@ -20,7 +20,8 @@ from pytest_kscen.objects.arguments import seconds_of
 from pytest_kscen.objects.conditions import is_available
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import HEALTH_SOURCES
-from pytest_kscen.run.lifecycle import Life
+from pytest_kscen.report.protocol import ReportedRun, ReportedTest
+from pytest_kscen.run.lifecycle import RunLifecycle
 from pytest_kscen.run.manual import ChaosByHand, VolumesByHand
 from pytest_kscen.run.workflows import WorkflowHandle, Workflows
 
@@ -46,7 +47,7 @@ MANAGER = "pytest-kscen"
 GONE = 300.0
 
 
-class Applied:
+class AppliedObjects:
     """One run's."""
 
     def __init__(self, actor: Actor) -> None:
@@ -191,11 +192,11 @@ OVER = (
     "the run is over: act on it inside its `with` block, or begin another; "
     "what follows it needs run.cluster alone, as in run.cluster.advance('2m')"
 )
-STOPS = (
-    "the run ends: its faults are taken back and its volumes deleted, which may take "
-    "minutes; once more leaves the volumes"
+STOPPING = (
+    "Stopping: undoing faults and deleting volumes (may take minutes). "
+    "Press Ctrl-C again to keep the volumes."
 )
-HURRIES = "the run's volumes are left where they are, its faults are still taken back"
+KEEPING_VOLUMES = "Keeping the volumes. Faults are still undone."
 DAY = 86400.0  # a run without an end is lived through day by day
 
 
@@ -207,18 +208,15 @@ class Run:
         cluster: Cluster,
         plan: Plan,
         parent: ParentCluster | None = None,
-        keep: Callable[[Journal], object] = lambda _: None,
-        say: Callable[[str], object] = lambda _: None,
+        reported: ReportedRun | None = None,
     ) -> None:
-        """`keep` puts the journal where it is to be; it is asked once nothing else refuses the run.
-
-        `say` reaches who said stop.
-        """
+        """Make the run's actors, none of which acts yet; `reported` has been prepared."""
         self.cluster = cluster
         self.plan = plan
         self.journal = Journal(cluster.runner.clock)
-        self._keep = keep
-        self._say = say
+        self._reported = reported or ReportedRun(
+            ReportedTest("", cluster.chance.seed, {}, "", ""), 1
+        )
         self.context = RunContext(
             cluster.api,
             cluster.runner.clock,
@@ -231,14 +229,14 @@ class Run:
         )
         self.chaos = ChaosByHand(self)
         self.volumes = VolumesByHand(self)
-        self.life = Life(self.context, plan)
-        self._applied = Applied(self.context.actor("run"))
+        self.life = RunLifecycle(self.context, plan)
+        self._applied = AppliedObjects(self.context.actor("run"))
         self.workflows = Workflows(self)
         self.life.companions += [self._applied, self.workflows]
-        self.signals = contextlib.ExitStack()
+        self.signal_handlers = contextlib.ExitStack()
         """Heard by the run until this is closed, when all that came of it has been told."""
-        self._attention = contextlib.ExitStack()
-        """To what befalls the cluster, as long as the run is on."""
+        self._crash_subscription = contextlib.ExitStack()
+        """Closing it ends the notification of crashes in the cluster."""
         self._heard: list[int] = []
         self._waits = False
         self._outcome: Outcome | None = None
@@ -259,15 +257,17 @@ class Run:
     def begin(self, duration: float | None = None) -> None:
         words = self._stop, self._hurry
         heed = heard(self.cluster.runner.loop, *words, awaited=lambda: self._waits or self.is_over)
-        self._heard = self.signals.enter_context(heed)
-        self._attention.callback(self.cluster.runner.hear_of_crashes(self.life.hear_of_cluster))
+        self._heard = self.signal_handlers.enter_context(heed)
+        self._crash_subscription.callback(
+            self.cluster.runner.hear_of_crashes(self.life.cluster_crashed)
+        )
         try:
-            self.call(self.life.begin(duration, lambda: self._keep(self.journal)))
+            self.call(self.life.start(duration, lambda: self._reported.start(self.journal)))
         except BaseException:
             with contextlib.suppress(Exception):  # what kept it from beginning is what is raised
-                self._call_in_any_case(self.life.break_off())
-            self._attention.close()
-            self.signals.close()
+                self._call_in_any_case(self.life.refuse())
+            self._crash_subscription.close()
+            self.signal_handlers.close()
             raise
 
     def last(self, duration: float | None) -> None:
@@ -326,18 +326,18 @@ class Run:
     @property
     def is_told_to_stop(self) -> bool:
         """Also when it was at its end already."""
-        return self.life.is_stopped or bool(self._heard)
+        return self.life.interrupted or bool(self._heard)
 
     def _stop(self) -> None:
         if not self.is_over:
             self.life.stop()
-            self._say(STOPS)
+            self._reported.progress(STOPPING)
 
     def _hurry(self) -> None:
         """What takes no cluster any more is finished all the same."""
         if not self.is_over:
             self.life.hurry()
-            self._say(HURRIES)
+            self._reported.progress(KEEPING_VOLUMES)
 
     def must_be_on(self) -> None:
         """What acts through a run needs one that lives: nobody would watch it, judge it or clear
@@ -364,7 +364,7 @@ class Run:
 
     def end(self) -> Outcome:
         """Heal, judge, clear away. What was seen so far is judged even if that fails."""
-        with self._waiting(), self._attention:
+        with self._waiting(), self._crash_subscription:
             try:
                 self._call_in_any_case(self.life.end())
             finally:
@@ -372,6 +372,17 @@ class Run:
                     self.journal.write("run", "not-replayable", {})
                 self._outcome = judge(self.journal)
         return self._outcome
+
+    def report(self) -> None:
+        """Notify the reports of the run's result, if its end came as far as a verdict."""
+        if self._outcome is None:
+            return
+        from pytest_kscen.report.summary import RunResult
+
+        early = self._outcome.stopped_early
+        self._reported.stopped = lambda: early or self.is_told_to_stop
+        self._reported.signal_handlers = self.signal_handlers
+        self._reported.finish(RunResult(self._outcome, self.journal))
 
     def _call_in_any_case(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """A crash that nobody was told of yet is raised instead of the first call; the life has
@@ -391,5 +402,5 @@ class Run:
             self._waits = False
 
     def _go_no_further(self) -> None:
-        if self.life.is_stopped:
+        if self.life.interrupted:
             raise KeyboardInterrupt("the run was told to stop")

@@ -1,359 +1,576 @@
-"""Life cycle of a run: preflight, chaos lease, start, freeze, heal, liveness, cleanup."""
+"""Life cycle of a run, as a table: phases in their order, and what may interrupt them.
+
+`PHASES` has one row per phase and `INTERRUPTIONS` one per interruption; `RunLifecycle` walks them
+for one run, and `context.Run` drives it with Ctrl-C, crashes and the test's calls. A phase gives
+its row's signals, runs its row's step, and may write the journal entries that its row lists and no
+others. `python -m pytest_kscen.run.lifecycle` prints the tables and their drawing for
+docs/run-life-cycle.md. Nothing here may import pytest or a cluster.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
-from pytest_kscen.chaos.clients import NAMESPACE
 from pytest_kscen.chaos.observer import Observer
-from pytest_kscen.clock import Signal
 from pytest_kscen.judge.start_and_end import CLUSTER
 from pytest_kscen.kube.actor import RUN_LABEL
-from pytest_kscen.kube.leases import LASTS, Lease, holder_name
-from pytest_kscen.kube.retrying import RetryingApi
-from pytest_kscen.kube.waiting import Unseen, wait_for
-from pytest_kscen.megatest.view import RunPhases, unless
+from pytest_kscen.megatest.view import RunState, unless
 from pytest_kscen.megatest.volume import clear_volumes, multivolume
-from pytest_kscen.objects.errors import Forbidden, NotFound
-from pytest_kscen.objects.storage import REPLICATED_VOLUMES
-from pytest_kscen.run.cleanup import HURRIED, PATIENCE, leftovers
-from pytest_kscen.run.preflight import PreflightRefused, preflight, warn_of_strangers
+from pytest_kscen.run.chaos_lease import ChaosLease
+from pytest_kscen.run.cleanup import HURRIED, PATIENCE, leftovers, unrecovered_volumes
+from pytest_kscen.run.preflight import preflight, warn_of_strangers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
     from typing import Any
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.clock import ActorCrashedError
     from pytest_kscen.journal import JournalLost
-    from pytest_kscen.kube.actor import Actor, RunContext
-    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.run.plan import Plan
 
-    Begin = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
+
+class Phase(Enum):
+    """Phase of a run; a run is in one at a time."""
+
+    PREPARED = "prepared"
+    PREFLIGHT = "preflight"
+    LEASE = "lease"
+    STARTING = "starting"
+    ACTIVE = "active"
+    FROZEN = "frozen"
+    HEALING = "healing"
+    LIVENESS = "liveness"
+    UNDOING = "undoing"
+    CLEANUP = "cleanup"
+    LEFTOVERS = "leftovers"
+    RELEASED = "released"
+    OVER = "over"
+    REFUSED = "refused"
 
 
-# What becomes of the volumes that are left when everything is healed: each is ready again
-# within a stated time, or is late. One that was never ready yet has at least the time for that
-# which it had from its beginning, and one that lacks a disk that we took the same from when we
-# took it.
+class Interruption(Enum):
+    """Event that may come at any moment of a phase that lists it."""
+
+    STOP = "first Ctrl-C or SIGTERM"
+    HURRY = "second Ctrl-C or SIGTERM"
+    ACTOR_CRASH = "crash of an actor of the run"
+    CLUSTER_CRASH = "crash of an actor of the cluster"
+    LOST_JOURNAL = "lost journal"
+    FAILED_STEP = "failure of one step of a phase"
 
 
-HEALING = 300.0  # seconds of cluster time
-ASKED_AGAIN = 10.0  # seconds after which a refused look is told as one
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """One phase. Strings are for the drawing and the docs; all other columns are executed."""
+
+    entered: str
+    """Condition under which the phase is entered."""
+    acts: str
+    """Actors and actions of the phase."""
+    next: Phase | None
+    """Phase that follows when the step is done."""
+    step: Callable[[RunLifecycle], Awaitable[None]] | None = None
+    signals: tuple[str, ...] = ()
+    """Signals of `RunState` that are given on entry, before the step."""
+    records: tuple[str, ...] = ()
+    """Entries that the step may write as the actor `run`."""
+    interrupted_by: tuple[Interruption, ...] = ()
+    """Interruptions that are recorded and have an effect; all others are ignored."""
+    on_error: Phase | None = None
+    """Phase that is entered when the step raises, before the error is passed on."""
 
 
-async def late(context: RunContext, awaits: Callable[[str], float]) -> list[str] | None:
-    """The volumes that did not make it; None if none is known to be late, and at one nobody
-    could look to the end.
-    """
-    actor = context.actor("run")
-    staying = [
-        one["metadata"]["name"]
-        for one in await actor.own(REPLICATED_VOLUMES)
-        if not one["metadata"].get("deletionTimestamp")
-    ]
-    async with asyncio.TaskGroup() as waiting:
-        healed = [
-            waiting.create_task(
-                _heals(context, actor, name, awaits(name)), name=f"healing of {name}"
-            )
-            for name in staying
-        ]
-    found = {name: heals.result() for name, heals in zip(staying, healed, strict=True)}
-    known = [name for name, heals in found.items() if heals is False]
-    return known if known or None not in found.values() else None
+@dataclass(frozen=True, slots=True)
+class InterruptionRow:
+    """One interruption."""
 
-
-async def _heals(context: RunContext, actor: Actor, name: str, until: float) -> bool | None:
-    """One that goes meanwhile is waited for no more; whether it should have gone is judged by
-    who deleted it.
-    """
-    try:
-        await wait_for(
-            actor.with_patience(ASKED_AGAIN).api,
-            actor.clock,
-            REPLICATED_VOLUMES,
-            name,
-            condition=lambda volume: volume is None or context.health.is_ready(volume),
-            timeout=max(HEALING, until - actor.clock.now()),
-        )
-    except Unseen as unseen:
-        actor.log(
-            logging.WARNING,
-            "whether it became ready again nobody could see",
-            volume=name,
-            why=str(unseen),
-        )
-        return None
-    except TimeoutError:
-        return False
-    return True
-
-
-# A run's right to chaos on clusters that others may reach: it holds a Lease in each while it
-# lives. Two runs would clear each other's chaos away, and each would take the other's for an
-# effect of its own. The Lease is beside the virtual machines of a parent, and where the chaos
-# Jobs of a tested cluster are. A cluster of ours is its run's alone.
-
-
-NAME = "chaos.kscen.io"
-TAKEN = (
-    "another run does chaos on {where}, or needs it calm: {holder} holds the Lease "
-    "{lease} there: wait for its end, or end it; "
-    "if it was killed, try again when {lasts:.0f} s are over"
-)
-FORBIDDEN = (
-    "whether another run does chaos on {where} cannot be told: {error}. Our user needs "
-    "get, create and update of "
-    "leases.coordination.k8s.io in the namespace {namespace} there"
-)
-NOWHERE = "{where} has no namespace {namespace}: see --vm-namespace"
-
-
-class ChaosLease:
-    """One run's, from when it is claimed until it is given back."""
-
-    def __init__(self, context: RunContext, begin: Begin) -> None:
-        """`begin` has a coroutine live beside the run, which hears if that crashes: when a Lease
-        is lost.
-        """
-        self._context = context
-        self._begin = begin
-        self._over = Signal()
-        self._kept: list[asyncio.Task[None]] = []
-
-    async def claim(self, word: Signal) -> None:
-        """It is ours, or was, or a PreflightRefused says whose it is; or the word comes first."""
-        if self._kept:
-            return
-        if not self._context.owned:
-            await self._claim(self._context.api_for(NAME), NAMESPACE, "the tested cluster", word)
-        parent = self._context.parent
-        if parent and not parent.owned:
-            await self._claim(parent.api_for(NAME), parent.namespace, "the parent cluster", word)
-
-    async def _claim(self, api: Api, namespace: str, where: str, word: Signal) -> None:
-        clock, who = self._context.clock, holder_name(f"run {self._context.run_id}")
-        patient = RetryingApi(api, clock, self._context.chance.stream(f"lease of {where}"))
-        lease = Lease(patient, clock, NAME, namespace, who)
-        try:
-            async with self._context.actor(NAME).doing("claim the Lease", where=where) as claim:
-                if holder := await lease.claim(word):  # which may wait for one who was killed
-                    claim.result = "stopped"
-                if holder and not word.given:
-                    raise PreflightRefused(
-                        TAKEN.format(where=where, holder=holder, lease=lease, lasts=LASTS)
-                    )
-        except Forbidden as error:
-            raise PreflightRefused(
-                FORBIDDEN.format(where=where, namespace=namespace, error=error.message)
-            ) from None
-        except NotFound:
-            raise PreflightRefused(NOWHERE.format(where=where, namespace=namespace)) from None
-        if not holder:
-            self._kept.append(
-                self._begin(lease.hold(self._over.wait()), f"lease {lease} of {where}")
-            )
-
-    async def give_back(self) -> None:
-        self._over.give()
-        if self._kept:
-            await asyncio.wait(self._kept)
+    records: str
+    """Journal entry, written when it comes."""
+    signals: tuple[str, ...]
+    """Signals of `RunState` that it gives."""
+    effect: str
+    """Effect on the phase, for the docs."""
+    raised: bool = False
+    """Pass the error on to the test when the run is over, as the first of its kind."""
 
 
 class Companion(Protocol):
-    """What a test has brought into the run besides its plan."""
+    """Part of a run that the test brought in besides its plan, as applied objects."""
 
     async def heal(self) -> None:
-        """Take back what disturbs the cluster."""
+        """Undo what disturbs the cluster."""
 
     async def clear(self) -> None:
-        """Leave nothing behind."""
+        """Delete everything that was made."""
 
 
-class Life:
-    """One run's actors."""
+class RunLifecycle:
+    """Life cycle of one run: its phase, its signals and its tasks.
+
+    Owned by `context.Run`, which calls `start`, then `last` as often as the test lets time pass,
+    then `end`. All tasks that act for the run are started here, so that a crash of any ends it.
+    """
 
     def __init__(self, context: RunContext, plan: Plan) -> None:
         self.context = context
-        self.season = RunPhases()
-        self.by_hand: list[Incident] = []
-        self._plan = plan
+        self.plan = plan
+        self.phase = Phase.PREPARED
+        self.passed = [Phase.PREPARED]
+        """Phases that were entered, in their order."""
+        self.state = RunState()
+        self.lease = ChaosLease(context, self.start_task)
+        self.incidents: list[Incident] = []
+        """Faults that the test caused itself."""
+        self.companions: list[Companion] = []
+        self.interrupted = False
+        """Set by Ctrl-C and SIGTERM; a crash stops a run as well, and does not set it."""
         self._director = context.actor("run")
-        self.is_stopped = False
-        self._calm, self._word = Signal(), Signal()
+        self._duration: float | None = None
+        self._on_started: Callable[[], object] = lambda: None
         self._crash: Exception | None = None
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
-        self.companions: list[Companion] = []
-        self._tenure = ChaosLease(context, self.begin_beside)
-        context.journal.when_lost = self._hear_of_journal
+        context.journal.when_lost = self._journal_lost
+
+    # --- Walking the table ---
+
+    async def start(self, duration: float | None, on_started: Callable[[], object]) -> None:
+        """Walk to the phase `active`; call `on_started` once nothing refuses the run.
+
+        After an error call `refuse`: it may have come amid the walk.
+        """
+        self._duration, self._on_started = duration, on_started
+        await self._walk(Phase.ACTIVE)
+
+    async def refuse(self) -> None:
+        """Enter the phase that the table has for an error of the present one, if it has any."""
+        if follows := PHASES[self.phase].on_error:
+            await self._enter(follows)
+
+    async def end(self) -> None:
+        """Walk to the phase `over`, then raise the first crash of the run, if there was one.
+
+        A step that fails is recorded and does not keep the ones after it from being done.
+        """
+        try:
+            await self._walk(Phase.OVER)
+        except BaseException:
+            await self.refuse()
+            raise
+        self.raise_crash()
+
+    async def _walk(self, last: Phase) -> None:
+        while self.phase is not last:
+            follows = PHASES[self.phase].next
+            if follows is None:
+                raise RuntimeError(f"a run that is {self.phase.value} goes on no more")
+            await self._enter(follows)
+
+    async def _enter(self, phase: Phase) -> None:
+        self.phase = phase
+        self.passed.append(phase)
+        row = PHASES[phase]
+        self._give(row.signals)
+        if row.step:
+            await row.step(self)
+
+    def _give(self, signals: tuple[str, ...]) -> None:
+        for name in signals:
+            getattr(self.state, name).give()
+
+    def record(self, entry: str, **data: Any) -> None:
+        """Write a journal entry that the present phase's row lists."""
+        if entry not in PHASES[self.phase].records:
+            raise RuntimeError(f"the phase {self.phase.value} writes no entry {entry!r}")
+        self._director.note(entry, **data)
+
+    # --- Interruptions ---
 
     def stop(self) -> None:
-        """End before the time."""
-        self._director.note("stopped-early")
-        self.is_stopped = True
-        self._word.give()
+        """End the run before its time; called at the first Ctrl-C."""
+        self.interrupted = True
+        self._interrupt(Interruption.STOP)
 
     def hurry(self) -> None:
-        """Leave volumes behind; chaos is still removed."""
-        self._director.note("volumes-abandoned")
-        self.season.abandoned.give()
+        """Leave volumes behind, but undo all faults; called at the second Ctrl-C."""
+        self._interrupt(Interruption.HURRY)
+
+    def cluster_crashed(self, crash: ActorCrashedError) -> None:
+        """End the run: an actor of the cluster crashed, and nothing that follows is meaningful."""
+        self._interrupt(Interruption.CLUSTER_CRASH, CLUSTER, crash)
+
+    def _journal_lost(self, lost: JournalLost) -> None:
+        self._interrupt(Interruption.LOST_JOURNAL, "journal", lost)
+
+    def _interrupt(
+        self, kind: Interruption, actor: str = "", error: Exception | None = None
+    ) -> None:
+        if kind not in PHASES[self.phase].interrupted_by:
+            return
+        row = INTERRUPTIONS[kind]
+        if row.raised and error:
+            self._crash = self._crash or error
+            self._director.note(row.records, component=actor, error=repr(error))
+            self._director.log(logging.ERROR, "crashed", who=actor, error=repr(error))
+        else:
+            self._director.note(row.records)
+        self._give(row.signals)
 
     @property
     def goes_on(self) -> bool:
-        """Whether nobody has said stop, and nobody has crashed."""
-        return not self._word.given
-
-    async def begin(self, duration: float | None, let_in: Callable[[], object]) -> None:
-        """`let_in` hears that nothing refuses the run, before it does more than to hold a Lease."""
-        watched = list(self.context.health.conditions)
-        declared = {
-            "churn": self._plan.churn is not None,
-            "chaos": self._plan.declared,
-            "conditions": watched,
-            "link_profiles": [each.name for each in self._plan.profiles if each.cuts_links],
-        }
-        label = f"{RUN_LABEL}={self.context.run_id}"
-        self._director.note(
-            "run-started", seed=self.context.chance.seed, duration=duration, label=label, **declared
-        )
-        await preflight(self.context, self._plan)
-        if not self.context.owned:
-            await warn_of_strangers(self.context)
-        may_shake = (
-            self._plan.declared or self.context.parent
-        )  # one that a test conducts may cause faults of which no plan tells
-        if may_shake:
-            await self.claim()
-        let_in()
-        if not self.goes_on:
-            return
-        if may_shake:
-            await clear_before(self.context, everything=bool(self._plan.chaos))
-        if self._plan.churn:
-            self.start(multivolume(self.context, self._plan.churn, self.season), "multivolume")
-        for profile in self._plan.chaos:
-            self._chaos.append(self._begun(profile.run(self.context, self._calm), profile.name))
-
-    async def claim(self) -> None:
-        """Whoever does chaos does so alone."""
-        await self._tenure.claim(self._word)
-
-    async def break_off(self) -> None:
-        """It could not begin: nobody acts for it any more."""
-        begun = [*self._chaos, *self._others]
-        for task in begun:
-            task.cancel()
-        if begun:
-            await asyncio.wait(begun)
-        await self._tenure.give_back()
-
-    def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        self._others.append(self._begun(coroutine, name))
-
-    def begin_beside(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """What lives as long as a companion of the run wants it to; its crash is the run's."""
-        return self._begun(coroutine, name)
-
-    def _begun(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        task = asyncio.get_running_loop().create_task(coroutine, name=name)
-        task.add_done_callback(self._heard_of)
-        return task
-
-    def _heard_of(self, task: asyncio.Task[Any]) -> None:
-        """What an API refuses ends no actor; what does is a mistake of ours, and nothing that
-        follows would mean anything.
-        """
-        if not task.cancelled() and (error := task.exception()):
-            if not isinstance(error, Exception):
-                raise error
-            self._crashed(task.get_name(), error)
-            self._word.give()
-
-    def hear_of_cluster(self, crash: ActorCrashedError) -> None:
-        """One of those who make up the cluster has crashed: what it did after that would mean
-        nothing either.
-        """
-        self._crashed(CLUSTER, crash)
-        self._word.give()
-
-    def _hear_of_journal(self, lost: JournalLost) -> None:
-        """What nobody can write down nobody can judge."""
-        self._crashed("journal", lost)
-        self._word.give()
-
-    def _crashed(self, actor: str, error: Exception) -> None:
-        self._crash = self._crash or error
-        self._director.note("crashed", component=actor, error=repr(error))
-        self._director.log(logging.ERROR, "crashed", who=actor, error=repr(error))
-
-    async def last(self, seconds: float) -> None:
-        """Let this much time pass, or less if the run does not go on."""
-        if self.goes_on:
-            await self._word.within(seconds)
+        """True until the run is interrupted or something of it has crashed."""
+        return not self.state.stop_requested.given
 
     def raise_crash(self) -> None:
         if self._crash:
             raise self._crash
 
-    async def end(self) -> None:
-        self.season.frozen.give()
-        for incident in self._lasting():
-            self._director.note("incident-lasting", incident=incident.id)
-        self._director.note("frozen")
-        self._calm.give()
-        if shaking := [*self._chaos, *self.season.shakers]:
-            await asyncio.wait(shaking)
+    # --- Tasks ---
+
+    def start_actor(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
+        """Start an actor that ends by itself in the phase `cleanup`, which waits for it."""
+        self._others.append(self.start_task(coroutine, name))
+
+    def start_task(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Start a task that its caller ends; a crash ends the run.
+
+        API errors end no actor. An exception that does is a defect of the harness.
+        """
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        task.add_done_callback(self._task_done)
+        return task
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            if not isinstance(error, Exception):
+                raise error
+            self._interrupt(Interruption.ACTOR_CRASH, task.get_name(), error)
+
+    # --- Steps of the phases, in their order ---
+
+    async def last(self, seconds: float) -> None:
+        """Let this much time pass in the phase `active`, less if the run is stopped meanwhile."""
+        if self.goes_on:
+            await self.state.stop_requested.within(seconds)
+
+    async def check(self) -> None:
+        self.record(
+            "run-started",
+            seed=self.context.chance.seed,
+            duration=self._duration,
+            label=f"{RUN_LABEL}={self.context.run_id}",
+            churn=self.plan.churn is not None,
+            chaos=self.plan.declared,
+            link_profiles=[each.name for each in self.plan.profiles if each.cuts_links],
+            conditions=list(self.context.health.conditions),
+        )
+        await preflight(self.context, self.plan)
+        if not self.context.owned:
+            await warn_of_strangers(self.context)
+
+    def _may_cause_faults(self) -> bool:
+        """Return True if the plan has chaos, or the test may cause faults that no plan lists."""
+        return bool(self.plan.declared or self.context.parent)
+
+    async def claim_lease(self) -> None:
+        if self._may_cause_faults():
+            await self.claim()
+
+    async def claim(self) -> None:
+        """Claim the chaos lease; called again before a fault of a run that has no chaos planned."""
+        await self.lease.claim(self.state.stop_requested)
+
+    async def start_actors(self) -> None:
+        """Start reports, then the plan's actors: a run that was stopped meanwhile has none."""
+        self._on_started()
+        if not self.goes_on:
+            return
+        if self._may_cause_faults():
+            await clear_before(self.context, everything=bool(self.plan.chaos))
+        if self.plan.churn:
+            self.start_actor(multivolume(self.context, self.plan.churn, self.state), "multivolume")
+        for profile in self.plan.chaos:
+            run = profile.run(self.context, self.state.chaos_stopped)
+            self._chaos.append(self.start_task(run, profile.name))
+
+    async def break_off(self) -> None:
+        begun = [*self._chaos, *self._others]
+        for task in begun:
+            task.cancel()
+        if begun:
+            await asyncio.wait(begun)
+        await self.lease.release()
+
+    async def freeze(self) -> None:
+        for incident in self._lasting_incidents():
+            self.record("incident-lasting", incident=incident.id)
+        self.record("frozen")
+
+    async def heal(self) -> None:
+        if chaos := [*self._chaos, *self.state.chaos_tasks]:
+            await asyncio.wait(chaos)
         for companion in self.companions:
-            await self._try(f"healing {companion}", companion.heal())
-        self._director.note("healed")
-        await self._try("liveness", self._judge_liveness())
-        for incident in reversed(self._lasting()):
-            await self._try(f"end of {incident.id}", incident.end())
-        self.season.over.give()
+            await self._attempt(f"healing {companion}", companion.heal())
+        self.record("healed")
+
+    async def judge_liveness(self) -> None:
+        """Wait for the volumes that are left; a hurried run does not, and liveness is unknown."""
+
+        async def judge() -> None:
+            late = await unless(
+                self.state.volumes_abandoned,
+                unrecovered_volumes(self.context, self.state.deadline_of),
+            )
+            if late is not None:
+                self.record("liveness", late=late)
+
+        await self._attempt("liveness", judge())
+
+    async def undo_lasting_faults(self) -> None:
+        for incident in reversed(self._lasting_incidents()):
+            await self._attempt(f"end of {incident.id}", incident.end())
+
+    def _lasting_incidents(self) -> list[Incident]:
+        return [incident for incident in self.incidents if incident.is_on]
+
+    async def clean_up(self) -> None:
         if self._others:
             await asyncio.wait(self._others)
-        try:
-            await self._clear()
-        finally:
-            await self._tenure.give_back()
-        self._director.note("run-ended")
-        self.raise_crash()
+        if self._may_cause_faults() or Observer.is_in(self.context):
+            await unless(self.state.volumes_abandoned, Observer.of(self.context).settle())
+            await self._attempt("clearing chaos away", clear_after(self.context))
+        for companion in reversed(self.companions):
+            await self._attempt(f"clearing {companion} away", companion.clear())
+        if self._crash and not self.state.volumes_abandoned.given:
+            await self._attempt("clearing volumes away", clear_volumes(self.context))
 
-    def _lasting(self) -> list[Incident]:
-        """What was stated by hand and not taken back."""
-        return [incident for incident in self.by_hand if incident.is_on]
+    async def find_leftovers(self) -> None:
+        async def find() -> None:
+            patience = HURRIED if self.state.volumes_abandoned.given else PATIENCE
+            found = await leftovers(self.context, self._director, patience)
+            self.record("leftovers", objects=found)
 
-    async def _try(self, what: str, coroutine: Coroutine[Any, Any, None]) -> None:
-        """It may fail: what comes after it is tried all the same."""
+        await self._attempt("looking for leftovers", find())
+
+    async def release_lease(self) -> None:
+        await self.lease.release()
+
+    async def finish(self) -> None:
+        self.record("run-ended")
+
+    async def _attempt(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Do one part of a step; an exception is recorded, and raised when the run is over."""
         try:
             await coroutine
-        except Exception as error:  # noqa: BLE001  # told, and raised when everything was tried
-            self._crashed(what, error)
+        except Exception as error:  # noqa: BLE001  # recorded, and raised by end()
+            self._interrupt(Interruption.FAILED_STEP, name, error)
 
-    async def _judge_liveness(self) -> None:
-        """Whoever hurries does not wait for it, and it stays unknown."""
-        found = await unless(self.season.abandoned, late(self.context, self.season.awaits))
-        if found is not None:
-            self._director.note("liveness", late=found)
 
-    async def _clear(self) -> None:
-        if self._plan.declared or self.context.parent or Observer.is_in(self.context):
-            await unless(self.season.abandoned, Observer.of(self.context).settle())
-            await self._try("clearing chaos away", clear_after(self.context))
-        for companion in reversed(self.companions):
-            await self._try(f"clearing {companion} away", companion.clear())
-        if self._crash and not self.season.abandoned.given:
-            await self._try("clearing volumes away", clear_volumes(self.context))
-        await self._try("looking for leftovers", self._look_for_leftovers())
+CRASHES = (Interruption.ACTOR_CRASH, Interruption.CLUSTER_CRASH, Interruption.LOST_JOURNAL)
+WHILE_STARTING = (Interruption.STOP, Interruption.HURRY, *CRASHES)
+WHILE_ENDING = (*WHILE_STARTING, Interruption.FAILED_STEP)
 
-    async def _look_for_leftovers(self) -> None:
-        found = await leftovers(
-            self.context, self._director, HURRIED if self.season.abandoned.given else PATIENCE
+PHASES: Mapping[Phase, PhaseRow] = {
+    Phase.PREPARED: PhaseRow(
+        entered="the run is made",
+        acts="none",
+        next=Phase.PREFLIGHT,
+        interrupted_by=WHILE_STARTING,
+    ),
+    Phase.PREFLIGHT: PhaseRow(
+        entered="the run is entered",
+        acts="checks of the cluster, read only",
+        step=RunLifecycle.check,
+        records=("run-started",),
+        interrupted_by=WHILE_STARTING,
+        next=Phase.LEASE,
+        on_error=Phase.REFUSED,
+    ),
+    Phase.LEASE: PhaseRow(
+        entered="all checks passed",
+        acts="the chaos lease is claimed, if the run may cause faults",
+        step=RunLifecycle.claim_lease,
+        interrupted_by=WHILE_STARTING,
+        next=Phase.STARTING,
+        on_error=Phase.REFUSED,
+    ),
+    Phase.STARTING: PhaseRow(
+        entered="the lease is held, or a stop was requested while it was awaited",
+        acts="reports start; chaos of earlier runs is removed; churn and chaos start",
+        step=RunLifecycle.start_actors,
+        interrupted_by=WHILE_STARTING,
+        next=Phase.ACTIVE,
+        on_error=Phase.REFUSED,
+    ),
+    Phase.ACTIVE: PhaseRow(
+        entered="all actors are started",
+        acts="churn, chaos profiles, the test",
+        interrupted_by=WHILE_STARTING,
+        next=Phase.FROZEN,
+        on_error=Phase.REFUSED,
+    ),
+    Phase.FROZEN: PhaseRow(
+        entered="the time is up, the test leaves its block, or a stop was requested",
+        acts="churn makes no volume; health is counted no more",
+        step=RunLifecycle.freeze,
+        signals=("counters_frozen",),
+        records=("incident-lasting", "frozen"),
+        interrupted_by=WHILE_ENDING,
+        next=Phase.HEALING,
+    ),
+    Phase.HEALING: PhaseRow(
+        entered="counters are frozen",
+        acts="chaos profiles undo their faults; workflows are aborted",
+        step=RunLifecycle.heal,
+        signals=("chaos_stopped",),
+        records=("healed",),
+        interrupted_by=WHILE_ENDING,
+        next=Phase.LIVENESS,
+    ),
+    Phase.LIVENESS: PhaseRow(
+        entered="all faults of the plan are undone",
+        acts="volumes have 300 s, or the rest of their own time, to become ready",
+        step=RunLifecycle.judge_liveness,
+        records=("liveness",),
+        interrupted_by=WHILE_ENDING,
+        next=Phase.UNDOING,
+    ),
+    Phase.UNDOING: PhaseRow(
+        entered="liveness is judged, or volumes are abandoned",
+        acts="faults that the test left on are undone, the newest first",
+        step=RunLifecycle.undo_lasting_faults,
+        interrupted_by=WHILE_ENDING,
+        next=Phase.CLEANUP,
+    ),
+    Phase.CLEANUP: PhaseRow(
+        entered="no fault is left",
+        acts="volumes, chaos objects and applied objects are deleted",
+        step=RunLifecycle.clean_up,
+        signals=("cleanup_started",),
+        interrupted_by=WHILE_ENDING,
+        next=Phase.LEFTOVERS,
+        on_error=Phase.RELEASED,
+    ),
+    Phase.LEFTOVERS: PhaseRow(
+        entered="everything was deleted, or failed to be",
+        acts="objects with the run's label are listed until there are none, 120 s at most",
+        step=RunLifecycle.find_leftovers,
+        records=("leftovers",),
+        interrupted_by=WHILE_ENDING,
+        next=Phase.RELEASED,
+        on_error=Phase.RELEASED,
+    ),
+    Phase.RELEASED: PhaseRow(
+        entered="leftovers are listed",
+        acts="the chaos lease is released",
+        step=RunLifecycle.release_lease,
+        interrupted_by=WHILE_ENDING,
+        next=Phase.OVER,
+    ),
+    Phase.OVER: PhaseRow(
+        entered="the lease is released",
+        acts="the journal is judged and reported; the first crash is raised",
+        step=RunLifecycle.finish,
+        records=("run-ended",),
+        interrupted_by=CRASHES,
+        next=None,
+    ),
+    Phase.REFUSED: PhaseRow(
+        entered="a check, the lease or the start raised an error",
+        acts="tasks are cancelled; the lease is released; the error is raised",
+        step=RunLifecycle.break_off,
+        interrupted_by=CRASHES,
+        next=None,
+    ),
+}
+"""Phases in their order. The table is executed: see `RunLifecycle`."""
+
+STOPPED = ("stop_requested",)
+INTERRUPTIONS: Mapping[Interruption, InterruptionRow] = {
+    Interruption.STOP: InterruptionRow(
+        "stopped-early", STOPPED, "waiting ends; the run goes on with its next phases"
+    ),
+    Interruption.HURRY: InterruptionRow(
+        "volumes-abandoned",
+        ("volumes_abandoned",),
+        "volumes are kept and not waited for; faults are still undone",
+    ),
+    Interruption.ACTOR_CRASH: InterruptionRow("crashed", STOPPED, "as a first Ctrl-C", raised=True),
+    Interruption.CLUSTER_CRASH: InterruptionRow(
+        "crashed", STOPPED, "as a first Ctrl-C; while the run ends it breaks off", raised=True
+    ),
+    Interruption.LOST_JOURNAL: InterruptionRow(
+        "crashed", STOPPED, "as a first Ctrl-C; the verdict is unknown", raised=True
+    ),
+    Interruption.FAILED_STEP: InterruptionRow(
+        "crashed", (), "all other steps are still done", raised=True
+    ),
+}
+"""Interruptions and their effects. The table is executed: see `RunLifecycle`."""
+
+
+def drawing() -> str:
+    """Return both tables and a Mermaid drawing of them, as docs/run-life-cycle.md has them."""
+    return "\n".join(_drawing_lines())
+
+
+def _drawing_lines() -> Iterator[str]:
+    yield "```mermaid"
+    yield "stateDiagram-v2"
+    yield f"    [*] --> {Phase.PREPARED.value}"
+    for phase, row in PHASES.items():
+        if row.next:
+            yield f"    {phase.value} --> {row.next.value}"
+        else:
+            yield f"    {phase.value} --> [*]"
+        if row.on_error and row.on_error is not row.next:
+            yield f"    {phase.value} --> {row.on_error.value}: error"
+    yield "```"
+    yield ""
+    yield "| Phase | Entered when | Acts | Signals given | Journal entries | Next | On error |"
+    yield "|---|---|---|---|---|---|---|"
+    for phase, row in PHASES.items():
+        yield _row(
+            phase.value,
+            row.entered,
+            row.acts,
+            _code(row.signals),
+            _code(row.records),
+            row.next.value if row.next else "",
+            row.on_error.value if row.on_error else "",
         )
-        self._director.note("leftovers", objects=found)
+    yield ""
+    yield _row(
+        "Interruption", "Phases", "Journal entry", "Signals given", "Effect", "Raised at the end"
+    )
+    yield "|---|---|---|---|---|---|"
+    for kind, effect in INTERRUPTIONS.items():
+        phases = [phase.value for phase, row in PHASES.items() if kind in row.interrupted_by]
+        yield _row(
+            kind.value,
+            f"{phases[0]} to {phases[-1]}",
+            _code((effect.records,)),
+            _code(effect.signals),
+            effect.effect,
+            "yes" if effect.raised else "no",
+        )
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _code(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{drawing()}\n")

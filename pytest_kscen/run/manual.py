@@ -43,7 +43,7 @@ class VolumeHandle:
     def __init__(self, destiny: VolumePlan, rv: Subject) -> None:
         self._rv = rv
         self._destiny = destiny
-        self._view = rv.view
+        self._view = rv.watch
 
     @property
     def name(self) -> str:
@@ -158,17 +158,17 @@ class VolumesByHand:
             )
 
     async def _begin(self, destiny: VolumePlan) -> VolumeHandle:
-        context, season, name = self._run.context, self._run.life.season, destiny.name
-        rv = Subject(name, context, season, season.view(context), destiny.key)
-        async with rv.view:
-            life = await unless(season.abandoned, make(rv, destiny))
+        context, state, name = self._run.context, self._run.life.state, destiny.name
+        rv = Subject(name, context, state, state.watch(context), destiny.key)
+        async with rv.watch:
+            life = await unless(state.volumes_abandoned, make(rv, destiny))
             if life is None:
                 raise InterruptedError(
                     f"the volume {name} was not made: the run was told to leave everything as it is"
                 )
             self._names[name] = None
-            self._run.life.start(life(), name)
-            await rv.view.until(
+            self._run.life.start_actor(life(), name)
+            await rv.watch.until(
                 name,
                 lambda: rv.volume,
                 timeout=PATIENCE,
@@ -289,9 +289,9 @@ class ChaosByHand:
 
     async def _caused(self, fault: Fault) -> Incident:
         incident = await cause(self._run.context, fault, by=BY_HAND)
-        self._run.life.by_hand.append(incident)
+        self._run.life.incidents.append(incident)
         if fault.passes:
-            self._run.life.start(_over(incident), f"end of {incident.id}")
+            self._run.life.start_actor(_over(incident), f"end of {incident.id}")
         return incident
 
 

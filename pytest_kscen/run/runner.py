@@ -13,6 +13,7 @@ from pytest_kscen.judge.verdict import VALID
 from pytest_kscen.objects.arguments import seconds_of
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.report.protocol import ReportedRun, ReportedTest
 from pytest_kscen.run.context import Run
 from pytest_kscen.run.plan import PlanWarning, Terms
 from pytest_kscen.run.preflight import PreflightRefused
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_kscen.judge.outcome import Outcome
     from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.report.protocol import Report
     from pytest_kscen.run.plan import Plan
     from pytest_kscen.run.scenarios import ScenarioHandle, ScenarioPlayer
     from pytest_kscen.scenario.participants import ControllerRegister
@@ -73,23 +75,23 @@ class ScenarioRunner:
         default_duration: float | None = None,
         terms: Terms = TERMS,
         parent: Callable[[], ParentCluster | None] = lambda: None,
-        keep: Callable[[int], Callable[[Journal], object]] = lambda _: lambda _: None,
-        tell: Callable[[Run], None] = lambda _: None,
-        say: Callable[[str], object] = lambda _: None,
+        test: ReportedTest | None = None,
+        reports: Sequence[Report] = (),
     ) -> None:
-        """`parent` opens the parent cluster, if there is to be one.
+        """Take the plan of one test; nothing is done before the first run.
 
-        `keep` refuses the first, the second run or scenario, or says how its journal comes to its
-        place; `tell` hears of each run that is over. `say` puts a line at once before whoever waits
-        for a run to end."""
+        `parent` opens the parent cluster when a run first needs it, or returns None. `reports`
+        are notified of each run and each played scenario of `test`.
+        """
         self.cluster = cluster
         self.plan = plan
         self.runs: list[Run] = []
         self._default_duration = default_duration
         self._parent = parent
-        self._keep = keep
-        self._tell = tell
-        self._say = say
+        self._test = test or ReportedTest("", cluster.chance.seed, {}, "", "")
+        self._reports = reports
+        self._reported: list[ReportedRun] = []
+        """Of each played scenario, in their order."""
         self._on: Run | None = None
         self._terms = terms
         self.played: list[ScenarioHandle] = []
@@ -164,16 +166,20 @@ class ScenarioRunner:
         return self.theatre.controller.register
 
     def _put_on(self, scenario: Obj) -> ScenarioHandle:
-        self.played.append(self.theatre.put_on(scenario, self._new_journal))
+        reported = self._next_report()
+
+        def open_journal() -> Journal:
+            reported.prepare()
+            journal = Journal(self.cluster.runner.clock)
+            reported.start(journal)
+            return journal
+
+        self.played.append(self.theatre.put_on(scenario, open_journal))
+        self._reported.append(reported)
         return self.played[-1]
 
-    def _new_journal(self) -> Journal:
-        journal = Journal(self.cluster.runner.clock)
-        self._next_place()(journal)
-        return journal
-
-    def _next_place(self) -> Callable[[Journal], object]:
-        return self._keep(len(self.runs) + len(self.played) + 1)
+    def _next_report(self) -> ReportedRun:
+        return ReportedRun(self._test, len(self.runs) + len(self.played) + 1, self._reports)
 
     @property
     def theatre(self) -> ScenarioPlayer:
@@ -195,10 +201,14 @@ class ScenarioRunner:
         if self._on:
             self._end(self._on)
 
-    def end_scenarios(self) -> None:
-        """Those that the test has left before they were done have failed."""
+    def finish_scenarios(self) -> None:
+        """End the scenarios that the test left before they were done, which fail; report all."""
+        from pytest_kscen.run.scenarios import PlayedResult
+
         for played in self.played:
             self.theatre.end(played, "the test was over, and nobody had said done")
+        for played, reported in zip(self.played, self._reported, strict=True):
+            reported.finish(PlayedResult.of(played, self._test.seed))
 
     def overlooked(self) -> str:
         """The explanation of a run, or a scenario, that went wrong without anybody's asking;
@@ -240,10 +250,11 @@ class ScenarioRunner:
         self._check_whereabouts()
         for said in self.plan.hasty:
             warnings.warn(said, PlanWarning, stacklevel=3)
-        place = self._next_place()
+        reported = self._next_report()
+        reported.prepare()
         bring_storage(self.cluster, self.plan.health)
         parent = self._parent() if needs_parent else None
-        run = Run(self.cluster, self.plan, parent, place, self._say)
+        run = Run(self.cluster, self.plan, parent, reported)
         self.runs.append(run)
         run.begin(duration)
         self._on = run
@@ -264,11 +275,11 @@ class ScenarioRunner:
 
     def _end(self, run: Run) -> None:
         self._on = None
-        with run.signals:
+        with run.signal_handlers:
             try:
                 run.end()
             finally:
-                self._tell(run)
+                run.report()
 
 
 def _more_than_zero(duration: str | float | timedelta) -> float:

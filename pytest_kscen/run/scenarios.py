@@ -13,8 +13,11 @@ from pytest_kscen.kube.api import JSON_PATCH
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.errors import BadRequest, Invalid, NotFound
 from pytest_kscen.objects.scenarios import FAILED, ON, OVER, PAUSED, SCENARIOS, phase_of
+from pytest_kscen.report.protocol import LARGEST_JOURNAL
 from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.run.scenario_setup import controlplane, embedded, given
+from pytest_kscen.scenario.analysis import performance
+from pytest_kscen.scenario.analysis.performance import ScenarioSummary
 from pytest_kscen.scenario.analysis.result import Result
 from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.controller import ScenarioController
@@ -24,6 +27,7 @@ from pytest_kscen.scenario.progress import ResultsStrategy
 from pytest_kscen.scenario.writes import NAME
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable
     from types import TracebackType
 
@@ -226,6 +230,36 @@ class ScenarioHandle:
     ) -> None:
         if kind is None:
             self.until_paused()
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedResult:
+    """Result of a played scenario, as reports receive it (`report.protocol.ReportedResult`)."""
+
+    performance: ScenarioSummary
+    journal: Journal
+
+    @classmethod
+    def of(cls, played: ScenarioHandle, seed: str) -> PlayedResult:
+        facts = ScenarioSummary.of(played.journal, played.name, seed, was_ended=played.was_ended)
+        return cls(facts, played.journal)
+
+    def brief(self) -> list[str]:
+        return performance.summary(self.performance)
+
+    summary = brief
+
+    def properties(self) -> list[tuple[str, object]]:
+        return performance.properties(self.performance)
+
+    def as_json(self) -> bytes:
+        return performance.as_json(self.performance)
+
+    def write_stories(self, folder: pathlib.Path) -> None:
+        """Write nothing: stories are of a run's volumes."""
+
+    def attach(self, title: str) -> None:  # noqa: ARG002  # its step is named after the scenario
+        performance.attach(self.performance, self.journal, LARGEST_JOURNAL)
 
 
 def _plain(obj: Any) -> Any:

@@ -321,7 +321,7 @@ class Workflows:
         return self._actor
 
     async def _begin(self, engine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        return self._run.life.begin_beside(engine, name)
+        return self._run.life.start_task(engine, name)
 
     def _look(self, handle: WorkflowHandle) -> Obj:
         return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))

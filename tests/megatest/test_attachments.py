@@ -72,6 +72,6 @@ def test_what_others_make_of_the_same_name_is_none_of_those_at_first(world, rv):
     with arrivals_noted(rv, actor, ["another"]):
         pass
     assert world.notes("attached") == []
-    with arrivals_noted(rv, actor, [rv.view.attachments("v")[0]["metadata"]["uid"]]):
+    with arrivals_noted(rv, actor, [rv.watch.attachments("v")[0]["metadata"]["uid"]]):
         pass
     assert world.notes("attached") == [(10, "attached", {"volume": "v", "node": "node-1"})]

@@ -200,7 +200,7 @@ def test_a_change_in_the_very_moment_of_the_end_counts(world):
     async def ended():
         checker = asyncio.get_running_loop().create_task(check(rv))
         await world.runner.clock.sleep(1)
-        with rv.view.listening("v", checker.cancel):
+        with rv.watch.listening("v", checker.cancel):
             await world.storage.tell("v", IOReady="False", Quorum="True")
             await asyncio.wait((checker,))
         return checker.cancelled()

@@ -15,7 +15,7 @@ def born(world):
 
 def test_steps_until_there_are_enough_and_one_step_more(world):
     churn = Churn(max_volumes=5, step=(3, 3), step_period=(10.0, 10.0), lifetime=(500.0, 500.0))
-    world.start(multivolume(world.context, churn, world.season))
+    world.start(multivolume(world.context, churn, world.state))
     world.advance(100)
     assert born(world) == [0, 0, 0, 10, 10, 10]
 
@@ -24,7 +24,7 @@ def test_who_is_gone_makes_room(world):
     churn = Churn(
         ("none",), max_volumes=1, step=(1, 1), step_period=(10.0, 10.0), lifetime=(20.0, 20.0)
     )
-    world.start(multivolume(world.context, churn, world.season))
+    world.start(multivolume(world.context, churn, world.state))
     world.advance(100)
     assert born(world) == [0, 30, 60, 90]
     assert [at for at, *_ in world.deeds("delete the volume")] == [28, 58, 87]
@@ -32,13 +32,13 @@ def test_who_is_gone_makes_room(world):
 
 def test_the_end_in_two_steps(world):
     churn = Churn(max_volumes=3, step=(3, 3), step_period=(10.0, 10.0), lifetime=(500.0, 500.0))
-    world.start(multivolume(world.context, churn, world.season))
+    world.start(multivolume(world.context, churn, world.state))
     world.advance(60)
-    world.season.frozen.give()
+    world.state.counters_frozen.give()
     world.advance(100)
     assert {at for at, *_ in world.notes("checker-stopped")} == {60}
     assert len(born(world)) == 3
-    world.season.over.give()
+    world.state.cleanup_started.give()
     world.advance(10)
     assert {at for at, *_ in world.deeds("delete the volume")} == {164}
     assert world.left() == []
@@ -46,9 +46,9 @@ def test_the_end_in_two_steps(world):
 
 def test_abandoned_they_all_leave_at_once(world):
     churn = Churn(max_volumes=3, step=(3, 3), lifetime=(500.0, 500.0))
-    world.start(multivolume(world.context, churn, world.season))
+    world.start(multivolume(world.context, churn, world.state))
     world.advance(60)
-    for signal in (world.season.frozen, world.season.abandoned):
+    for signal in (world.state.counters_frozen, world.state.volumes_abandoned):
         signal.give()
     world.advance(100)
     assert len([name for name in world.left() if name.startswith("mgt-")]) >= 3
@@ -67,9 +67,9 @@ class Noted(PodDestroy):
 
 def test_the_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
     monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Noted())
-    world.start(multivolume(world.context, Churn(max_volumes=1, pod_destroyer=True), world.season))
+    world.start(multivolume(world.context, Churn(max_volumes=1, pod_destroyer=True), world.state))
     world.advance(50)
-    world.season.frozen.give()
+    world.state.counters_frozen.give()
     world.advance(0)
     assert [(at, what) for at, what, _ in world.notes("began-pods", "ended-pods")] == [
         (0, "began-pods"),
@@ -96,7 +96,7 @@ class Counting:
 def test_ten_volumes_share_one_watch_of_each_resource(build):
     Counting.opened = 0
     world = build(wrap=lambda api, _: Counting(api))
-    world.start(multivolume(world.context, Churn(), world.season))
+    world.start(multivolume(world.context, Churn(), world.state))
     world.advance(600)
     assert len(born(world)) > 10
     assert Counting.opened == 4
@@ -111,18 +111,18 @@ def test_a_volume_that_is_gone_leaves_nothing_in_memory(world):
         replica_creator=True,
         resizer=True,
     )
-    world.start(multivolume(world.context, churn, world.season))
+    world.start(multivolume(world.context, churn, world.state))
     world.advance(300)
     kept = len(world.chance._streams)
     world.advance(600)
     assert len(born(world)) > 60
     assert len(world.chance._streams) == kept
-    assert len(world.season._view._listeners) <= 6
+    assert len(world.state._watch._listeners) <= 6
 
 
 def test_nobody_begins_when_it_is_abandoned_already(world):
-    world.season.abandoned.give()
-    world.start(multivolume(world.context, Churn(), world.season))
+    world.state.volumes_abandoned.give()
+    world.start(multivolume(world.context, Churn(), world.state))
     world.advance(1)
     assert born(world) == []
 
@@ -133,7 +133,7 @@ def test_the_same_seed_is_the_same_journal(build, seed):
     for _ in range(2):
         world = build(seed)
         churn = Churn(max_volumes=4, replica_destroyer=True, replica_creator=True, resizer=True)
-        world.start(multivolume(world.context, churn, world.season))
+        world.start(multivolume(world.context, churn, world.state))
         world.advance(400)
         journals.append(world.notes())
     assert journals[0] == journals[1]

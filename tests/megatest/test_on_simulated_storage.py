@@ -8,7 +8,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.view import RunPhases
+from pytest_kscen.megatest.view import RunState
 from pytest_kscen.megatest.volume import multivolume
 from pytest_kscen.objects.storage import (
     HEALTH_SOURCES,
@@ -27,7 +27,7 @@ from pytest_kscen.run.runner import bring_storage
 def test_five_minutes(generation, shakers):
     cluster = EmbeddedCluster("actors")
     bring_storage(cluster, generation)
-    runner, season = cluster.runner, RunPhases()
+    runner, state = cluster.runner, RunState()
     journal = Journal(runner.clock)
     context = RunContext(
         cluster.api,
@@ -44,10 +44,10 @@ def test_five_minutes(generation, shakers):
         replica_destroyer=shakers,
         replica_creator=shakers,
     )
-    runner.start(multivolume(context, churn, season), "multivolume")
+    runner.start(multivolume(context, churn, state), "multivolume")
     runner.advance(300)
-    season.frozen.give()
-    season.over.give()
+    state.counters_frozen.give()
+    state.cleanup_started.give()
     runner.advance(120)
     entries = list(journal)
     ended = [entry.data for entry in entries if entry.what == "ended"]

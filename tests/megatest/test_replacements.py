@@ -130,14 +130,14 @@ def test_what_has_no_data_is_waited_for_by_nobody(world):
     robbed = Robbed(world, type_="TieBreaker")
     assert "patience" not in robbed.deed
     assert robbed.noted(205) == []
-    assert world.season.lacking == {}
+    assert world.state.repair_deadlines == {}
 
 
 def test_a_volume_that_goes_lacks_nothing(world):
     robbed = Robbed(world)
-    assert world.season.awaits("v") == pytest.approx(world.began + 420)
+    assert world.state.deadline_of("v") == pytest.approx(world.began + 420)
     world.ask(world.api.delete(REPLICATED_VOLUMES, "v"))
     robbed.add(3)
     robbed.tell("v-3")
     assert robbed.noted(125) == []
-    assert world.season.awaits("v") == 0.0
+    assert world.state.deadline_of("v") == 0.0

@@ -42,7 +42,7 @@ def world(build):
     world = build(wrap=Refusing)
     world.unseen, world.refused = [], []
     world.storage.sweeps = False
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     return world
 
 
@@ -94,10 +94,10 @@ def test_one_that_may_not_be_deleted_keeps_no_other_from_being(world):
 
 
 def test_who_cannot_sweep_keeps_no_volume_from_being_made(world):
-    world.season.running["v"] = None
+    world.state.running["v"] = None
     world.unseen = [Forbidden("never")] * 100
     world.advance(50)
-    assert world.season.running == {}
+    assert world.state.running == {}
 
 
 def test_lists_that_are_refused_for_six_minutes_end_nobody(world):
@@ -115,8 +115,8 @@ def test_lists_that_are_refused_for_six_minutes_end_nobody(world):
 def test_the_runs_end_is_the_last_occasion(world):
     world.unseen = [Forbidden("never")] * 100
     world.advance(50)
-    world.season.frozen.give()
-    world.season.over.give()
+    world.state.counters_frozen.give()
+    world.state.cleanup_started.give()
     world.advance(200)
     assert swept(world) == [(17, LOOK, "failed"), (50, LOOK, "failed")]
     assert len(world.left()) == 1

@@ -25,11 +25,11 @@ def test_an_hour_of_refusals(build, seed):
     world = build(seed, wrap=Faulty)
     world.faults = {}
     churn = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True)
-    world.start(multivolume(world.context, churn, world.season), "multivolume")
+    world.start(multivolume(world.context, churn, world.state), "multivolume")
     world.advance(3600)
-    world.season.frozen.give()
+    world.state.counters_frozen.give()
     world.advance(60)
-    world.season.over.give()
+    world.state.cleanup_started.give()
     world.advance(900)
     assert min(world.faults[verb] for verb in ("list", "create", "delete", "watch")) >= 5, (
         world.faults
@@ -47,7 +47,7 @@ def test_an_hour_of_refusals(build, seed):
 
 def test_an_attacher_goes_on_after_whatever_happens_to_it(world):
     churn = Churn(max_volumes=1, step=(1, 1), lifetime=(7200.0, 7200.0))
-    world.start(multivolume(world.context, churn, world.season), "multivolume")
+    world.start(multivolume(world.context, churn, world.state), "multivolume")
     world.advance(7200)
     cycles = [at for at, *_ in world.notes("cycle")]
     assert len(cycles) > 60
@@ -67,7 +67,7 @@ def test_what_is_refused_for_longer_than_anybody_tries_ends_the_action_alone(wor
 
     monkeypatch.setattr(Faulty, "_shaken", out_of_order)
     world.start(
-        multivolume(world.context, Churn(max_volumes=3, replica_destroyer=True), world.season),
+        multivolume(world.context, Churn(max_volumes=3, replica_destroyer=True), world.state),
         "multivolume",
     )
     world.advance(100)
@@ -81,8 +81,8 @@ def test_what_is_refused_for_longer_than_anybody_tries_ends_the_action_alone(wor
     down["now"] = False
     world.advance(600)
     assert [at for at, *_ in world.notes("ready") if at > 1900]
-    world.season.frozen.give()
-    world.season.over.give()
+    world.state.counters_frozen.give()
+    world.state.cleanup_started.give()
     world.advance(900)
     assert world.names(REPLICATED_VOLUMES) == world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
 
@@ -91,7 +91,7 @@ def test_a_watch_that_breaks_and_a_list_that_says_the_same_are_no_transition(wor
     churn = Churn(
         max_volumes=1, step=(1, 1), lifetime=(3000.0, 3000.0), attacher_period=(20.0, 20.0)
     )
-    world.start(multivolume(world.context, churn, world.season), "multivolume")
+    world.start(multivolume(world.context, churn, world.state), "multivolume")
     world.advance(2000)
     assert world.faults["watch"] > 20
     assert world.notes("condition-changed") == []

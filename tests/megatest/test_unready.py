@@ -24,7 +24,7 @@ def told(world):
 
 def test_what_it_lacks_is_noted_when_it_changes_and_at_the_end(world):
     world.storage.forms = False
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(15)
     says(world, "False", "0 of 2")
     world.advance(30)
@@ -39,15 +39,15 @@ def test_what_it_lacks_is_noted_when_it_changes_and_at_the_end(world):
 
 
 def test_of_one_that_is_ready_at_once_nothing_is(world):
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(100)
     assert told(world) == []
 
 
 def test_whoever_ends_the_run_is_told_what_was_waited_for(world):
     world.storage.forms = False
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(5)
-    world.season.over.give()
+    world.state.cleanup_started.give()
     world.advance(20)
     assert [at for at, _ in told(world)] == [5]

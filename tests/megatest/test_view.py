@@ -10,8 +10,8 @@ from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_
 
 
 def test_it_is_kept_while_somebody_looks(world):
-    view = world.season.view(world.context)
-    assert world.season.view(world.context) is view
+    view = world.state.watch(world.context)
+    assert world.state.watch(world.context) is view
 
     async def both():
         async with view:
@@ -30,15 +30,15 @@ def test_who_waits_is_told_at_the_instant(world):
     world.volume()
 
     async def wait():
-        await rv.view.until(
-            "v", lambda: rv.view.replicas("v"), timeout=10, awaited="no replica came"
+        await rv.watch.until(
+            "v", lambda: rv.watch.replicas("v"), timeout=10, awaited="no replica came"
         )
         return world.now
 
     assert world.ask(wait()) == 3
     with pytest.raises(TimeoutError, match=r"^v stayed within 5 s$"):
-        world.ask(rv.view.until("v", lambda: rv.volume is None, timeout=5, awaited="v stayed"))
-    assert rv.view._listeners == {}
+        world.ask(rv.watch.until("v", lambda: rv.volume is None, timeout=5, awaited="v stayed"))
+    assert rv.watch._listeners == {}
 
 
 def test_what_a_replica_says_of_itself_calls_nobody(world):
@@ -47,18 +47,18 @@ def test_what_a_replica_says_of_itself_calls_nobody(world):
     called = []
 
     async def listen():
-        async with rv.view:
-            await rv.view.until(
+        async with rv.watch:
+            await rv.watch.until(
                 "v", lambda: rv.health.is_ready(rv.volume), timeout=60, awaited="v was not ready"
             )
-            with rv.view.listening("v", lambda: called.append(world.now)):
-                (replica, *_) = rv.view.replicas("v")
+            with rv.watch.listening("v", lambda: called.append(world.now)):
+                (replica, *_) = rv.watch.replicas("v")
                 before = world.now
                 await world.storage.tell_replica(replica["metadata"]["name"], InQuorum="False")
                 await rv.context.clock.sleep(1)
                 told = next(
                     one
-                    for one in rv.view.replicas("v")
+                    for one in rv.watch.replicas("v")
                     if one["metadata"]["name"] == replica["metadata"]["name"]
                 )
                 assert told["status"] != replica.get("status")
@@ -72,7 +72,7 @@ def test_what_a_replica_says_of_itself_calls_nobody(world):
 
 
 def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):
-    view = world.season.view(world.context)
+    view = world.state.watch(world.context)
     world.storage.sweeps = True
     world.volume()
     made = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["metadata"]["resourceVersion"]
@@ -88,7 +88,7 @@ def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):
 
 
 def test_a_volume_that_nobody_has_seen_yet_is_not_lost(world):
-    view = world.season.view(world.context)
+    view = world.state.watch(world.context)
     world.volume()
     made = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["metadata"]["resourceVersion"]
 
@@ -108,15 +108,15 @@ def test_a_crash_is_everybodys(world):
         raise KeyError("lost")
 
     async def wait():
-        with rv.view.listening("v", clumsy):
+        with rv.watch.listening("v", clumsy):
             await world.api.create(
                 REPLICATED_VOLUMES, {"metadata": {"name": "v"}, "spec": {"size": "1Mi"}}
             )
-            await rv.view.until("w", lambda: False, timeout=5, awaited="nothing")
+            await rv.watch.until("w", lambda: False, timeout=5, awaited="nothing")
 
     for _ in range(2):
         with pytest.raises(
             RuntimeError, match=r"^nobody watches the volumes any more: KeyError\('lost'\)$"
         ):
             world.ask(wait())
-        wait = lambda: rv.view.until("w", lambda: False, timeout=5, awaited="nothing")  # noqa: E731
+        wait = lambda: rv.watch.until("w", lambda: False, timeout=5, awaited="nothing")  # noqa: E731

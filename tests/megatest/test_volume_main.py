@@ -21,7 +21,7 @@ DESTINY = VolumePlan("v", "availability", "8Mi", lifetime=100.0, patience=600.0)
 
 
 def test_a_quiet_life(world):
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(200)
     assert world.deeds() == [
         (0, "create the volume", "done", 0),
@@ -49,7 +49,7 @@ def test_a_quiet_life(world):
 
 def test_the_volume_is_as_its_destiny_says_and_carries_the_runs_label(world):
     world.start(
-        live(world.context, world.season, VolumePlan("v", "none", "12Mi", 100.0, attachments=2))
+        live(world.context, world.state, VolumePlan("v", "none", "12Mi", 100.0, attachments=2))
     )
     world.advance(1)
     volume = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))
@@ -68,7 +68,7 @@ def test_newer_storage_is_told_that_two_nodes_may_attach(world):
     world.start(
         live(
             dataclasses.replace(world.context, health=HEALTH_SOURCES["ready"]),
-            world.season,
+            world.state,
             DESTINY,
         )
     )
@@ -77,7 +77,7 @@ def test_newer_storage_is_told_that_two_nodes_may_attach(world):
 
 def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
     world.start(
-        live(world.context, world.season, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
+        live(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
     )
     world.advance(200)
     assert world.deeds("detach everywhere", "delete the volume") == [
@@ -89,7 +89,7 @@ def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
 
 def test_initial_attachments_are_told_when_they_are_there(world):
     world.start(
-        live(world.context, world.season, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
+        live(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
     )
     world.advance(100)
     asked = [
@@ -109,7 +109,7 @@ def test_shakers_go_on_while_the_volume_is_being_deleted_and_end_with_it(world):
         replica_destroyer_period=(1.0, 1.0),
         replica_creator_period=(1.0, 1.0),
     )
-    world.start(live(world.context, world.season, shaken))
+    world.start(live(world.context, world.state, shaken))
     world.advance(100)
     whens = [at for at, *_ in world.deeds("create a replica", "delete a replica")]
     assert min(whens) == 1
@@ -120,7 +120,7 @@ def test_shakers_go_on_while_the_volume_is_being_deleted_and_end_with_it(world):
 
 def test_a_volume_that_is_not_ready_in_time_goes_and_is_never_checked(world):
     world.storage.forms = False
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(700)
     assert [(at, data["waited"]) for at, _, data in world.notes("never-ready")] == [(600, 600)]
     assert world.notes("checker-started") == []
@@ -128,21 +128,21 @@ def test_a_volume_that_is_not_ready_in_time_goes_and_is_never_checked(world):
 
 
 def test_a_volume_is_awaited_until_it_is_ready(world):
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(1)
-    assert world.season.awaited == {"v": world.context.clock.now() + 599}
+    assert world.state.ready_deadlines == {"v": world.context.clock.now() + 599}
     world.advance(10)
-    assert world.season.awaited == {}
+    assert world.state.ready_deadlines == {}
 
 
 def test_whoever_has_no_limit_is_waited_for_until_the_run_is_over(world):
     world.storage.forms = False
-    world.start(live(world.context, world.season, VolumePlan("v", "none", "8Mi")))
+    world.start(live(world.context, world.state, VolumePlan("v", "none", "8Mi")))
     world.advance(7200)
-    world.season.frozen.give()
+    world.state.counters_frozen.give()
     world.advance(100)
     assert world.names(REPLICATED_VOLUMES) == ["v"]
-    world.season.over.give()
+    world.state.cleanup_started.give()
     world.advance(20)
     assert world.notes("never-ready") == []
     assert world.deeds("wait until the volume is ready") == [
@@ -153,9 +153,9 @@ def test_whoever_has_no_limit_is_waited_for_until_the_run_is_over(world):
 
 def test_the_runs_end_is_a_waiting_volumes_end(world):
     world.storage.forms = False
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(50)
-    world.season.over.give()
+    world.state.cleanup_started.give()
     world.advance(20)
     assert world.deeds("wait until the volume is ready", "delete the volume") == [
         (50, "wait until the volume is ready", "stopped", 50),
@@ -173,22 +173,22 @@ def test_a_frozen_run_stops_the_checker_at_once_and_keeps_the_volume_until_it_is
         attacher_period=(60.0, 60.0),
         replica_destroyer_period=(30.0, 30.0),
     )
-    world.start(live(world.context, world.season, destiny))
+    world.start(live(world.context, world.state, destiny))
     world.advance(50)
-    world.season.frozen.give()
+    world.state.counters_frozen.give()
     world.advance(200)
     assert [at for at, *_ in world.notes("checker-stopped")] == [50]
     assert [at for at, *_ in world.deeds("delete a replica")] == [30]  # nobody shakes what heals
     assert world.names(REPLICATED_VOLUMES) == ["v"]
-    world.season.over.give()
+    world.state.cleanup_started.give()
     world.advance(20)
     assert world.deeds("delete the volume") == [(254, "delete the volume", "done", 4)]
 
 
 def test_a_volume_that_is_ready_after_the_freeze_is_not_checked(world):
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(1)
-    world.season.frozen.give()
+    world.state.counters_frozen.give()
     world.advance(10)
     assert [at for at, *_ in world.notes("ready")] == [3]
     assert world.notes("checker-started") == []
@@ -207,9 +207,9 @@ def test_an_abandoned_volume_stays_behind(world):
         (9.0, 9.0),
         (9.0, 9.0),
     )
-    world.start(live(world.context, world.season, destiny))
+    world.start(live(world.context, world.state, destiny))
     world.advance(100)
-    world.season.abandoned.give()
+    world.state.volumes_abandoned.give()
     world.advance(0)
     written = len(world.notes("wrote"))
     world.advance(500)
@@ -219,7 +219,7 @@ def test_an_abandoned_volume_stays_behind(world):
 
 
 def test_a_volume_that_cannot_go_is_told_and_tried_again(world):
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(50)
 
     async def held(*_):
@@ -237,7 +237,7 @@ def test_a_volume_that_cannot_go_is_told_and_tried_again(world):
 
 def test_the_log_says_the_volume_the_action_its_parameters_the_result_and_the_time(world, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen.volume-main")
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(5)
     begins, ended = [record for record in caplog.records if record.action == "create the volume"]
     said = "action=create the volume volume=v storage_class=availability size=8Mi lifetime=100.0"
@@ -281,7 +281,7 @@ class Forgetful(ForwardingApi):
 def test_what_was_made_although_nobody_said_so_goes_if_it_is_ours(build, whose):
     world = build(wrap=Forgetful)
     world.knows, world.makes = False, whose == "ours"
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     if whose == "theirs":
         world.volume()
     world.advance(250)
@@ -306,6 +306,6 @@ def test_what_was_made_goes_only_while_it_is_what_was_found(build):
     world = build(wrap=Replaced)
     world.knows, world.makes = False, True
     world.runner.loop.call_later(320, setattr, world, "knows", True)
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(700)
     assert world.names(REPLICATED_VOLUMES) == ["v"]

@@ -32,7 +32,7 @@ class Refusing(ForwardingApi):
 @pytest.fixture
 def world(build):
     world = build(wrap=Refusing)
-    world.start(live(world.context, world.season, DESTINY))
+    world.start(live(world.context, world.state, DESTINY))
     world.advance(100)
     return world
 
@@ -72,8 +72,8 @@ def test_refusals_leave_the_storage_the_rest_of_the_ten_minutes(world):
 )
 def test_after_the_runs_end_it_is_tried_for_half_a_minute(world, refusals, result, took):
     world.refusals = refusals
-    world.season.over.give()
-    world.season.frozen.give()
+    world.state.cleanup_started.give()
+    world.state.counters_frozen.give()
     world.advance(200)
     assert world.deeds("delete the volume") == [(100 + took, "delete the volume", result, took)]
     assert world.names(REPLICATED_VOLUMES) == ([] if result == "done" else ["v"])
@@ -83,8 +83,8 @@ def test_after_the_runs_end_it_is_tried_for_half_a_minute(world, refusals, resul
 def test_after_the_runs_end_what_may_pass_has_ten_minutes(world, number, left):
     """One try of an API that does not answer is about thirty requests, in five minutes."""
     world.refusals = [ConnectionResetError("gone")] * number
-    world.season.over.give()
-    world.season.frozen.give()
+    world.state.cleanup_started.give()
+    world.state.counters_frozen.give()
     world.advance(600)
     assert world.names(REPLICATED_VOLUMES) == left
     world.advance(400)

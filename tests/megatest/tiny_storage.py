@@ -18,7 +18,7 @@ from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.megatest.subject import Subject
-from pytest_kscen.megatest.view import RunPhases
+from pytest_kscen.megatest.view import RunState
 from pytest_kscen.objects.errors import AlreadyExists, Invalid, NotFound
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES
 from pytest_kscen.objects.storage import (
@@ -192,7 +192,7 @@ class TinyStorage:
 
 
 class World:
-    """A stage, its season and what a test asks of them; times are seconds since the world began."""
+    """A stage, its state and what a test asks of them; times are seconds since the world began."""
 
     def __init__(self, seed="megatest", nodes=4, wrap=lambda api, world: api):
         self.runner = VirtualRunner()
@@ -213,7 +213,7 @@ class World:
         self.runner.advance(0)
         self.journal = Journal(self.runner.clock)
         self.began = self.runner.clock.now()
-        self.season = RunPhases()
+        self.state = RunState()
         self.wrap = wrap
         self.context = RunContext(
             self._api_for, self.runner.clock, self.chance, self.journal, "run1"
@@ -244,9 +244,9 @@ class World:
 
     def subject(self, name="v", health=DEFAULT_HEALTH):
         """A volume whose view is kept open, for one actor of it alone."""
-        view = self.season.view(self.context)
+        view = self.state.watch(self.context)
         self.ask(view.__aenter__())
-        return Subject(name, dataclasses.replace(self.context, health=health), self.season, view)
+        return Subject(name, dataclasses.replace(self.context, health=health), self.state, view)
 
     def volume(self, name="v", size="8Mi"):
         obj = {

@@ -218,7 +218,7 @@ def test_a_run_is_refused_before_it_begins_where_another_is_on(pytester):
         import pytest
 
         def test_it(scenario_runner):
-            with pytest.raises(ValueError, match="^a run that is still on writes to "), scenario_runner:
+            with pytest.raises(ValueError, match="^another run still writes to "), scenario_runner:
                 pass
             assert scenario_runner.runs == []
     """

@@ -133,7 +133,7 @@ def test_allure_has_the_story_of_what_is_broken_however_much_has_moved(pytester)
     assert told == [
         "broken: v29",
         *(f"recovered: v{number:02}" for number in range(19)),
-        "and 10 more that moved: `python -m pytest_kscen story FOLDER VOLUME` tells any",
+        "10 more volumes moved. Print the story of any: `python -m pytest_kscen story FOLDER VOLUME`",
     ]
 
 
@@ -183,11 +183,11 @@ def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1)
     lines = [
-        "kscen: the run ends: its faults are taken back *",
+        "kscen: Stopping: undoing faults and deleting volumes *",
         "*::test_it: valid after * of cluster time, stopped early; *",
     ]
     result.stdout.fnmatch_lines([*lines, "*told to stop*"])
-    assert "are left where they are" not in result.stdout.str()
+    assert "Keeping the volumes" not in result.stdout.str()
 
 
 def test_ctrl_c_ends_a_run_though_nobody_can_be_told(pytester):
@@ -227,8 +227,6 @@ def test_whoever_presses_ctrl_c_twice_is_told_what_that_leaves(pytester):
                 run.advance("1h")
     """)
     told = pytester.runpytest_subprocess().stdout.str()
-    first, _, rest = told.partition("kscen: the run ends: its faults are taken back")
+    first, _, rest = told.partition("kscen: Stopping: undoing faults and deleting volumes")
     assert first
-    assert (
-        "kscen: the run's volumes are left where they are, its faults are still taken back" in rest
-    )
+    assert "kscen: Keeping the volumes. Faults are still undone." in rest

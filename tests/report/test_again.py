@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import json
 import pathlib
 import shutil
@@ -21,12 +20,24 @@ from pytest_kscen.journal import Entry, Journal, read
 from pytest_kscen.judge.outcome import judge
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.arguments import in_words
-from pytest_kscen.report.archive import begin, finish, folder_name
+from pytest_kscen.report.archive import begin, folder_name, write_results
+from pytest_kscen.report.protocol import Report
 from pytest_kscen.report.story import story
+from pytest_kscen.report.summary import RunResult
 from pytest_kscen.run.plan import Plan, PlanWarning
 from pytest_kscen.run.runner import ScenarioRunner
 
 CHURN = Churn(max_volumes=2)
+
+
+class InFolder(Report):
+    """Archive that keeps every run in one folder."""
+
+    def __init__(self, folder, test="it"):
+        self._folder, self._test = folder, test
+
+    def start(self, run):
+        begin(self._folder, {"test": self._test}, run.journal)
 
 
 def keep(folder, plan, conduct):
@@ -36,11 +47,11 @@ def keep(folder, plan, conduct):
         cluster,
         plan,
         parent=cluster.parent,
-        keep=lambda _: functools.partial(begin, folder, {"test": "it"}),
+        reports=[InFolder(folder)],
     )
     conduct(runner)
     (run,) = runner.runs
-    finish(folder, run.journal, run.outcome)
+    write_results(folder, RunResult(run.outcome, run.journal))
     runner.close()
     cluster.close()
 
@@ -52,7 +63,7 @@ def test_a_folder_to_which_a_run_that_is_on_writes_is_not_taken_from_it(tmp_path
         ScenarioRunner(
             cluster,
             Plan(),
-            keep=lambda _, who=who: functools.partial(begin, tmp_path, {"test": who}),
+            reports=[InFolder(tmp_path, who)],
         )
         for who in ("first", "second")
     )
@@ -60,7 +71,7 @@ def test_a_folder_to_which_a_run_that_is_on_writes_is_not_taken_from_it(tmp_path
         before = run.journal.content()
         with pytest.raises(
             ValueError,
-            match=f"a run that is still on writes to {tmp_path}: wait for its end, or give another",
+            match=f"another run still writes to {tmp_path}. Wait for its end, or choose another",
         ):
             second.run("1s")
         assert (tmp_path / "journal.jsonl").read_bytes() == before
@@ -191,7 +202,7 @@ def with_ends(*found):
 
 def test_what_is_broken_has_its_story_however_much_has_moved(tmp_path):
     journal = with_ends(*volumes("recovered", 60, 2), *volumes("broken", 2, 1))
-    finish(tmp_path, journal, judge(journal))
+    write_results(tmp_path, RunResult(judge(journal), journal))
     told = {path.name for path in (tmp_path / "stories").iterdir()} - {"LEFT-OUT.txt"}
     assert told == {*(f"recovered-{n:02}.txt" for n in range(48)), "broken-00.txt", "broken-01.txt"}
     assert (tmp_path / "stories" / "broken-01.txt").read_text().splitlines() == list(
@@ -199,8 +210,8 @@ def test_what_is_broken_has_its_story_however_much_has_moved(tmp_path):
     )
     assert (tmp_path / "stories" / "LEFT-OUT.txt").read_text().splitlines() == [
         (
-            "`python -m pytest_kscen story FOLDER VOLUME` tells that of any of these 12 "
-            "volumes, which moved too:"
+            "12 more volumes moved. Print the story of any: "
+            "`python -m pytest_kscen story FOLDER VOLUME`"
         ),
         *(f"recovered   recovered-{n}" for n in range(48, 60)),
     ]
@@ -211,7 +222,7 @@ def test_all_that_is_broken_or_unknown_has_its_story(tmp_path):
     journal = with_ends(
         *volumes("recovered", 1, 2), *volumes("crashed", 1, 0), crashed, *volumes("broken", 60, 1)
     )
-    finish(tmp_path, journal, judge(journal))
+    write_results(tmp_path, RunResult(judge(journal), journal))
     told = {path.stem for path in (tmp_path / "stories").iterdir()}
     assert told == {*(f"broken-{n:02}" for n in range(60)), "crashed-00", "LEFT-OUT"}
 

@@ -25,6 +25,7 @@ from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
+from pytest_kscen.report.protocol import Report
 from pytest_kscen.run.plan import Plan
 
 
@@ -359,17 +360,18 @@ def test_only_faults_by_hand_are_kept_while_the_run_lives(runner_of):
 @pytest.mark.filterwarnings("ignore:nothing is declared")
 @pytest.mark.parametrize("early", [True, False])
 def test_ctrl_c_when_all_is_over_does_not_stop_the_telling(cluster, runner_of, early):
-    told = []
+    reported = []
 
-    def tell(run):
-        os.kill(os.getpid(), signal.SIGINT)
-        told.append((run.outcome.stopped_early, run.is_told_to_stop))
+    class Late(Report):
+        def finish(self, run):
+            os.kill(os.getpid(), signal.SIGINT)
+            reported.append((run.result.outcome.stopped_early, run.stopped()))
 
     before = signal.getsignal(signal.SIGINT)
     if early:
         press(cluster, 60)
-    runner = runner_of(tell=tell)
+    runner = runner_of(reports=[Late()])
     assert runner.run("1h").verdict == "valid"
-    assert told == [(early, True)]
+    assert reported == [(early, True)]
     assert signal.getsignal(signal.SIGINT) is before
     assert "volumes-abandoned" not in {entry.what for entry in runner.runs[0].journal}

@@ -48,7 +48,7 @@ def test_losses_by_hand_of_a_run_that_was_killed_are_found_whenever_it_was(clust
     dead = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
     run = dead.__enter__()
     run.chaos.losses("node-1", "node-2", 0.5)
-    run.signals.close()  # nobody acts for it any more
+    run.signal_handlers.close()  # nobody acts for it any more
     cluster.advance(waited)
 
     runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)

@@ -26,7 +26,7 @@ from pytest_kscen.objects.storage import (
     REPLICATED_VOLUME_REPLICAS,
     REPLICATED_VOLUMES,
 )
-from pytest_kscen.run import lifecycle
+from pytest_kscen.run import cleanup
 from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.runner import ScenarioRunner
 
@@ -294,7 +294,7 @@ def test_volumes_that_nobody_could_look_at_are_not_late(play, monkeypatch):
     async def refused(*_, **__):
         raise Unseen("not as awaited within 300 s; the last refusal was ServiceUnavailable('')")
 
-    monkeypatch.setattr(lifecycle, "wait_for", refused)
+    monkeypatch.setattr(cleanup, "wait_for", refused)
     outcome, _ = play(Plan(Churn(max_volumes=1, lifetime=(3600.0, 3600.0))), "2m")
     assert outcome.verdict == "unknown"
     assert (

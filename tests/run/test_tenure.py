@@ -19,12 +19,23 @@ from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS, LEASES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
-from pytest_kscen.run.lifecycle import NAME
+from pytest_kscen.report.protocol import Report
+from pytest_kscen.run.chaos_lease import NAME
 from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.run.runner import ScenarioRunner
 
 CUTS = Plan(chaos=(NetworkBlock(variants=("blocking-everything",)),))
+
+
+class Kept(Report):
+    """Archive that calls a function when a run starts."""
+
+    def __init__(self, keep):
+        self._keep = keep
+
+    def start(self, run):
+        self._keep(run.journal)
 
 
 class World:
@@ -41,7 +52,7 @@ class World:
     def runner(self, keep=lambda _: None, **others):
         parent = dataclasses.replace(self.parent, **others)
         self.runners.append(
-            ScenarioRunner(self.cluster, CUTS, parent=lambda: parent, keep=lambda _: keep)
+            ScenarioRunner(self.cluster, CUTS, parent=lambda: parent, reports=[Kept(keep)])
         )
         return self.runners[-1]
 
@@ -94,9 +105,9 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
         with pytest.raises(PreflightRefused) as refused, world.runner():
             """It does not come so far."""
         assert str(refused.value) == (
-            "another run does chaos on the parent cluster, or needs it calm: "
-            f"{world.holder} holds the Lease vms/{NAME} there: "
-            "wait for its end, or end it; if it was killed, try again when 15 s are over"
+            "another run causes faults on the parent cluster, or needs it without any: "
+            f"{world.holder} holds the Lease vms/{NAME} there. "
+            "Wait for its end, or stop it; if it was killed, try again after 15 s"
         )
         assert f"run {first.context.run_id}, process " in world.holder
         assert world.cuts() == there != []
@@ -128,10 +139,11 @@ def test_a_run_takes_its_place_when_the_lease_is_its_own(world, tmp_path):
 
 
 def test_whose_place_is_taken_by_another_run_touches_nothing(world):
-    def taken(_):
-        raise ValueError("a run that is still on writes there")
+    class Taken(Report):
+        def prepare(self, run):
+            raise ValueError("a run that is still on writes there")
 
-    runner = ScenarioRunner(world.cluster, CUTS, parent=lambda: world.parent, keep=taken)
+    runner = ScenarioRunner(world.cluster, CUTS, parent=lambda: world.parent, reports=[Taken()])
     with pytest.raises(ValueError, match="still on"), runner:
         """It does not come so far."""
     assert (runner.runs, world.holder) == ([], None)
@@ -209,8 +221,8 @@ def test_who_may_not_see_the_lease_is_told_what_to_ask_for(world):
     ):
         """It does not come so far."""
     assert str(refused.value) == (
-        "whether another run does chaos on the parent cluster cannot be told: not for "
-        "you. Our user needs get, create and "
+        "cannot check whether another run causes faults on the parent cluster: not for "
+        "you. Grant this user get, create and "
         "update of leases.coordination.k8s.io in the namespace vms there"
     )
 
@@ -260,7 +272,7 @@ def test_a_namespace_that_is_not_there_is_no_place_for_it(world):
     runner.plan = Plan()
     with pytest.raises(PreflightRefused) as refused, runner:
         """It does not come so far."""
-    assert str(refused.value) == "the parent cluster has no namespace nowhere: see --vm-namespace"
+    assert str(refused.value) == "the parent cluster has no namespace nowhere: check --vm-namespace"
 
 
 def test_a_run_that_breaks_off_while_it_begins_gives_the_lease_back(world, monkeypatch):
@@ -298,7 +310,7 @@ def test_the_tested_clusters_jobs_are_one_runs_at_a_time(world):
         world.runner(),
         pytest.raises(
             PreflightRefused,
-            match="another run does chaos on the tested cluster, or needs it calm: run ",
+            match="another run causes faults on the tested cluster, or needs it without any: run ",
         ),
     ):
         ScenarioRunner(world.cluster, Plan(chaos=(PodDestroy(),))).run("1m")
@@ -307,7 +319,7 @@ def test_the_tested_clusters_jobs_are_one_runs_at_a_time(world):
 def test_pods_that_churn_or_a_test_destroys_are_chaos_too(world):
     world.cluster.owned, taken = (
         False,
-        "another run does chaos on the tested cluster, or needs it calm: run ",
+        "another run causes faults on the tested cluster, or needs it without any: run ",
     )
     with world.runner():
         with pytest.raises(PreflightRefused, match=taken):

@@ -14,7 +14,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.kube.leases import holder_of
 from pytest_kscen.objects.resources import LEASES
-from pytest_kscen.run.lifecycle import NAME
+from pytest_kscen.run.chaos_lease import NAME
 from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.run.runner import ScenarioRunner
@@ -69,7 +69,7 @@ def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world
             with (
                 pytest.raises(
                     PreflightRefused,
-                    match="another run does chaos on the tested cluster, or needs it calm: run ",
+                    match="another run causes faults on the tested cluster, or needs it without any: run ",
                 ),
                 second,
             ):

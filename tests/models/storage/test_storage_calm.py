@@ -11,7 +11,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.megatest.churn import Churn
-from pytest_kscen.megatest.view import RunPhases
+from pytest_kscen.megatest.view import RunState
 from pytest_kscen.megatest.volume import multivolume
 from pytest_kscen.models.storage.generations import GENERATIONS
 from pytest_kscen.models.storage.generations.datamesh import effective_layout
@@ -47,7 +47,7 @@ def setbacks(yard):
 @pytest.mark.parametrize("generation", ["conditions", "effectiveLayout", "ready"])
 def test_volumes_that_are_attached_moved_and_grown_keep_all_their_conditions(generation, seed):
     cluster = EmbeddedCluster(f"calm {seed}")
-    yard, season = Yard(cluster, generation), RunPhases()
+    yard, state = Yard(cluster, generation), RunState()
     found = setbacks(yard)
     journal = Journal(cluster.runner.clock)
     stage = RunContext(
@@ -66,7 +66,7 @@ def test_volumes_that_are_attached_moved_and_grown_keep_all_their_conditions(gen
         resizer=True,
         replica_creator=True,
     )
-    cluster.runner.start(multivolume(stage, churn, season), "multivolume")
+    cluster.runner.start(multivolume(stage, churn, state), "multivolume")
     yard.advance(60 * MINUTES)
     entries = list(journal)
     cluster.close()

@@ -1,0 +1,149 @@
+"""Protocol of reports: start, progress and finish of each run and of each played scenario.
+
+`reports_for` builds the list of reports that a session has, in one place. The plugin calls it once
+per session, and gives each test a `ReportedTest`; `ScenarioRunner` makes a `ReportedRun` for each
+run or scenario and calls it at each point. Nothing here may import pytest: reports receive its
+objects from the plugin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import contextlib
+    import pathlib
+    from collections.abc import Callable, Sequence
+
+    from pytest_kscen.journal import Journal
+
+LARGEST_JOURNAL = 20 * 1024 * 1024
+"""Bytes of a journal that is attached to a page which a browser loads whole."""
+
+
+class Report:
+    """One report: a class that overrides the points it needs.
+
+    Reports are called in the order of the session's list, inside the test, at one point after the
+    other: `prepare`, `start`, any number of `progress`, `finish`. A run that is refused gets no
+    `finish`, and one that is refused early no `start`. An exception that a report raises fails the
+    test; in `prepare` and `start` it keeps the run from beginning.
+    """
+
+    def prepare(self, run: ReportedRun) -> None:
+        """Refuse a run for which there is no room, before anything is done for it."""
+
+    def start(self, run: ReportedRun) -> None:
+        """Begin: all checks have passed, and `run.journal` is there."""
+
+    def progress(self, run: ReportedRun, message: str) -> None:
+        """Show a message to the person who waits for the run, at once."""
+
+    def finish(self, run: ReportedRun) -> None:
+        """Report `run.result`. The journal is complete, but still open."""
+
+
+class ReportedResult(Protocol):
+    """Result of a run (`summary.RunResult`) or of a scenario (`run.scenarios.PlayedResult`)."""
+
+    def brief(self) -> list[str]:
+        """Return the lines of a terminal without -v, the headline first."""
+
+    def summary(self) -> list[str]:
+        """Return all lines, the headline first."""
+
+    def properties(self) -> list[tuple[str, object]]:
+        """Return names and values for JUnit."""
+
+    def as_json(self) -> bytes:
+        """Return the content of outcome.json."""
+
+    def write_stories(self, folder: pathlib.Path) -> None:
+        """Write one file per volume that moved into the archive's folder, if there are any."""
+
+    def attach(self, title: str) -> None:
+        """Add steps and attachments to the test's Allure report, under this title."""
+
+
+@dataclass(slots=True)
+class ReportedTest:
+    """One test as its runs' reports see it."""
+
+    id: str
+    """pytest's id, from the folder above where the test is outside of the root directory."""
+    seed: str
+    options: dict[str, str]
+    """Options that were given, by their flags."""
+    command: str
+    """Command line that repeats the test, to be called in `folder`."""
+    folder: str
+    properties: list[tuple[str, object]] = field(default_factory=list)
+    """JUnit properties of the test; a report may add to them."""
+    summaries: list[list[str]] = field(default_factory=list)
+    """Lines per finished run for the terminal, the headline first; a report may add to them."""
+    finished: int = 0
+    """Runs and played scenarios that have been reported."""
+
+
+@dataclass(slots=True, eq=False)
+class ReportedRun:
+    """One run or played scenario of a test, and the reports that are notified of it."""
+
+    test: ReportedTest
+    number: int
+    """1 for the test's first run or scenario that was prepared; refused ones count too."""
+    reports: Sequence[Report] = ()
+    journal: Journal | None = None
+    """None until `start`."""
+    result: Any = None
+    """A `ReportedResult`; None until `finish`. A run's result has its `outcome`."""
+    position: int = 0
+    """1 for the test's first run that finished; 0 until `finish`."""
+    stopped: Callable[[], bool] = lambda: False
+    """Return True once Ctrl-C or SIGTERM came: it may come as late as while reports are made."""
+    signal_handlers: contextlib.ExitStack | None = None
+    """Closing it gives Ctrl-C back its former meaning; closed after `finish`."""
+
+    def prepare(self) -> None:
+        for report in self.reports:
+            report.prepare(self)
+
+    def start(self, journal: Journal) -> None:
+        self.journal = journal
+        for report in self.reports:
+            report.start(self)
+
+    def progress(self, message: str) -> None:
+        for report in self.reports:
+            report.progress(self, message)
+
+    def finish(self, result: ReportedResult) -> None:
+        self.result = result
+        self.test.finished += 1
+        self.position = self.test.finished
+        for report in self.reports:
+            report.finish(self)
+
+
+def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report]:
+    """Return the reports of a session: the built-in ones, then those of other plugins.
+
+    `config` is pytest's. `archive` is the folder of --kscen-archive, None without one. Other
+    plugins add theirs with the hook `pytest_kscen_reports(config)`, which returns a list.
+    """
+    from pytest_kscen.report.terminal import JUnitReport, TerminalReport
+
+    reports: list[Report] = [TerminalReport(config), JUnitReport()]
+    if archive is not None:
+        from pytest_kscen.report.archive import ArchiveReport
+
+        reports.append(ArchiveReport(archive))
+    if config.getoption("allure_report_dir", None):
+        from pytest_kscen.report.allure import AllureReport
+
+        reports.append(AllureReport())
+    if hook := getattr(config.hook, "pytest_kscen_reports", None):
+        for added in hook(config=config):
+            reports += added
+    return reports

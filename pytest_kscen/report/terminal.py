@@ -1,0 +1,51 @@
+"""Reports that travel with pytest's own: lines for the terminal's summary, and JUnit properties."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.report.protocol import Report
+
+if TYPE_CHECKING:
+    from pytest_kscen.report.protocol import ReportedRun
+
+
+class TerminalReport(Report):
+    """Lines of each run for the terminal's summary; messages of a run that goes on, at once."""
+
+    def __init__(self, config: Any) -> None:
+        self._config = config
+
+    def progress(self, run: ReportedRun, message: str) -> None:  # noqa: ARG002  # of any run
+        """Write one line although output is captured.
+
+        A pytest-xdist worker has no terminal, and a terminal may have been closed: then the message
+        is dropped.
+        """
+        terminal, capture = map(
+            self._config.pluginmanager.getplugin, ("terminalreporter", "capturemanager")
+        )
+        if terminal:
+            shown = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
+            with contextlib.suppress(OSError, ValueError), shown:
+                terminal.ensure_newline()
+                terminal.write_line(f"kscen: {message}")
+                terminal.flush()
+
+    def finish(self, run: ReportedRun) -> None:
+        verbose = self._config.getoption("verbose") > 0
+        run.test.summaries.append(run.result.summary() if verbose else run.result.brief())
+
+
+class JUnitReport(Report):
+    """Properties of each run among those of its test.
+
+    Names of the test's second and later runs end with the run's number.
+    """
+
+    def finish(self, run: ReportedRun) -> None:
+        number = f".{run.position}" if run.position > 1 else ""
+        run.test.properties += [
+            (f"{name}{number}", value) for name, value in run.result.properties()
+        ]

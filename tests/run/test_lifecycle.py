@@ -1,0 +1,201 @@
+"""Rows of the life cycle's table: each test reads the phases that a run passes from it."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import pathlib
+import signal
+
+import pytest
+
+from pytest_kscen.chaos.network_blocker import NetworkBlock
+from pytest_kscen.journal import JournalLost
+from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.report.protocol import Report
+from pytest_kscen.run.lifecycle import INTERRUPTIONS, PHASES, Interruption, Phase, drawing
+from pytest_kscen.run.plan import Plan
+from pytest_kscen.run.preflight import PreflightRefused
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "run-life-cycle.md"
+BEGIN, END = "<!-- generated: python -m pytest_kscen.run.lifecycle -->\n", "\n<!-- end -->"
+CHURN = Plan(Churn(max_volumes=2))
+
+
+def path_of_the_table(first=Phase.PREPARED, last=Phase.OVER):
+    path = [first]
+    while path[-1] is not last:
+        path.append(PHASES[path[-1]].next)
+    return path
+
+
+def own_entries(run):
+    """The journal's entries that the table lists, of phases and of interruptions."""
+    phases = {entry for row in PHASES.values() for entry in row.records}
+    others = {row.records for row in INTERRUPTIONS.values()}
+    return [
+        entry.what for entry in run.journal if entry.who == "run" and entry.what in phases | others
+    ]
+
+
+def entries_of_the_table(*more):
+    """Entries of a run without faults, with these among them before the phase `frozen`."""
+    found = [entry for phase in path_of_the_table() for entry in PHASES[phase].records]
+    found.remove("incident-lasting")
+    found[1:1] = more
+    return found
+
+
+def press(cluster, *seconds):
+    for when in seconds:
+        cluster.runner.loop.call_later(when, os.kill, os.getpid(), signal.SIGINT)
+
+
+def played(runner):
+    (run,) = runner.runs
+    return run
+
+
+def test_a_run_passes_all_phases_in_the_order_of_the_table(runner_of):
+    runner = runner_of(CHURN)
+    runner.run("2m")
+    run = played(runner)
+    assert run.life.passed == path_of_the_table()
+    assert own_entries(run) == entries_of_the_table()
+    state = run.life.state
+    given = {name for row in PHASES.values() for name in row.signals}
+    assert all(getattr(state, name).given for name in given)
+    assert not state.stop_requested.given
+    assert not state.volumes_abandoned.given
+
+
+def test_phases_whose_signals_are_given_by_then(runner_of):
+    with runner_of(CHURN) as run:
+        run.advance("1m")
+        assert run.life.phase is Phase.ACTIVE
+        given = [name for row in PHASES.values() for name in row.signals]
+        assert not any(getattr(run.life.state, name).given for name in given)
+
+
+def test_a_failing_step_is_recorded_and_the_run_passes_all_other_phases(runner_of, monkeypatch):
+    async def fail(_):
+        raise KeyError("uid")
+
+    monkeypatch.setattr("pytest_kscen.run.context.AppliedObjects.heal", fail)
+    runner = runner_of(CHURN)
+    with pytest.raises(KeyError, match="uid"):
+        runner.run("2m")
+    run = played(runner)
+    row = INTERRUPTIONS[Interruption.FAILED_STEP]
+    assert run.life.passed == path_of_the_table()
+    entries = entries_of_the_table()
+    entries.insert(entries.index("healed"), row.records)
+    assert own_entries(run) == entries
+    assert run.life.goes_on is not bool(row.signals)
+    assert row.raised
+
+
+def test_a_first_ctrl_c_ends_the_active_phase_alone(cluster, runner_of):
+    press(cluster, 60)
+    runner = runner_of(CHURN)
+    assert runner.run("1h").stopped_early
+    run = played(runner)
+    row = INTERRUPTIONS[Interruption.STOP]
+    assert run.life.passed == path_of_the_table()
+    assert own_entries(run) == entries_of_the_table(row.records)
+    assert all(getattr(run.life.state, name).given for name in row.signals)
+    assert not row.raised
+
+
+def test_a_second_ctrl_c_abandons_the_volumes_and_skips_liveness(cluster, runner_of):
+    press(cluster, 60, 60)
+    runner = runner_of(CHURN)
+    runner.run("1h")
+    run = played(runner)
+    stop, hurry = (INTERRUPTIONS[kind].records for kind in (Interruption.STOP, Interruption.HURRY))
+    assert run.life.passed == path_of_the_table()
+    assert set(entries_of_the_table(stop, hurry)) - set(own_entries(run)) == {"liveness"}
+    assert run.life.state.volumes_abandoned.given
+    assert run.outcome.leftovers
+
+
+def test_the_crash_of_an_actor_ends_the_active_phase_and_is_raised(runner_of, monkeypatch):
+    async def draw(*_):
+        raise KeyError("status")
+
+    monkeypatch.setattr(NetworkBlock, "_draw", draw)
+    runner = runner_of(Plan(chaos=(NetworkBlock(period=(60.0, 60.0)),)))
+    with pytest.raises(KeyError, match="status"):
+        runner.run("3h")
+    run = played(runner)
+    row = INTERRUPTIONS[Interruption.ACTOR_CRASH]
+    assert run.life.passed == path_of_the_table()
+    assert own_entries(run) == entries_of_the_table(row.records)
+    assert all(getattr(run.life.state, name).given for name in row.signals)
+    assert row.raised
+    assert not run.life.interrupted
+
+
+class FullDisk(io.BytesIO):
+    def write(self, _):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_lost_journal_ends_the_active_phase_and_is_raised(cluster, runner_of):
+    runner = runner_of(CHURN)
+
+    def fill():
+        played(runner).journal._file = FullDisk()
+
+    cluster.runner.loop.call_later(90, fill)
+    with pytest.raises(JournalLost, match="No space left on device"):
+        runner.run("3h")
+    run = played(runner)
+    assert run.life.passed == path_of_the_table()
+    assert run.life.state.stop_requested.given
+    assert INTERRUPTIONS[Interruption.LOST_JOURNAL].raised
+
+
+def test_a_refused_start_leads_to_the_phase_refused(runner_of):
+    runner = runner_of(Plan(Churn(storage_classes=("no-such-class",))))
+    with pytest.raises(PreflightRefused, match="no-such-class"):
+        runner.run("2m")
+    run = played(runner)
+    assert run.life.passed == [
+        *path_of_the_table(last=Phase.PREFLIGHT),
+        PHASES[Phase.PREFLIGHT].on_error,
+    ]
+    assert run.life.phase is Phase.REFUSED
+    assert own_entries(run) == list(PHASES[Phase.PREFLIGHT].records)
+
+
+def test_a_report_that_fails_at_the_start_refuses_the_run(runner_of):
+    class Full(Report):
+        def start(self, run):
+            raise ValueError("no room")
+
+    runner = runner_of(CHURN, reports=[Full()])
+    with pytest.raises(ValueError, match="no room"):
+        runner.run("2m")
+    assert played(runner).life.passed == [*path_of_the_table(last=Phase.STARTING), Phase.REFUSED]
+
+
+def test_a_phase_writes_only_what_its_row_lists(runner_of):
+    with runner_of(CHURN) as run, pytest.raises(RuntimeError, match="active writes no entry"):
+        run.life.record("frozen")
+
+
+def test_an_interruption_that_the_row_does_not_list_is_ignored(runner_of):
+    runner = runner_of(CHURN)
+    runner.run("2m")
+    run = played(runner)
+    before = own_entries(run)
+    run.life.hurry()
+    assert own_entries(run) == before
+    assert not run.life.state.volumes_abandoned.given
+
+
+def test_the_page_has_the_table_as_it_is_executed():
+    text = PAGE.read_text()
+    assert text[text.index(BEGIN) + len(BEGIN) : text.index(END)] == drawing()
