@@ -265,7 +265,7 @@ async def clear_volumes(context: RunContext) -> None:
 # overshot by one step.
 
 
-async def multivolume(context: RunContext, churn: Churn, state: RunPhases) -> None:
+async def multivolume(context: RunContext, churn: Churn, state: RunState) -> None:
     async with state.watch(context), asyncio.TaskGroup() as together:
         state.chaos_tasks += [
             together.create_task(profile.run(context, state.counters_frozen), name=profile.name)

@@ -269,8 +269,8 @@ class RunLifecycle:
             label=f"{RUN_LABEL}={self.context.run_id}",
             churn=self.plan.churn is not None,
             chaos=self.plan.declared,
-            link_profiles=[each.name for each in self.plan.profiles if each.cuts_links],
             conditions=list(self.context.health.conditions),
+            link_profiles=[each.name for each in self.plan.profiles if each.cuts_links],
         )
         await preflight(self.context, self.plan)
         if not self.context.owned:

@@ -85,7 +85,7 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     async def draw(*_):
         raise KeyError("status")
 
-    monkeypatch.setattr(NetworkBlock, "_draw", draw)
+    monkeypatch.setattr("pytest_kscen.chaos.network_blocker.draw_block", draw)
     runner = runner_of(Plan(Churn(max_volumes=2), (NetworkBlock(period=(60.0, 60.0)),)))
     with pytest.raises(KeyError, match="status"):
         runner.run("3h")
@@ -93,7 +93,7 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     assert 60 <= run.outcome.lasted < 61
     assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
     assert [
-        (entry.data["actor"], entry.data["error"])
+        (entry.data["component"], entry.data["error"])
         for entry in run.journal
         if entry.what == "crashed"
     ] == [("network-block", "KeyError('status')")]
@@ -150,7 +150,7 @@ def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runne
         body(run)
     assert run.outcome.verdict == "unknown"
     assert [entry.data for entry in run.journal if entry.what == "crashed"] == [
-        {"actor": "cluster", "error": f'ActorCrashedError("{told}")'}
+        {"component": "cluster", "error": f'ActorCrashedError("{told}")'}
     ]
     assert not run.life.goes_on
     assert (objects(cluster, REPLICATED_VOLUMES) == []) is (

@@ -35,7 +35,9 @@ def own_entries(run):
     phases = {entry for row in PHASES.values() for entry in row.records}
     others = {row.records for row in INTERRUPTIONS.values()}
     return [
-        entry.what for entry in run.journal if entry.who == "run" and entry.what in phases | others
+        entry.what
+        for entry in run.journal
+        if entry.actor == "run" and entry.what in phases | others
     ]
 
 
@@ -124,7 +126,7 @@ def test_the_crash_of_an_actor_ends_the_active_phase_and_is_raised(runner_of, mo
     async def draw(*_):
         raise KeyError("status")
 
-    monkeypatch.setattr(NetworkBlock, "_draw", draw)
+    monkeypatch.setattr("pytest_kscen.chaos.network_blocker.draw_block", draw)
     runner = runner_of(Plan(chaos=(NetworkBlock(period=(60.0, 60.0)),)))
     with pytest.raises(KeyError, match="status"):
         runner.run("3h")
