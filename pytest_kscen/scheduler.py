@@ -3,7 +3,7 @@
 A plugin is a class derived from `Plugin`. The methods that it overrides are the extension points
 at which it is called:
 
-    from pytest_kscen.scheduler import Plugin, unschedulable
+    from pytest_kscen.embedded.scheduler.framework import Plugin, unschedulable
 
     class Spacious(Plugin):
         \"\"\"Allow at most three pods per node, and prefer empty nodes.\"\"\"

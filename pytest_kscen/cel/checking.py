@@ -132,7 +132,7 @@ class Checker:
         target, function = node.target, node.function
         if (
             target is not None
-            and (space := _dotted(target))
+            and (space := _dotted_name(target))
             and f"{space}.{function}" in all_overloads()
         ):
             target, function = None, f"{space}.{function}"
@@ -165,7 +165,7 @@ class Checker:
                 node.at,
                 (
                     f"found no matching overload for '{function}' applied to "
-                    f"'{_applied(target, given)}'"
+                    f"'{_argument_types(target, given)}'"
                 ),
             )
         self.overloads_of[id(node)] = tuple(overload for overload, _ in possible)
@@ -190,8 +190,8 @@ class Checker:
     def list_of(self, node: ListExpr) -> Type:
         element: Type | None = None
         for place, part in enumerate(node.elements):
-            element = self._joined(
-                element, self._inner(part, optional=place in node.optional), part.at
+            element = self._common_type(
+                element, self._element_type(part, optional=place in node.optional), part.at
             )
         return list_of(element or DYN)
 
@@ -199,11 +199,13 @@ class Checker:
         key: Type | None = None
         value: Type | None = None
         for place, (name, part) in enumerate(node.entries):
-            key = self._joined(key, self.type_of(name), name.at)
-            value = self._joined(value, self._inner(part, optional=place in node.optional), part.at)
+            key = self._common_type(key, self.type_of(name), name.at)
+            value = self._common_type(
+                value, self._element_type(part, optional=place in node.optional), part.at
+            )
         return map_of(key or DYN, value or DYN)
 
-    def _inner(self, node: Expr, *, optional: bool) -> Type:
+    def _element_type(self, node: Expr, *, optional: bool) -> Type:
         type_ = self.type_of(node)
         if not optional or type_ in (DYN, ERROR):
             return type_
@@ -211,7 +213,7 @@ class Checker:
             return self._report(node.at, f"expected type 'optional_type(T)' but found '{type_}'")
         return type_.parameters[0]
 
-    def _joined(self, one: Type | None, other: Type, at: int) -> Type:
+    def _common_type(self, one: Type | None, other: Type, at: int) -> Type:
         found = other if one is None else common_type(one, other)
         if found is None and self._mixed:
             return DYN
@@ -247,7 +249,7 @@ class Checker:
         self._variables.update(zip(node.variables, variables, strict=True))
         self._loops.extend(node.variables)
         if node.condition is not None:
-            self._demand_bool(node.condition)
+            self._require_bool(node.condition)
         step = self.type_of(node.step)
         del self._loops[-len(node.variables) :]
         for name, type_ in outer.items():
@@ -255,14 +257,14 @@ class Checker:
                 del self._variables[name]
             else:
                 self._variables[name] = type_
-        return self._folded(node, over, step)
+        return self._fold_type(node, over, step)
 
-    def _demand_bool(self, node: Expr) -> None:
+    def _require_bool(self, node: Expr) -> None:
         type_ = self.type_of(node)
         if not is_assignable(BOOL, type_, {}):
             self._report(node.at, f"expected type 'bool' but found '{type_}'")
 
-    def _folded(self, node: ComprehensionExpr, over: Type, step: Type) -> Type:
+    def _fold_type(self, node: ComprehensionExpr, over: Type, step: Type) -> Type:
         macro, key = node.macro, over.parameters[0] if over.parameters else DYN
         if macro in PREDICATES and not is_assignable(BOOL, step, {}):
             return self._report(node.step.at, f"expected type 'bool' but found '{step}'")
@@ -281,12 +283,12 @@ RESULTS: dict[str, Callable[[Type], Type]] = {
 }
 
 
-def _applied(target: Expr | None, given: list[Type]) -> str:
+def _argument_types(target: Expr | None, given: list[Type]) -> str:
     listed = ", ".join(map(str, given[1:] if target is not None else given))
     return f"{given[0]}.({listed})" if target is not None else f"({listed})"
 
 
-def _dotted(node: Expr) -> str:
+def _dotted_name(node: Expr) -> str:
     """Return a dotted name that may be a namespace, such as `a.b`, or an empty string."""
     if type(node) is IdentExpr:
         return node.name
@@ -294,7 +296,7 @@ def _dotted(node: Expr) -> str:
         type(node) is SelectExpr
         and not node.test
         and not node.optional
-        and (space := _dotted(node.operand))
+        and (space := _dotted_name(node.operand))
     ):
         return f"{space}.{node.field}"
     return ""

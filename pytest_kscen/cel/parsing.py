@@ -212,7 +212,7 @@ class _CelParser:
             return token
         return None
 
-    def _demand(self, kind: str) -> CelToken:
+    def _expect(self, kind: str) -> CelToken:
         token = self._take(kind)
         if token is None:
             text = self._token.text
@@ -232,7 +232,7 @@ class _CelParser:
         node = self._ranked(0)
         if question := self._take("?"):
             chosen = self._ranked(0)
-            self._demand(":")
+            self._expect(":")
             node = CallExpr(question.at, "_?_:_", None, (node, chosen, self._expression()))
         self._depth -= 1
         return node
@@ -299,7 +299,7 @@ class _CelParser:
     def _index(self, node: Expr, bracket: CelToken) -> Expr:
         optional = self._take("?") is not None
         key = self._expression()
-        self._demand("]")
+        self._expect("]")
         return CallExpr(bracket.at, "_[?_]" if optional else "_[_]", None, (node, key))
 
     def _primary(self) -> Expr:
@@ -309,7 +309,7 @@ class _CelParser:
             return LiteralExpr(token.at, token.value)
         if token.kind == "(":
             node = self._expression()
-            self._demand(")")
+            self._expect(")")
             return node
         if token.kind == "[":
             elements: list[Expr] = []
@@ -320,7 +320,7 @@ class _CelParser:
                 elements.append(self._expression())
                 if not self._take(","):
                     break
-            self._demand("]")
+            self._expect("]")
             return ListExpr(token.at, tuple(elements), frozenset(optional))
         if token.kind == "{":
             return self._map(token)
@@ -345,11 +345,11 @@ class _CelParser:
             if self._take("?"):
                 optional.add(len(entries))
             key = self._expression()
-            self._demand(":")
+            self._expect(":")
             entries.append((key, self._expression()))
             if not self._take(","):
                 break
-        self._demand("}")
+        self._expect("}")
         return MapExpr(opening.at, tuple(entries), frozenset(optional))
 
     def _call(self, name: str, target: Expr | None, opening: CelToken) -> Expr:
@@ -358,7 +358,7 @@ class _CelParser:
             args.append(self._expression())
             if not self._take(","):
                 break
-        self._demand(")")
+        self._expect(")")
         macro = (
             GLOBAL_MACROS.get((name, len(args)))
             if target is None

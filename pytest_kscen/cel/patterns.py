@@ -41,7 +41,10 @@ END = ""
 
 @functools.lru_cache(maxsize=512)
 def matcher_of(pattern: str) -> LinearMatcher:
-    """Return the cached matcher of a pattern; raises BadPattern with Go's message."""
+    """Return the cached matcher of a pattern; raises BadPattern with Go's message.
+
+    Matchers keep their cached states, so repeated searches get faster.
+    """
     if pattern.count("(") > MAX_GROUPS:
         raise BadPattern(f"error parsing regexp: expression nests too deeply: `{pattern}`")
     return LinearMatcher(pattern, compile_pattern(pattern).pattern)
@@ -81,7 +84,10 @@ class DfaState:
 
 
 class LinearMatcher:
-    """Compiled pattern with its cache of states; not safe for use by several threads."""
+    """Compiled pattern with its cache of states; not safe for use by several threads.
+
+    Patterns without repetitions and alternatives use Python's engine, which is linear for them.
+    """
 
     def __init__(self, pattern: str, rewritten: str) -> None:
         self._nfa: list[NfaState] = []

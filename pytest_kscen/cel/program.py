@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 # Comprehensions: the result of each macro from its iterations.
 
 
-def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> Evaluate:
+def map_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> Evaluate:
     def evaluate(variables: Variables) -> Any:
         held = over(variables)
         if not held.present:
@@ -57,7 +57,7 @@ def over_optional(over: Evaluate, name: str, step: Evaluate, *, wraps: bool) -> 
     return evaluate
 
 
-def rounds_over(value: Any, names: tuple[str, ...], inner: Variables) -> Iterator[tuple[Any, Any]]:
+def iterate(value: Any, names: tuple[str, ...], inner: Variables) -> Iterator[tuple[Any, Any]]:
     """Yield key and element of each iteration, after setting the iteration variables in `inner`.
 
     Lists yield indexes and elements, maps keys and values; with one variable it is the element or
@@ -75,7 +75,7 @@ def rounds_over(value: Any, names: tuple[str, ...], inner: Variables) -> Iterato
         yield key, it
 
 
-def _quantified(decisive: bool) -> Folded:  # noqa: FBT001 - false for all, true for exists
+def _quantifier(decisive: bool) -> Folded:  # noqa: FBT001 - false for all, true for exists
     def folded(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> Any:
         issue: EvaluationError | None = None
         for _round in rounds:
@@ -125,8 +125,8 @@ def _transform_entries(
 
 
 FOLDS: dict[str, Folded] = {
-    "all": _quantified(False),
-    "exists": _quantified(True),
+    "all": _quantifier(False),
+    "exists": _quantifier(True),
     "exists_one": _exists_one,
     "filter": _filter,
     "map": _map,
@@ -241,18 +241,18 @@ class Compiler:
         over, step = self.of(node.over), self.of(node.step)
         condition = self.of(node.condition) if node.condition is not None else None
         if node.macro in {"optMap", "optFlatMap"}:
-            return over_optional(over, node.variables[0], step, wraps=node.macro == "optMap")
+            return map_optional(over, node.variables[0], step, wraps=node.macro == "optMap")
         folded = FOLDS[node.macro]
         names = node.variables
 
         def evaluate(variables: Variables) -> Any:
             inner = dict(variables)
-            return folded(rounds_over(over(variables), names, inner), inner, step, condition)
+            return folded(iterate(over(variables), names, inner), inner, step, condition)
 
         return evaluate
 
 
-def _decided_by(decisive: bool) -> Callable[[Evaluate, Evaluate], Evaluate]:  # noqa: FBT001 - false for and, true for or
+def _logical(decisive: bool) -> Callable[[Evaluate, Evaluate], Evaluate]:  # noqa: FBT001 - false for and, true for or
     def logic(one: Evaluate, other: Evaluate) -> Evaluate:
         def evaluate(variables: Variables) -> Any:
             try:
@@ -273,7 +273,7 @@ def _decided_by(decisive: bool) -> Callable[[Evaluate, Evaluate], Evaluate]:  # 
     return logic
 
 
-def _chosen(condition: Evaluate, one: Evaluate, other: Evaluate) -> Evaluate:
+def _conditional(condition: Evaluate, one: Evaluate, other: Evaluate) -> Evaluate:
     def evaluate(variables: Variables) -> Any:
         holds = condition(variables)
         if type(holds) is not bool:
@@ -284,9 +284,9 @@ def _chosen(condition: Evaluate, one: Evaluate, other: Evaluate) -> Evaluate:
 
 
 SPECIAL: dict[str, Callable[..., Evaluate]] = {
-    "_&&_": _decided_by(False),
-    "_||_": _decided_by(True),
-    "_?_:_": _chosen,
+    "_&&_": _logical(False),
+    "_||_": _logical(True),
+    "_?_:_": _conditional,
 }
 COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {
     LiteralExpr: Compiler.literal,

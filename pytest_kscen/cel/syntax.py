@@ -48,7 +48,7 @@ class CallExpr(Expr):
 
 @dataclass(frozen=True, slots=True)
 class ListExpr(Expr):
-    """List literal; `optional` holds the indexes of `?` elements, left out when empty."""
+    """List literal; `optional` holds the indexes of `?` elements, which are left out when empty."""
 
     elements: tuple[Expr, ...]
     optional: frozenset[int] = frozenset()

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class UInt(int):
-    """Unsigned integer, which CEL never mixes with signed ones."""
+    """Unsigned integer, which CEL never mixes with signed ones.
+
+    A subclass of int, so that Python's operators work on it; results must be wrapped again.
+    """
 
     __slots__ = ()
 

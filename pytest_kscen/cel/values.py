@@ -51,7 +51,10 @@ def is_number(value: Any) -> bool:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Return CEL's equality: numbers compare across types, other types never."""
+    """Return CEL's equality: numbers compare across types, other types never.
+
+    Lists with a schema's list type `set` or `map` compare without order.
+    """
     if is_number(one) and is_number(other):
         return bool(one == other)
     if isinstance(one, dict) and isinstance(other, dict):
@@ -90,7 +93,10 @@ def less_than(one: Any, other: Any) -> bool:
 
 
 def checked_int(value: int) -> int:
-    """Return the number if it fits a signed 64-bit integer; raises EvaluationError."""
+    """Return the number if it fits a signed 64-bit integer; raises EvaluationError.
+
+    Python's integers have no bounds, so every arithmetic result passes here.
+    """
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow")
@@ -119,7 +125,7 @@ ESCAPED = {"__underscores__": "__", "__dot__": ".", "__dash__": "-", "__slash__"
 
 
 def unescape_field(name: str) -> str:
-    """Return the field name that CEL's escaped form stands for."""
+    """Return the field name that CEL's escaped form stands for, such as `__dot__` for a dot."""
     if "__" not in name:
         return name
     if name.startswith("__") and name.endswith("__") and name not in ESCAPED:

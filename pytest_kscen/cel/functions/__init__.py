@@ -38,7 +38,7 @@ CLASSES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature of a function or operator, with the Python function that computes it."""
+    """Signature of a function or operator, with the Python function that computes it."""
 
     parameters: tuple[Type, ...]
     result: Type

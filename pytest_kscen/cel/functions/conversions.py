@@ -72,7 +72,7 @@ def _zone(name: str) -> tzinfo:
         raise EvaluationError(f"unknown time zone {name}") from None
 
 
-def _at(part: Callable[[datetime], int]) -> Callable[..., int]:
+def _part_getter(part: Callable[[datetime], int]) -> Callable[..., int]:
     """Return a function for a part of a timestamp, in UTC or a given time zone."""
     return lambda moment, zone="UTC": part(moment.astimezone(_zone(zone) if zone != "UTC" else UTC))
 
@@ -98,8 +98,8 @@ def _in_units(unit: float) -> Callable[[timedelta], int]:
 
 TIME_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 TIME_METHODS: dict[str, Callable[..., Any]] = {
-    **{f"timestamp::{name}() int": _at(part) for name, part in PARTS.items()},
-    **{f"timestamp::{name}(string) int": _at(part) for name, part in PARTS.items()},
+    **{f"timestamp::{name}() int": _part_getter(part) for name, part in PARTS.items()},
+    **{f"timestamp::{name}(string) int": _part_getter(part) for name, part in PARTS.items()},
     **{f"duration::{name}() int": _in_units(unit) for name, unit in SPANS.items()},
 }
 

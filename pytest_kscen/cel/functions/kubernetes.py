@@ -76,7 +76,7 @@ def _is_quantity(text: str) -> bool:
     return True
 
 
-def _compared(one: Any, other: Any) -> int:
+def _compare(one: Any, other: Any) -> int:
     return int(one > other) - int(one < other)
 
 
@@ -192,7 +192,7 @@ def _is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT
 KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantity(string) kubernetes.Quantity": _quantity,
     "isQuantity(string) bool": _is_quantity,
-    "sign(kubernetes.Quantity) int": lambda quantity: _compared(quantity.nanos, 0),
+    "sign(kubernetes.Quantity) int": lambda quantity: _compare(quantity.nanos, 0),
     "url(string) kubernetes.URL": _url,
     "isURL(string) bool": _is_url,
     "format.named(string) optional(kubernetes.NamedFormat)": lambda name: (
@@ -208,14 +208,14 @@ KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "isSemver(string, bool) bool": _is_semver,
 }
 KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
-    "kubernetes.Quantity::sign() int": lambda quantity: _compared(quantity.nanos, 0),
+    "kubernetes.Quantity::sign() int": lambda quantity: _compare(quantity.nanos, 0),
     "kubernetes.Quantity::isGreaterThan(kubernetes.Quantity) bool": lambda one, other: (
         one.nanos > other.nanos
     ),
     "kubernetes.Quantity::isLessThan(kubernetes.Quantity) bool": lambda one, other: (
         one.nanos < other.nanos
     ),
-    "kubernetes.Quantity::compareTo(kubernetes.Quantity) int": lambda one, other: _compared(
+    "kubernetes.Quantity::compareTo(kubernetes.Quantity) int": lambda one, other: _compare(
         one.nanos, other.nanos
     ),
     "kubernetes.Quantity::asApproximateFloat() double": lambda quantity: (
@@ -246,7 +246,7 @@ KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
     "kubernetes.Semver::isLessThan(kubernetes.Semver) bool": lambda one, other: (
         one.order() < other.order()
     ),
-    "kubernetes.Semver::compareTo(kubernetes.Semver) int": lambda one, other: _compared(
+    "kubernetes.Semver::compareTo(kubernetes.Semver) int": lambda one, other: _compare(
         one.order(), other.order()
     ),
     "kubernetes.Semver::major() int": lambda version: version.numbers[0],
@@ -303,7 +303,7 @@ def _cidr(text: str) -> Cidr:
         ) from None
 
 
-def _readable(read: Callable[[str], Any]) -> Callable[[str], bool]:
+def _is_parsable(read: Callable[[str], Any]) -> Callable[[str], bool]:
     def is_readable(text: str) -> bool:
         try:
             read(text)
@@ -347,11 +347,11 @@ def _is_local_multicast(ip: Ip) -> bool:
 
 ADDRESS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ip(string) net.IP": _ip,
-    "isIP(string) bool": _readable(_ip),
+    "isIP(string) bool": _is_parsable(_ip),
     "ip.isCanonical(string) bool": lambda text: str(_ip(text)) == text,
     "string(net.IP) string": str,
     "cidr(string) net.CIDR": _cidr,
-    "isCIDR(string) bool": _readable(_cidr),
+    "isCIDR(string) bool": _is_parsable(_cidr),
     "string(net.CIDR) string": str,
 }
 ADDRESS_METHODS: dict[str, Callable[..., Any]] = {

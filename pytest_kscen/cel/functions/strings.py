@@ -68,7 +68,7 @@ def _format_error(message: str, value: Any) -> EvaluationError:
     )
 
 
-def _fixed(value: Any, digits: int) -> str:
+def _fixed_point(value: Any, digits: int) -> str:
     """Return a fixed-point number in English notation, with commas at the thousands."""
     if type(value) is not float:
         raise _format_error("fixed-point clause can only be used on doubles", value)
@@ -115,7 +115,7 @@ NAMES = {
 IN_HEX = "only integers, byte buffers, and strings can be formatted as hex"
 VERBS: dict[str, Callable[[Any, int], str]] = {
     "s": _text,
-    "f": _fixed,
+    "f": _fixed_point,
     "e": _scientific,
     "d": _whole("d", "decimal clause can only be used on integers"),
     "o": _whole("o", "octal clause can only be used on integers"),

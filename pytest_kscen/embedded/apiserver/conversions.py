@@ -61,13 +61,14 @@ SOURCES["containerResource"] = {**SOURCES["resource"], "container": ("container"
 
 
 class AutoscalerV1Conversion:
-    """`kinds.Conversion` of HorizontalPodAutoscaler v1, whose annotations hold what v1 cannot
-    express.
+    """`kinds.Conversion` of HorizontalPodAutoscaler v1, stored as v2.
+
+    Annotations of v1 hold the metrics, behavior and conditions that v1 has no fields for.
     """
 
     home = ("autoscaling", "horizontalpodautoscalers")
 
-    def keep(self, obj: Obj) -> Obj:
+    def to_stored(self, obj: Obj) -> Obj:
         notes = obj["metadata"].get("annotations") or {}
         spec, status = dict(obj["spec"]), dict(obj.get("status") or {})
         cpu, used = (
@@ -104,7 +105,7 @@ class AutoscalerV1Conversion:
             "status": status,
         }
 
-    def show(self, obj: Obj) -> Obj:
+    def to_served(self, obj: Obj) -> Obj:
         spec, status = dict(obj["spec"]), dict(obj.get("status") or {})
         metrics, current = spec.pop("metrics", None) or [], status.pop("currentMetrics", None) or []
         annotated_values = {
@@ -273,7 +274,7 @@ class EventsV1Conversion:
 
     home = ("", "events")
 
-    def keep(self, obj: Obj) -> Obj:
+    def to_stored(self, obj: Obj) -> Obj:
         kept = {OLDER_EVENT_FIELDS.get(name, name): value for name, value in obj.items()}
         return {
             **kept,
@@ -281,7 +282,7 @@ class EventsV1Conversion:
             **{name: kept.get(name, "") for name in REPORTING_FIELDS},
         }
 
-    def show(self, obj: Obj) -> Obj:
+    def to_served(self, obj: Obj) -> Obj:
         shown = {
             NEWER_EVENT_FIELDS.get(name, name): value
             for name, value in obj.items()

@@ -51,10 +51,11 @@ class LogSource(Protocol):
         """Return the log that is there now and all later output, until the container's run ends."""
 
 
-class PodHttpClient(Protocol):
+class PodHttpAccess(Protocol):
     """HTTP access to the addresses of pods and services, as the API server's proxy uses it.
 
-    Raises an OSError with the message of Go's dialler if nothing answers at the address.
+    Set by the cluster that simulates the pods. Raises an OSError with the message of Go's dialler
+    if nothing answers at the address.
     """
 
     async def ask(self, address: str, port: int, call: HttpCall) -> HttpAnswer: ...
@@ -73,7 +74,7 @@ class Core:
     store: Store = field(default_factory=Store)
     admission: Admission = field(default_factory=Admission)
     logs: LogSource | None = None
-    web: PodHttpClient | None = None
+    web: PodHttpAccess | None = None
     served: dict[str, tuple[Obj, list[Kind]]] = field(default_factory=dict)
     _now: tuple[float, str] = -1.0, ""
     _housekeeping: asyncio.Task[Never] | None = None

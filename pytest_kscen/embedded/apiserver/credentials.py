@@ -35,7 +35,11 @@ DAY = datetime.timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A CA's certificate, a server certificate with its key, and a bearer token."""
+    """Credentials of one port: CA certificate, server certificate with its key, and a bearer token.
+
+    All are PEM; the server certificate is valid for 30 days and for localhost and
+    kubernetes.default.
+    """
 
     authority: bytes
     certificate: bytes

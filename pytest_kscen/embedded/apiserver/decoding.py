@@ -68,7 +68,10 @@ def decode_body(kind: Kind, request: Request, body: Any, old: Obj | None) -> Obj
 
 
 def complete(kind: Kind, request: Request, obj: Obj) -> Obj:
-    """Set the request's namespace and the kind's defaults in an object, and return it."""
+    """Set the request's namespace and the kind's defaults in an object, and return it.
+
+    The last step of decoding, also for patched objects.
+    """
     set_namespace(kind, request, obj["metadata"])
     kind.rules.default(obj)
     return obj
@@ -120,7 +123,10 @@ def _stated_name(body: Obj) -> str:
 
 
 def set_namespace(kind: Kind, request: Request, metadata: Obj) -> None:
-    """Set the request's namespace; refuse a body that names another one."""
+    """Set the request's namespace in an object's metadata; refuse a body that names another one.
+
+    Cluster-scoped objects lose a stated namespace without a refusal, as in Kubernetes.
+    """
     if not kind.resource.namespaced:
         metadata.pop("namespace", None)
         return

@@ -25,12 +25,12 @@ ORPHANS_BY_DEFAULT = {("batch", "jobs"), ("", "replicationcontrollers")}
 class DeletionPlan:
     """Planned outcome of a delete request.
 
-    `marked` is the object's next state, or None if it does not change. `goes` is True if the object
-    is then removed.
+    `marked` is the object's next state, or None if it does not change. `removed` is True if the
+    object is then removed from the store.
     """
 
     marked: Obj | None
-    goes: bool
+    removed: bool
 
 
 def plan_deletion(kind: Kind, old: Obj, options: Options, now: float) -> DeletionPlan:
@@ -38,7 +38,7 @@ def plan_deletion(kind: Kind, old: Obj, options: Options, now: float) -> Deletio
     marked = {**old, "metadata": metadata}
     is_graceful = _start_grace_period(kind, marked, options, now)
     if is_graceful is None:
-        return DeletionPlan(None, goes=False)
+        return DeletionPlan(None, removed=False)
     # The finalizers of the object, with the garbage collector's as this request sets them.
     present = metadata.get("finalizers") or []
     if kind.home in NEVER_COLLECTED:
@@ -63,9 +63,9 @@ def plan_deletion(kind: Kind, old: Obj, options: Options, now: float) -> Deletio
         metadata.pop("finalizers", None)
     if is_graceful or finalizers:
         return DeletionPlan(
-            marked, goes=not finalizers and not metadata["deletionGracePeriodSeconds"]
+            marked, removed=not finalizers and not metadata["deletionGracePeriodSeconds"]
         )
-    return DeletionPlan(None, goes=True)
+    return DeletionPlan(None, removed=True)
 
 
 def _start_grace_period(kind: Kind, obj: Obj, options: Options, now: float) -> bool | None:

@@ -85,7 +85,10 @@ class StreamPipe:
     # Port's side.
 
     async def take(self) -> bytes | None:
-        """Return all buffered bytes, waiting for the first; None at the end."""
+        """Return all buffered bytes, waiting for the first; None at the end.
+
+        Resumes the cluster's side if it waits for space.
+        """
         while True:
             with self._lock:
                 chunks, self._chunks, self._size = self._chunks, [], 0
@@ -227,7 +230,10 @@ HOST = "127.0.0.1"
 
 
 class CoroutineRunner(Protocol):
-    """Runner of the cluster's event loop; `submit` may be called from any thread."""
+    """Runner of the cluster's event loop; `submit` may be called from any thread.
+
+    The returned future may be done already, in which case the port's loop need not wait.
+    """
 
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Future[Any]: ...
 

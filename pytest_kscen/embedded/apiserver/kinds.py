@@ -32,7 +32,10 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 class Schema(Protocol):
-    """Schema of a kind: decodes untyped JSON and validates the result."""
+    """Schema of a kind: decodes untyped JSON and validates the result.
+
+    Implemented by built-in schemas, custom schemas and `AnySchema`.
+    """
 
     def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
         """Return a new object with unknown fields dropped and the schema's defaults filled in.
@@ -68,7 +71,10 @@ def _no_warnings(*_: Any) -> Iterable[str]:
 
 
 def content_changed(new: Obj, old: Obj) -> bool:
-    """Return True if anything but metadata and status changed: the usual rule of `generation`."""
+    """Return True if anything but metadata and status changed: the usual rule of `generation`.
+
+    Parts that are the same instance are not compared.
+    """
     return any(
         new.get(name) is not old.get(name) and new.get(name) != old.get(name)
         for name in {**new, **old}
@@ -179,16 +185,16 @@ class Subresource:
 class Conversion(Protocol):
     """Conversion between a served version and the one stored under another kind.
 
-    `keep` converts to the stored form, `show` back; both return new objects. `home` is the group
-    and plural under which the store holds them.
+    Both methods return new objects. `home` is the group and plural under which the store holds
+    them.
     """
 
     @property
     def home(self) -> tuple[str, str]: ...
 
-    def keep(self, obj: Obj) -> Obj: ...
+    def to_stored(self, obj: Obj) -> Obj: ...
 
-    def show(self, obj: Obj) -> Obj: ...
+    def to_served(self, obj: Obj) -> Obj: ...
 
 
 @dataclass(slots=True)
@@ -233,24 +239,24 @@ class Kind:
     def has_status(self) -> bool:
         return "status" in self.subresources
 
-    def shown(self, obj: Obj) -> Obj:
+    def to_served(self, obj: Obj) -> Obj:
         """Return a stored object converted to this version; itself if it has this version."""
         if obj["apiVersion"] == self.api_version:
             return obj
         return (
-            self.conversion.show(obj)
+            self.conversion.to_served(obj)
             if self.conversion
             else {**obj, "apiVersion": self.api_version}
         )
 
-    def kept(self, obj: Obj) -> Obj:
+    def to_stored(self, obj: Obj) -> Obj:
         """Return an object of this version in its stored form; without a conversion it is stored as
         is.
         """
         for path in self.rules.owned_empty_lists:
             if field_at(obj, path) == []:
                 obj = with_value(obj, path, None)
-        return self.conversion.keep(obj) if self.conversion else obj
+        return self.conversion.to_stored(obj) if self.conversion else obj
 
 
 _VERSION = re.compile(r"v(?P<major>\d+)((?P<stage>alpha|beta)(?P<minor>\d+))?")
@@ -296,7 +302,10 @@ class Kinds:
         return iter(list(self._by_path.values()))
 
     def preferred(self) -> list[Kind]:
-        """Return each resource once, in its most stable and then newest version."""
+        """Return each resource once, in its most stable and then newest version.
+
+        `ApiServer.resources` returns these to clients in this process.
+        """
         best: dict[tuple[str, str], Kind] = {}
         for kind in self:
             place = kind.resource.group, kind.resource.plural
@@ -344,7 +353,10 @@ def etcd_path(kind: Kind, request: Request) -> str:
 
 
 def refuse_other_uid(kind: Kind, request: Request, new: Obj, old: Obj | None) -> None:
-    """Raise Conflict if an update states a uid that is not the stored object's."""
+    """Raise Conflict if an update states a uid that is not the stored object's.
+
+    The message is etcd's precondition failure, with the object's key.
+    """
     uid, stored_uid = new.get("uid"), old["metadata"]["uid"] if old else ""
     if uid and uid != stored_uid:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {stored_uid}"

@@ -127,7 +127,7 @@ class ResourceStore:
         return self.forgotten + bisect.bisect_right(self.changes, revision, key=_revision)
 
     def at(self, position: int) -> StoreChange | None:
-        """Return the change at a position, or None if it was dropped."""
+        """Return the change at a position, or None if it was dropped from the history."""
         index = position - self.forgotten
         return self.changes[index] if index >= 0 else None
 
@@ -215,7 +215,10 @@ _collected_blocks = 0  # allocated blocks after the last full collection
 
 
 def raise_gc_threshold(store: Store) -> None:
-    """Make the garbage collector run seldom until the store is closed or dropped."""
+    """Make the garbage collector run seldom until the store is closed or dropped.
+
+    Applies to the whole process; the first store saves the original thresholds.
+    """
     global _original_threshold  # noqa: PLW0603  # as the collector is
     if _original_threshold is None:
         _original_threshold = gc.get_threshold()
@@ -307,7 +310,10 @@ class Store:
         return self._objects.get(key)
 
     def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Obj]:
-        """Yield the objects in key order, of one namespace or of all."""
+        """Yield the objects in key order, of one namespace or of all.
+
+        The store must not be written during the iteration.
+        """
         resource_store = self.resource_store(group, plural)
         for each in [namespace] if namespace else resource_store.namespaces():
             if each in resource_store.buckets:

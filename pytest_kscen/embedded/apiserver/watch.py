@@ -122,7 +122,7 @@ class Subscription:
 
     def _initial(self, found: list[Obj], revision: int) -> Iterator[Event]:
         for obj in found:
-            yield Event("ADDED", self._kind.shown(obj))
+            yield Event("ADDED", self._kind.to_served(obj))
         if self._bookmarks:
             yield self._bookmark(revision, annotations=INITIAL_END)
 
@@ -140,7 +140,10 @@ class Subscription:
 
     @property
     def needs_ticks(self) -> bool:
-        """True unless the watch is permanent and receives every change or no bookmarks."""
+        """True if the store must tick this watch, for its deadline or for bookmarks.
+
+        A permanent watch needs no ticks if it receives every change or no bookmarks.
+        """
         return not (self._permanent and (self._matches_all or not self._bookmarks))
 
     @property
@@ -180,7 +183,7 @@ class Subscription:
         event = change.event if self._matches_all else self._filtered(change)
         if event is None or event.object["apiVersion"] == self._api_version:
             return event
-        return Event(event.type, self._kind.shown(event.object))
+        return Event(event.type, self._kind.to_served(event.object))
 
     def _filtered(self, change: StoreChange) -> Event | None:
         matches, event, new, old = (

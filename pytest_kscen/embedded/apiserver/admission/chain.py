@@ -106,7 +106,10 @@ class WebhookAdmission(Protocol):
     def validating(self) -> Callable[[Review], Collection[object]]: ...
 
     async def mutate(self, review: Review, rerun_plugins: Callable[[], None]) -> None:
-        """Call the mutating webhooks; `rerun_plugins` applies the plugins again after a change."""
+        """Call the mutating webhooks, which may change `review.new` in place.
+
+        `rerun_plugins` applies the mutating plugins again after a change.
+        """
 
     async def validate(self, review: Review) -> None: ...
 
@@ -165,7 +168,10 @@ class Admission:
     def review(
         self, operation: str, request: Request, core: Core, new: Obj | None, old: Obj | None
     ) -> Review | None:
-        """Return the review of a write, or None if no step applies to it."""
+        """Return the review of a write, or None if no step applies to it.
+
+        Callers skip admission on None, which is the usual case and must stay cheap.
+        """
         plan = self._plan(operation, request)
         if plan.is_empty and (
             self.webhooks is None or not self.webhooks.any_configured(core.store)

@@ -73,7 +73,7 @@ def require_live_namespace(review: Review) -> None:
 
 
 def protect_namespaces(review: Review) -> None:
-    """Refuse to delete the namespaces that every cluster needs (NamespaceLifecycle)."""
+    """Refuse to delete default, kube-system and kube-public (NamespaceLifecycle)."""
     if review.name in PROTECTED_NAMESPACES:
         raise Forbidden(
             f'namespaces "{review.name}" is forbidden: this namespace may not be deleted',
@@ -284,6 +284,8 @@ def finalizer_adder(finalizer: str) -> Callable[[Review], None]:
 def check_resize(review: Review) -> None:
     """Refuse to grow a claim that is unbound or whose class forbids it
     (PersistentVolumeClaimResize).
+
+    Only a larger storage request counts; shrinking is the kind's own rule.
     """
     old, new = review.old, review.new
     if old is None or new is None or quantities.compare(_size(new), _size(old)) <= 0:
@@ -353,7 +355,10 @@ PLUGINS = (
 
 
 def standard_admission() -> Admission:
-    """Return a new chain with all built-in plugins and webhooks, for one cluster."""
+    """Return a new chain with all built-in plugins and webhooks, for one cluster.
+
+    Quotas keep counts per cluster, so a chain must not be shared.
+    """
     quotas = QuotaAdmission()
     return Admission(
         PLUGINS,

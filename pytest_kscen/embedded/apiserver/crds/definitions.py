@@ -246,8 +246,8 @@ def validate_conversion(conversion: Obj | None) -> Iterator[Cause]:
         )
     else:
         from pytest_kscen.embedded.apiserver.rules.webhooks import (
-            validate_client_config as client,
-        )  # few definitions have a conversion
+            validate_client_config as client,  # few definitions have a conversion
+        )
 
         yield from client(f"{path}.webhookClientConfig", config)
     yield from _validate_review_versions(versions, f"{path}.conversionReviewVersions")

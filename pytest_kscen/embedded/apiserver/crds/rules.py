@@ -303,7 +303,7 @@ def _delete_instances(core: Core, definition: Obj) -> None:
         if kind is None or metadata.get("deletionTimestamp"):
             continue
         planned = plan_deletion(kind, instance, DEFAULTS, core.clock.now())
-        if planned.goes:
+        if planned.removed:
             core.store.remove(key)
         elif planned.marked:
             core.store.commit(key, planned.marked)

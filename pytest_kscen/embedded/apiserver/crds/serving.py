@@ -115,11 +115,11 @@ class UnstoredVersion:
     stored_version: str
     stored_schema: CustomSchema
 
-    def keep(self, obj: Obj) -> Obj:
+    def to_stored(self, obj: Obj) -> Obj:
         kept = self.stored_schema.decode(obj, None, strictness="Ignore", warnings=[])
         return {**kept, "apiVersion": self.stored_version, "metadata": obj["metadata"]}
 
-    def show(self, obj: Obj) -> Obj:
+    def to_served(self, obj: Obj) -> Obj:
         return {**obj, "apiVersion": self.api_version}
 
 

@@ -19,17 +19,17 @@ from pytest_kscen.embedded.apiserver.patching.managers import (
     owners_of_scale,
 )
 from pytest_kscen.embedded.apiserver.patching.patches import apply_patch, patch_refusal
-from pytest_kscen.embedded.apiserver.patching.tracking import same_owners, track, unchanged
+from pytest_kscen.embedded.apiserver.patching.tracking import is_unchanged, same_owners, track
 
 __all__ = [
     "LazyManagedFields",
     "apply_patch",
     "check_options",
+    "is_unchanged",
     "materialised",
     "owners_after_scaling",
     "owners_of_scale",
     "patch_refusal",
     "same_owners",
     "track",
-    "unchanged",
 ]

@@ -32,7 +32,10 @@ def _compact(node: Fields) -> Fields:
 
 
 def union(one: Fields, other: Fields) -> Fields:
-    """Return the union of two sets; the first itself if the second adds nothing."""
+    """Return the union of two sets; the first itself if the second adds nothing.
+
+    Identity lets callers detect that nothing changed without a comparison.
+    """
     if not one or one is other:
         return other
     added: Fields = {}
@@ -137,7 +140,7 @@ def paths(fields: Fields, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 
 def ordered(fields: Fields) -> Fields:
-    """Return the same set in the order in which Kubernetes writes it."""
+    """Return the same set in the order in which Kubernetes writes it; see `rank`."""
     elements = sorted(fields, key=rank) if len(fields) > 1 else fields
     return {
         element: ordered(below) if (below := fields[element]) else below for element in elements

@@ -25,7 +25,7 @@ from pytest_kscen.embedded.apiserver.patching.structured_merge import (
     compare,
     field_set,
     fits,
-    merged,
+    merge,
     remove_fields,
     with_struct_fields,
 )
@@ -82,18 +82,18 @@ class Writer(NamedTuple):
         }
 
 
-def identity(entry: Obj) -> tuple[str, str, str, str]:
+def writer_identity(entry: Obj) -> tuple[str, str, str, str]:
     """Return the key that makes two entries the same writer's; an applier's ignores the version."""
     version = "" if entry["operation"] == "Apply" else entry["apiVersion"]
     return entry.get("manager", ""), entry["operation"], version, entry.get("subresource", "")
 
 
-def distinct(entries: Entries) -> Entries:
+def distinct_writers(entries: Entries) -> Entries:
     """Return the last entry of each writer, as Kubernetes reads them."""
     return (
         entries
         if len(entries) < 2  # noqa: PLR2004
-        else list({identity(entry): entry for entry in entries}.values())
+        else list({writer_identity(entry): entry for entry in entries}.values())
     )
 
 
@@ -111,7 +111,9 @@ def sorted_entries(entries: Entries) -> list[Obj]:
     return sorted(entries, key=place)
 
 
-def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | None) -> Entries:
+def entries_after_update(
+    entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | None
+) -> Entries:
     """Return the entries after a plain write, without changing the given ones.
 
     The writer owns the fields that it changed; removed fields have no owner. Objects that do not
@@ -121,12 +123,12 @@ def updated(entries: Entries, writer: Writer, old: Obj, new: Obj, time: str | No
         return entries
     changes = compare(writer.shape, old, new).excluding(writer.ignored)
     if not changes.touched and not changes.removed:
-        return distinct(entries)
+        return distinct_writers(entries)
     own = difference(changes.touched, UNOWNED_SET)
     own_identity = writer.identity if own else None
     left = []
-    for entry in distinct(entries):
-        if identity(entry) == own_identity:
+    for entry in distinct_writers(entries):
+        if writer_identity(entry) == own_identity:
             own = union(difference(entry["fieldsV1"], changes.removed), own)
             if own is entry["fieldsV1"]:
                 left.append({**entry, "time": time} if time else entry)
@@ -148,7 +150,10 @@ def _without_changed(entries: Entries, changes: FieldChanges) -> list[Obj]:
 
 
 def _merge_oldest(entries: list[Obj]) -> list[Obj]:
-    """Merge the oldest of more than ten updaters into one entry per version."""
+    """Merge the oldest of more than ten updaters into one entry per version.
+
+    The merged entry's manager is `ancient-changes`, as in Kubernetes.
+    """
     updaters = [entry for entry in entries if entry["operation"] == "Update"]
     surplus = len(updaters) - UPDATER_LIMIT
     if surplus <= 0:
@@ -180,7 +185,7 @@ class ConflictsError(Exception):
         self.conflicts = conflicts
 
 
-def applied(
+def apply_configuration(
     entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool
 ) -> tuple[Obj, Entries]:
     """Return the live object with a configuration applied, and its entries.
@@ -189,9 +194,11 @@ def applied(
     """
     shape = writer.shape
     own = without_subtrees(field_set(shape, config), writer.ignored)
-    last = next((each for each in reversed(entries) if identity(each) == writer.identity), None)
-    others = [each for each in distinct(entries) if each is not last]
-    new = merged(shape, live, config)
+    last = next(
+        (each for each in reversed(entries) if writer_identity(each) == writer.identity), None
+    )
+    others = [each for each in distinct_writers(entries) if each is not last]
+    new = merge(shape, live, config)
     if last:
         new = _prune(shape, new, last["fieldsV1"], [own, *(each["fieldsV1"] for each in others)])
     changes = compare(shape, live, new).excluding(writer.ignored)
@@ -242,7 +249,7 @@ FrozenFields: TypeAlias = tuple[tuple[str, "FrozenFields"], ...]
 
 
 @dataclass(slots=True)
-class PendingWrite:
+class DeferredWrite:
     """Plain write whose entries are not computed yet.
 
     `before` and `after` hold the parts of the object that may have changed; parts that both share
@@ -257,7 +264,7 @@ class PendingWrite:
     at: float
 
 
-def rewritten_leaves(note: PendingWrite) -> tuple[Writer, list[tuple[str, str]]] | None:
+def rewritten_leaves(note: DeferredWrite) -> tuple[Writer, list[tuple[str, str]]] | None:
     """Return the writer and the changed scalars, or None if the write changed anything else.
 
     Only scalars in the second level that keep their type count.
@@ -295,7 +302,7 @@ class LazyManagedFields(list[Obj]):
 
     def __init__(
         self,
-        note: PendingWrite | None = None,
+        note: DeferredWrite | None = None,
         entries: Iterable[Obj] = (),
         *,
         shape: Shape | None = None,
@@ -313,7 +320,7 @@ class LazyManagedFields(list[Obj]):
                 self._depth = 0
 
     @property
-    def note(self) -> PendingWrite | None:
+    def note(self) -> DeferredWrite | None:
         """The write that is not computed yet, or None."""
         return self._note
 
@@ -336,13 +343,13 @@ class LazyManagedFields(list[Obj]):
                 # the time of its last
                 continue
             if entries or note.before is None:
-                entries = updated(
+                entries = entries_after_update(
                     entries, note.writer, note.before or {}, note.after, timestamp_of(note.at)
                 )
             super(LazyManagedFields, managed).__setitem__(slice(None), entries)
             managed._note = None  # noqa: SLF001
 
-    def _pending_writes(self) -> list[tuple[PendingWrite, LazyManagedFields]]:
+    def _pending_writes(self) -> list[tuple[DeferredWrite, LazyManagedFields]]:
         found = []
         managed: Sequence[Obj] = self
         while type(managed) is LazyManagedFields and (note := managed._note):  # noqa: SLF001 - its own kind
@@ -442,7 +449,10 @@ def materialised(obj: Obj) -> Obj:
 
 
 def compact_managed_fields(obj: Obj) -> None:
-    """Compact the managedFields of an object that will be stored for long."""
+    """Compact the managedFields of an object that will be stored for long.
+
+    Called by the store for objects that survived an interval; the visible entries stay the same.
+    """
     managed = obj["metadata"].get("managedFields")
     if type(managed) is LazyManagedFields:
         managed.compact()

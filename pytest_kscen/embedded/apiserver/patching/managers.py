@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pytest_kscen.embedded.apiserver.patching.fields import difference, has, set_of
 from pytest_kscen.embedded.apiserver.patching.managed_fields import (
     Writer,
-    distinct,
-    identity,
+    distinct_writers,
+    entries_after_update,
     sorted_entries,
-    updated,
+    writer_identity,
 )
 from pytest_kscen.embedded.apiserver.patching.shapes import shape_of
 from pytest_kscen.kube.api import APPLY_PATCH, DEFAULTS
@@ -152,7 +152,7 @@ SCALE_VERSION = "autoscaling/v1"
 def owners_of_scale(obj: Obj, path: str) -> list[Obj]:
     """Return the scale's entries: the owners of the replicas at this dotted path of the object."""
     place = _field_path(path)
-    entries = distinct(obj["metadata"].get("managedFields", ()))
+    entries = distinct_writers(obj["metadata"].get("managedFields", ()))
     return [
         {**each, "apiVersion": SCALE_VERSION, "fieldsV1": set_of(REPLICAS)}
         for each in entries
@@ -176,14 +176,17 @@ def owners_after_scaling(
             after if after.get("spec", {}).get("replicas") else {**after, "spec": {}}
         )  # zero counts as unset
         of_scale = (
-            updated(of_scale, writer_of(scale_kind, request), before, after, None)
+            entries_after_update(of_scale, writer_of(scale_kind, request), before, after, None)
             if of_scale
             else []
         )
     place = _field_path(path)
-    left, new = [], {identity(each): each for each in of_scale if has(each["fieldsV1"], REPLICAS)}
-    for entry in distinct(old["metadata"].get("managedFields", ())):
-        if not has(entry["fieldsV1"], place) or new.pop(identity(entry), {}):
+    left, new = (
+        [],
+        {writer_identity(each): each for each in of_scale if has(each["fieldsV1"], REPLICAS)},
+    )
+    for entry in distinct_writers(old["metadata"].get("managedFields", ())):
+        if not has(entry["fieldsV1"], place) or new.pop(writer_identity(entry), {}):
             left.append(entry)
         elif fields := difference(entry["fieldsV1"], set_of(place)):
             left.append({**entry, "fieldsV1": fields})

@@ -14,9 +14,9 @@ from pytest_kscen.embedded.apiserver.patching.fields import difference, path_tex
 from pytest_kscen.embedded.apiserver.patching.managed_fields import (
     BEFORE_FIRST_APPLY,
     ConflictsError,
-    applied,
+    apply_configuration,
+    entries_after_update,
     materialised,
-    updated,
 )
 from pytest_kscen.embedded.apiserver.patching.managers import check_options, writer_of
 from pytest_kscen.embedded.apiserver.patching.shapes import UnfitError, shape_of
@@ -111,7 +111,7 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
     entries: Entries = list(live["metadata"].get("managedFields", ()))
     if old and not entries:
         first = writer._replace(manager=BEFORE_FIRST_APPLY, operation="Update")
-        entries = updated((), first, {}, old, time)
+        entries = entries_after_update((), first, {}, old, time)
     new, entries = _merge(entries, writer, live, config, time, force=request.options.force)
     if writer.manager == "kubectl":
         new = refresh_last_applied(new, config)
@@ -174,7 +174,7 @@ def _merge(
     entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool
 ) -> tuple[Obj, Entries]:
     try:
-        return applied(entries, writer, live, config, time, force=force)
+        return apply_configuration(entries, writer, live, config, time, force=force)
     except ConflictsError as error:
         conflicts = error.conflicts
         if writer.manager == "kubectl":
@@ -182,7 +182,7 @@ def _merge(
             conflicts = [each for each in conflicts if each[1] not in owned_by_kubectl]
         if conflicts:
             raise _conflict_error(conflicts) from None
-        return applied(entries, writer, live, config, time, force=True)
+        return apply_configuration(entries, writer, live, config, time, force=True)
 
 
 def _conflict_error(conflicts: Conflicts) -> Conflict:

@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 
 
 def field_set(shape: Shape, value: Any) -> Fields:
-    """Return every field that a value names: the fields that its applier owns."""
+    """Return every field that a value names: the fields that its applier owns.
+
+    Unknown fields of a struct are left out.
+    """
     found: Fields = {}
     _collect(shape, value, [], found)
     return found
@@ -64,7 +67,7 @@ def _collect(shape: Shape, value: Any, path: list[str], found: Fields) -> None:
         insert(found, path)
 
 
-def merged(shape: Shape, live: Any, config: Any) -> Any:
+def merge(shape: Shape, live: Any, config: Any) -> Any:
     """Return the live value with the configuration's over it, or ABSENT if nothing is left.
 
     Parts that the configuration does not name are shared with the live value; the live value itself
@@ -87,7 +90,7 @@ def _merged_map(shape: Shape, live: dict[str, Any], config: dict[str, Any]) -> A
         if inner is None:
             continue
         was = live.get(name, ABSENT)
-        now = merged(inner, was, value)
+        now = merge(inner, was, value)
         if now is not was:
             changed[name] = now
     return {**live, **changed} if changed else live
@@ -107,7 +110,7 @@ def _merged_list(shape: Shape, live: list[Any], config: list[Any]) -> list[Any]:
             out.append(live[place])
         else:
             element = wanted[place]
-            out.append(merged(shape.items, live_items.get(element, ABSENT), own_items[element]))
+            out.append(merge(shape.items, live_items.get(element, ABSENT), own_items[element]))
     return live if len(out) == len(live) and all(map(is_, out, live)) else out
 
 
@@ -328,7 +331,10 @@ def check(shape: Shape, value: Any) -> None:
 
 
 def fits(shape: Shape, value: Any) -> bool:
-    """Return True if a value has its shape, ignoring duplicate list elements."""
+    """Return True if a value has its shape, ignoring duplicate list elements.
+
+    A write of a custom object that does not fit leaves the field owners as they were.
+    """
     return _fits_plainly(shape, value) or all(
         error.message.startswith(DUPLICATE) for error in _shape_errors(shape, value, "")
     )

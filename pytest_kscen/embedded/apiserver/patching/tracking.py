@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.embedded.apiserver.patching.managed_fields import (
+    DeferredWrite,
     LazyManagedFields,
-    PendingWrite,
-    distinct,
+    distinct_writers,
 )
 from pytest_kscen.embedded.apiserver.patching.managers import manager_name_errors, writer_of
 from pytest_kscen.embedded.apiserver.patching.shapes import UNOWNED_FIELDS, GoShape
@@ -60,7 +60,7 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
         after["metadata"] = new_metadata
     metadata.pop("managedFields", None)  # moved to the end
     metadata["managedFields"] = LazyManagedFields(
-        PendingWrite(earlier, writer, before if old else None, after, at), shape=shape
+        DeferredWrite(earlier, writer, before if old else None, after, at), shape=shape
     )
 
 
@@ -124,7 +124,7 @@ def _base_entries(kind: Kind, request: Request, given: Any, live: Sequence[Obj])
         for cause in _entry_errors(entry, f"metadata.managedFields[{place}]")
     ]:
         raise invalid(kind.resource, request.name, causes)
-    return [entry for entry in distinct(entries) if entry["fieldsV1"]]
+    return [entry for entry in distinct_writers(entries) if entry["fieldsV1"]]
 
 
 def _entry_errors(entry: Obj, path: str) -> list[Cause]:
@@ -161,7 +161,7 @@ def _element(name: str) -> str:
     return "v:" + orjson.dumps(orjson.loads(name[2:])).decode() if name[0] == "v" else name
 
 
-def unchanged(new: Obj, old: Obj) -> bool:
+def is_unchanged(new: Obj, old: Obj) -> bool:
     """Return True if a write leaves the object as it is."""
     return _same_but_owners(new, old) and same_owners(new, old)
 
@@ -182,7 +182,10 @@ def _same_but_owners(new: Obj, old: Obj) -> bool:
 
 
 def same_owners(new: Obj, old: Obj) -> bool:
-    """Return True if a write leaves managedFields as they are, ignoring times."""
+    """Return True if a write leaves managedFields as they are, ignoring times.
+
+    Computes the entries only if the notes do not decide it.
+    """
     now, was = new["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if now is was:
         return True
@@ -198,7 +201,7 @@ def _has_distinct_writers(entries: Sequence[Obj] | None) -> bool:
     Scaling may leave two, which the next write merges.
     """
     return (type(entries) is LazyManagedFields and entries.note is not None) or len(
-        distinct(entries or ())
+        distinct_writers(entries or ())
     ) == len(entries or ())
 
 

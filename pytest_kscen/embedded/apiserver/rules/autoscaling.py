@@ -47,7 +47,7 @@ def default_autoscaler(obj: Obj) -> None:
     spec = obj["spec"]
     set_defaults(spec, {"minReplicas": 1})
     if obj["apiVersion"] == AUTOSCALING_V1:
-        obj.update(V1_CONVERSION.show(V1_CONVERSION.keep(obj)))
+        obj.update(V1_CONVERSION.to_served(V1_CONVERSION.to_stored(obj)))
         return
     if not spec.get("metrics"):
         target = {"type": "Utilization", "averageUtilization": 80}
@@ -76,7 +76,7 @@ def _scaling_policy(kind: str, value: int) -> Obj:
 
 
 def _as_v2(obj: Obj) -> Obj:
-    return V1_CONVERSION.keep(obj) if obj["apiVersion"] == AUTOSCALING_V1 else obj
+    return V1_CONVERSION.to_stored(obj) if obj["apiVersion"] == AUTOSCALING_V1 else obj
 
 
 def validate_autoscaler(obj: Obj) -> Causes:

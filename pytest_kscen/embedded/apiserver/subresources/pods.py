@@ -49,7 +49,10 @@ BINDING_STATUS: Obj = {
 
 
 async def bind_by_body(core: Core, _kind: Kind, request: Request) -> Answer:
-    """Bind a pod by a Binding posted on its own, the older form."""
+    """Bind a pod by a Binding posted on its own, the older form.
+
+    The pod's name comes from the body, and admission sees a write of pods/binding.
+    """
     binding = decode(decoding.binding_kind(), request, request.body, None)
     name = binding["metadata"].get("name")
     if not name:

@@ -40,7 +40,7 @@ CONTROLLERS = ("", "replicationcontrollers")  # whose selector is a plain map
 
 
 async def get(core: Core, kind: Kind, request: Request) -> Answer:
-    scale = scale_of(kind, kind.shown(stored_object(core, kind, request)))
+    scale = scale_of(kind, kind.to_served(stored_object(core, kind, request)))
     if scale["spec"].get("replicas") == UNKNOWN_REPLICAS:
         path = f".{kind.subresources['scale'].paths[0]}"
         raise internal(f"the spec replicas field {quoted(path)} does not exist")

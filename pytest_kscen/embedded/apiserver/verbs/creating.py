@@ -92,10 +92,10 @@ async def create_object(core: Core, kind: Kind, request: Request, obj: Obj) -> A
                 f"object is being deleted: {refusal.message}", details=refusal.status["details"]
             )
         raise refusal
-    kept = kind.kept(obj)
+    kept = kind.to_stored(obj)
     if not dry:
         core.store.commit(key, kept)
-    return Answer(kind.shown(kept), 201)
+    return Answer(kind.to_served(kept), 201)
 
 
 def set_server_fields(core: Core, kind: Kind, request: Request, obj: Obj) -> None:

@@ -51,7 +51,7 @@ async def delete(core: Core, kind: Kind, request: Request) -> Answer:
     while True:
         old = stored_object(core, kind, request)
         check_preconditions(kind, request.name, request.options, old)
-        await admit(core, request, kind.shown(old))
+        await admit(core, request, kind.to_served(old))
         if core.store.get(key_of(kind, request, request.name)) is old:
             return _answer(kind, request, *execute(core, kind, request, old))
 
@@ -116,34 +116,37 @@ async def admit(core: Core, request: Request, old: Obj) -> None:
 
 
 def execute(core: Core, kind: Kind, request: Request, old: Obj) -> tuple[Obj, DeletionPlan]:
-    """Plan and commit a deletion; return the object's last state and the plan."""
+    """Plan and commit a deletion; return the object's last state and the plan.
+
+    Must run without waiting after the last check, so that the object cannot change in between.
+    """
     key, dry = key_of(kind, request, request.name), request.options.dry_run
     options = request.options
     now = core.clock.now()
     if kind.rules.terminate and not old["metadata"].get("deletionTimestamp"):
-        planned: DeletionPlan = DeletionPlan(kind.rules.terminate(old, options, now), goes=False)
+        planned: DeletionPlan = DeletionPlan(kind.rules.terminate(old, options, now), removed=False)
     elif kind.home != NAMESPACES:
         planned = plan_deletion(kind, old, options, now)
     elif not old["metadata"].get("deletionTimestamp"):
-        planned = DeletionPlan(begin_termination(old, options, now), goes=False)
+        planned = DeletionPlan(begin_termination(old, options, now), removed=False)
     else:
         planned = (
-            DeletionPlan(old, goes=False)
+            DeletionPlan(old, removed=False)
             if old["spec"].get("finalizers")
             else plan_deletion(kind, old, options, now)
         )
     state = old
     if planned.marked and not equal_json(planned.marked, old):
         state = planned.marked if dry else core.store.commit(key, planned.marked)
-    if planned.goes and not dry:
+    if planned.removed and not dry:
         state = remove_object(core, kind, key)
     return state, planned
 
 
 def _answer(kind: Kind, request: Request, state: Obj, planned: DeletionPlan) -> Answer:
-    code = 202 if not planned.goes and request.options.orphan_dependents is False else 200
-    if kind.home in ANSWERED_WITH_OBJECT or (planned.marked and not planned.goes):
-        return Answer(kind.shown(state), code)
+    code = 202 if not planned.removed and request.options.orphan_dependents is False else 200
+    if kind.home in ANSWERED_WITH_OBJECT or (planned.marked and not planned.removed):
+        return Answer(kind.to_served(state), code)
     details = about(kind.resource, state["metadata"]["name"], uid=state["metadata"]["uid"])
     return Answer(
         {

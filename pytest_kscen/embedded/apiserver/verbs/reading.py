@@ -87,7 +87,7 @@ def _reader(kind: Kind, field: str) -> Reader:
     own = kind.rules.fields
     if field in own:
         read = own[field]
-        return (lambda obj: read(kind.shown(obj))) if kind.conversion else read
+        return (lambda obj: read(kind.to_served(obj))) if kind.conversion else read
     if field == NAME:
         return lambda obj: str(obj["metadata"]["name"])
     if field == NAMESPACE and (kind.resource.namespaced or not own):
@@ -130,7 +130,10 @@ class ListPage:
     after: NamespacedName | None = None
 
     def read(self, store: Store, selection: ObjectSelection) -> tuple[list[Obj], dict[str, Any]]:
-        """Return the page's objects, and the list metadata about the objects that follow."""
+        """Return the page's objects, and the list metadata about the objects that follow.
+
+        The metadata is empty on the last page; remainingItemCount is missing under selectors.
+        """
         items: list[Obj] = []
         last = self.after
         for place, obj in store.all_at(*self.kind.home, self.namespace, self.revision, self.after):
@@ -203,7 +206,10 @@ def parse_version(text: str, prefix: str = "") -> int:
 
 
 def continue_token(revision: int, last: NamespacedName, namespace: str) -> str:
-    """Return the token with which a list continues behind an object."""
+    """Return the token with which a list continues behind an object.
+
+    It has Kubernetes' form: base64 of JSON with version, revision and start key.
+    """
     path = last[1] if namespace or not last[0] else "/".join(last)
     content = json.dumps(
         {"v": TOKEN_VERSION, "rv": revision, "start": f"/{path}\0"}, separators=(",", ":")
@@ -256,7 +262,7 @@ async def get(core: Core, kind: Kind, request: Request) -> Answer:
             refuse_future(core, parse_version(request.options.resource_version))
         except ValueError as error:
             raise ApiError(str(error)) from None
-    return Answer(kind.shown(stored_object(core, kind, request)))
+    return Answer(kind.to_served(stored_object(core, kind, request)))
 
 
 async def list_(core: Core, kind: Kind, request: Request) -> Answer:
@@ -288,7 +294,7 @@ def _current_objects(core: Core, kind: Kind, selection: ObjectSelection) -> Iter
 
 def list_object(kind: Kind, items: list[Obj], revision: int, **more: Any) -> Obj:
     if kind.custom or kind.conversion:
-        items = [kind.shown(item) for item in items]
+        items = [kind.to_served(item) for item in items]
     if kind.custom:
         more = {"continue": "", **more}
     return {

@@ -128,7 +128,7 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         stored = core.store.get(key)
         if stored is None:
             return await create_object(core, kind, request, make_new(None))
-        old = kind.shown(stored)
+        old = kind.to_served(stored)
         new = make_new(old)
         track(kind, request, new, old, core.clock.now())
         review = core.admission.review("UPDATE", request, core, new, old)
@@ -138,8 +138,8 @@ async def write(core: Core, kind: Kind, request: Request, make_new: Maker) -> An
         if review and (waiting := core.admission.validate(review)):
             await waiting
         if core.store.get(key) is stored:
-            kept = kind.kept(new)
-            new = new if kept is new else kind.shown(kept)
+            kept = kind.to_stored(new)
+            new = new if kept is new else kind.to_served(kept)
             if request.options.dry_run:
                 return Answer(new)
             return Answer(_commit(core, kind, key, new, old, kept=kept, part=request.subresource))

@@ -1,6 +1,6 @@
 """JSON and YAML parsing as in Go: duplicate fields, numbers and messages for malformed text.
 
-Called by `bodies` and `protobuf`; returns plain values and knows no kinds.
+Called by `bodies` and `protobuf`. Returns plain values; must not depend on kinds or schemas.
 """
 
 from __future__ import annotations
@@ -176,7 +176,10 @@ class JsonPairs(list[tuple[str, Any]]):
 
 
 def parse_json(body: bytes) -> tuple[Any, list[str]]:
-    """Return the value of a body, and its duplicates as `duplicate field "a.b"`."""
+    """Return the value of a body, and its duplicates as `duplicate field "a.b"`.
+
+    The fast parser is used unless a count of colons shows that a key was lost.
+    """
     parsed = orjson.loads(body)
     if not _ODD_KEY.search(body) and body.count(b'":') == orjson.dumps(parsed).count(b'":'):
         return parsed, []
@@ -218,7 +221,10 @@ EXPONENT_LIMIT = 1e21  # larger numbers have an exponent
 
 
 def go_number(number: float) -> float:
-    """Return an integer for a number without fraction, as Go's JSON writes it."""
+    """Return an integer for a number without fraction, as Go's JSON writes it.
+
+    From 1e21 on Go writes an exponent, and the number stays a float.
+    """
     return int(number) if number.is_integer() and abs(number) < EXPONENT_LIMIT else number
 
 

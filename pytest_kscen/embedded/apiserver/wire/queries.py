@@ -28,7 +28,10 @@ MATCH = "resourceVersionMatch"
 
 
 def validate_options(kind: str, facts: dict[str, Any]) -> None:
-    """Refuse options that violate the rules of their kind, with all errors."""
+    """Refuse options that violate the rules of their kind, with all errors.
+
+    `facts` holds what the rules need: the options, and raw values that Options cannot express.
+    """
     if causes := [cause for rule in RULES[kind] for cause in rule(facts)]:
         raise invalid(Resource("meta.k8s.io", "v1", "", kind), "", causes)
 

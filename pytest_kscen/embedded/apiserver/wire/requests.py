@@ -255,7 +255,9 @@ SUBRESOURCE_VERBS = {
 
 
 class Route(NamedTuple):
-    """Verb, kind and subresource that a method and path select."""
+    """Verb, kind and subresource that a method and path select; `part` is None for whole
+    objects.
+    """
 
     verb: str
     kind: Kind

@@ -1,6 +1,6 @@
 """Path of one HTTP request: routing, negotiation, the server's verb, and the answer.
 
-Refusals become a Status. Called by `http` and by clients in this process; knows no sockets.
+Refusals become a Status. Called by `http` and by clients in this process; must not use sockets.
 """
 
 from __future__ import annotations

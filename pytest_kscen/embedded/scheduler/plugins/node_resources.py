@@ -20,12 +20,8 @@ from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
     resource_shares_many,
     resource_weights,
 )
-from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
-    resource_shares as shares,
-)
-from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
-    scored_requests as wanted,
-)
+from pytest_kscen.embedded.scheduler.plugins.score_formulas import resource_shares as shares
+from pytest_kscen.embedded.scheduler.plugins.score_formulas import scored_requests as wanted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

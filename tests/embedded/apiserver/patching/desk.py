@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kind, Subresource
-from pytest_kscen.embedded.apiserver.patching import apply_patch, track, unchanged
+from pytest_kscen.embedded.apiserver.patching import apply_patch, is_unchanged, track
 from pytest_kscen.kube.api import APPLY_PATCH, MERGE_PATCH, Options, Request
 from pytest_kscen.objects.resources import Resource
 
@@ -167,7 +167,7 @@ class Desk:
             new["metadata"]["managedFields"] = owners
         track(self.kind, request, new, self.live, self.at)
         new = self._settled(new, request.subresource)
-        if self.live is None or not unchanged(new, self.live):
+        if self.live is None or not is_unchanged(new, self.live):
             self.live = new
         return self.live
 

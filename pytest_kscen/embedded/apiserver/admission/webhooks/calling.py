@@ -124,7 +124,10 @@ class _WebhookConnection(http.client.HTTPConnection):
 
 @lru_cache(maxsize=64)
 def _context(ca_bundle: bytes) -> ssl.SSLContext:
-    """Return the TLS context; a CA bundle replaces this machine's trusted authorities."""
+    """Return the TLS context for a CA bundle.
+
+    A bundle replaces this machine's trusted authorities; an empty one leaves them in place.
+    """
     return ssl.create_default_context(cadata=ca_bundle.decode() or None)
 
 

@@ -183,7 +183,10 @@ class WebhookConfigurations:
         self._matching: dict[Place, list[Webhook]] = {}
 
     def any_configured(self, store: Store) -> bool:
-        """Return True if any configuration exists; must be cheap, as nearly always none does."""
+        """Return True if any configuration exists.
+
+        Called for nearly every write, and nearly always False, so it must be cheap.
+        """
         return bool(self._resource_store_in(store).buckets)
 
     def _resource_store_in(self, store: Store) -> ResourceStore:

@@ -21,7 +21,7 @@ from pytest_kscen.embedded.apiserver.admission.webhooks.review import (
     ReviewCall,
     WebhookVerdict,
     admission_request,
-    encoded,
+    encode_review,
     parse_response,
     version_for,
 )
@@ -117,7 +117,7 @@ def _patched(each: WebhookCall, review: Review, new: Obj, operations: list[Obj])
     """Return the object with a webhook's patch, decoded and defaulted again."""
     kind = review.core.kind_of(review.request)
     is_whole = new.get("kind") == kind.resource.kind
-    shown = materialised(each.kind.shown(new) if is_whole else new)
+    shown = materialised(each.kind.to_served(new) if is_whole else new)
     try:
         body = {**json_patch(shown, operations), "apiVersion": new["apiVersion"]}
     except PatchError as error:
@@ -152,7 +152,7 @@ async def _review_with(
     try:
         version = version_for(webhook.versions)
         address = address_of(webhook, review.core.store)
-        body = encoded(admission_request(review, each.kind, uid), version)
+        body = encode_review(admission_request(review, each.kind, uid), version)
         answer = await asyncio.get_running_loop().run_in_executor(
             None, _call, address, body, webhook.timeout
         )

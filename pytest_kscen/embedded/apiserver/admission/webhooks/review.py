@@ -45,7 +45,10 @@ class ReviewCall(NamedTuple):
 
 @dataclass(slots=True)
 class WebhookVerdict:
-    """Decision of a webhook: a refusal, or the operations of a patch, and warnings."""
+    """Decision of a webhook: a refusal, or the operations of a patch, and warnings.
+
+    Warnings are passed to the client in either case.
+    """
 
     refusal: ApiError | None = None
     patch: list[Obj] = field(default_factory=list)
@@ -67,17 +70,19 @@ def parse_response(answer: Obj, question: ReviewCall) -> WebhookVerdict:
         )
     response = answer.get("response")
     if response is None:
-        raise _invalid("webhook response was absent")
+        raise _invalid_response("webhook response was absent")
     _check_types(response)
     patch, patch_type = _decode_patch(response.get("patch") or ""), response.get("patchType")
     if question.version == V1:
         uid = response.get("uid", "")
         if uid != question.uid:
-            raise _invalid(f"expected response.uid={quoted(question.uid)}, got {quoted(uid)}")
+            raise _invalid_response(
+                f"expected response.uid={quoted(question.uid)}, got {quoted(uid)}"
+            )
         stated = answer.get("apiVersion", ""), answer.get("kind", "")
         if stated != (f"{GROUP}/{V1}", KIND):
             wanted = f"{GROUP}/{V1}, Kind={KIND}"
-            raise _invalid(
+            raise _invalid_response(
                 f"expected webhook response of {wanted}, got {stated[0] or '/'}, Kind={stated[1]}"
             )
         _check_patch(patch, patch_type, mutating=question.mutating)
@@ -91,7 +96,7 @@ def parse_response(answer: Obj, question: ReviewCall) -> WebhookVerdict:
     return verdict
 
 
-def _invalid(why: str) -> CallError:
+def _invalid_response(why: str) -> CallError:
     return CallError(f"received invalid webhook response: {why}")
 
 
@@ -154,15 +159,15 @@ def _decode_patch(patch: str) -> bytes:
 
 def _check_patch(patch: bytes, patch_type: str | None, *, mutating: bool) -> None:
     if not mutating and patch:
-        raise _invalid("validating webhook may not return response.patch")
+        raise _invalid_response("validating webhook may not return response.patch")
     if not mutating and patch_type is not None:
-        raise _invalid("validating webhook may not return response.patchType")
+        raise _invalid_response("validating webhook may not return response.patchType")
     if patch and patch_type is None:
-        raise _invalid("webhook returned response.patch but not response.patchType")
+        raise _invalid_response("webhook returned response.patch but not response.patchType")
     if not patch and patch_type is not None:
-        raise _invalid("webhook returned response.patchType but not response.patch")
+        raise _invalid_response("webhook returned response.patchType but not response.patch")
     if patch_type == "":
-        raise _invalid('webhook returned invalid response.patchType of ""')
+        raise _invalid_response('webhook returned invalid response.patchType of ""')
 
 
 def _parse_operations(patch: bytes) -> list[Obj]:
@@ -209,11 +214,14 @@ GROUPS_BY_PREFIX = {
 
 
 def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
-    """Return the `request` of an AdmissionReview, with the object in the given version."""
+    """Return the `request` of an AdmissionReview, with the object in the given version.
+
+    `uid` identifies the call and must come back in the response.
+    """
     request = review.request
     requested, sent = request.resource, kind.resource
     obj, old = (
-        kind.shown(each) if each and _is_whole(review) else each
+        kind.to_served(each) if each and _is_whole(review) else each
         for each in (review.new, review.old)
     )
     stated = _kind_of(obj or old or {}, kind.api_version)
@@ -299,5 +307,5 @@ def version_for(listed: Iterable[str]) -> str:
     return found
 
 
-def encoded(request: Obj, version: str) -> bytes:
+def encode_review(request: Obj, version: str) -> bytes:
     return orjson.dumps({"kind": KIND, "apiVersion": f"{GROUP}/{version}", "request": request})

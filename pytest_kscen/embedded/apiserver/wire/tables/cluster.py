@@ -68,35 +68,37 @@ def _kernel(node: Obj) -> str:
 # Events come with the fields of core/v1 or of events.k8s.io/v1.
 
 
-def _either(obj: Obj, *names: str) -> Any:
+def _first_value(obj: Obj, *names: str) -> Any:
     return next((found for name in names if (found := field_at(obj, name))), None)
 
 
 def _first_seen(event: Obj, now: float) -> str:
-    when = _either(event, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
+    when = _first_value(event, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
     return age(when, now) if when else UNKNOWN
 
 
 def _last_seen(event: Obj, now: float) -> str:
-    when = _either(event, "series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp")
+    when = _first_value(
+        event, "series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp"
+    )
     return age(when, now) if when else _first_seen(event, now)
 
 
 def _target(event: Obj) -> str:
-    target = _either(event, "involvedObject", "regarding") or {}
+    target = _first_value(event, "involvedObject", "regarding") or {}
     name = target.get("name")
     return str(target.get("kind", "")).lower() + (f"/{name}" if name else "")
 
 
 def _source(event: Obj) -> str:
-    component = _either(
+    component = _first_value(
         event,
         "source.component",
         "deprecatedSource.component",
         "reportingComponent",
         "reportingController",
     )
-    host = _either(event, "source.host", "deprecatedSource.host", "reportingInstance")
+    host = _first_value(event, "source.host", "deprecatedSource.host", "reportingInstance")
     return ", ".join(filter(None, (component or "", host)))
 
 
@@ -109,19 +111,20 @@ EVENTS = (
         "Subobject",
         object_cell(
             lambda event: str(
-                _either(event, "involvedObject.fieldPath", "regarding.fieldPath") or ""
+                _first_value(event, "involvedObject.fieldPath", "regarding.fieldPath") or ""
             )
         ),
     ),
     wide("Source", object_cell(_source)),
     Column(
-        "Message", object_cell(lambda event: str(_either(event, "message", "note") or "").strip())
+        "Message",
+        object_cell(lambda event: str(_first_value(event, "message", "note") or "").strip()),
     ),
     wide("First Seen", _first_seen),
     wide(
         "Count",
         object_cell(
-            lambda event: int(_either(event, "series.count", "count", "deprecatedCount") or 1)
+            lambda event: int(_first_value(event, "series.count", "count", "deprecatedCount") or 1)
         ),
     ),
     Column("Name", text("metadata.name"), format="name", wide=True),
@@ -210,7 +213,7 @@ def _parameter(binding: Obj) -> str:
     return selector_line(found["selector"]) if found.get("selector") else UNSET
 
 
-def _signing(request: Obj) -> str:
+def _signing_state(request: Obj) -> str:
     given = [entry["type"] for entry in field_at(request, "status.conditions") or ()]
     state = "Denied" if "Denied" in given else "Approved" if "Approved" in given else "Pending"
     issued = bool(field_at(request, "status.certificate"))
@@ -275,7 +278,7 @@ ACCESS_TABLES = {
         Column("SignerName", text("spec.signerName", NONE)),
         Column("Requestor", text("spec.username")),
         Column("RequestedDuration", object_cell(_requested)),
-        Column("Condition", object_cell(_signing)),
+        Column("Condition", object_cell(_signing_state)),
     ),
     ("apiregistration.k8s.io", "apiservices"): (
         NAME,

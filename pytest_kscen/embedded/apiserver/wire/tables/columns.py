@@ -59,7 +59,9 @@ NONE, UNSET = "<none>", "<unset>"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Column of a table; a wide one is shown with `-o wide`."""
+    """Column of a table: name, cell function and OpenAPI type; a wide one is shown with
+    `-o wide`.
+    """
 
     name: str
     cell: Cell

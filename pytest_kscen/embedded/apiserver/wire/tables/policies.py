@@ -37,7 +37,7 @@ METRIC_FIELDS = {
 }
 
 
-def targets(scaler: Obj) -> str:
+def metric_targets(scaler: Obj) -> str:
     spec, status = scaler.get("spec") or {}, scaler.get("status") or {}
     if "targetCPUUtilizationPercentage" in spec:  # autoscaling/v1
         return _percent(
@@ -113,7 +113,7 @@ TABLES = {
             "Reference",
             object_cell(lambda scaler: "{kind}/{name}".format(**scaler["spec"]["scaleTargetRef"])),
         ),
-        Column("Targets", object_cell(targets)),
+        Column("Targets", object_cell(metric_targets)),
         Column(
             "MinPods", object_cell(lambda scaler: str(scaler["spec"].get("minReplicas", UNSET)))
         ),

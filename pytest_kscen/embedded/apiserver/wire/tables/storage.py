@@ -50,7 +50,7 @@ def _class(obj: Obj) -> str:
     return annotations.get(CLASS_ANNOTATION) or field_at(obj, "spec.storageClassName") or ""
 
 
-def _claimed(claim: Obj) -> str:
+def _claim_capacity(claim: Obj) -> str:
     """Return a claim's size, which is its volume's, or an empty text while unbound."""
     return (
         str(field_at(claim, "status.capacity.storage") or "0")
@@ -59,7 +59,7 @@ def _claimed(claim: Obj) -> str:
     )
 
 
-def _claimed_modes(claim: Obj) -> str:
+def _claim_modes(claim: Obj) -> str:
     return (
         access_modes("status.accessModes")(claim, 0) if field_at(claim, "spec.volumeName") else ""
     )
@@ -88,8 +88,8 @@ TABLES = {
         NAME,
         Column("Status", object_cell(_phase)),
         Column("Volume", text("spec.volumeName")),
-        Column("Capacity", object_cell(_claimed)),
-        Column("Access Modes", object_cell(_claimed_modes)),
+        Column("Capacity", object_cell(_claim_capacity)),
+        Column("Access Modes", object_cell(_claim_modes)),
         Column("StorageClass", object_cell(_class)),
         Column("VolumeAttributesClass", text("spec.volumeAttributesClassName", UNSET)),
         AGE,
