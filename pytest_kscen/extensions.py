@@ -28,19 +28,28 @@ class Registry(Mapping[str, T], Generic[T]):
     """Extensions of one extension point, by name: built-in ones first, then others by name.
 
     Iteration and lookup import the packages that are installed; `names` does not. An extension
-    has the attribute `name` and every fact of the point; what lacks one is refused with an
+    has its name as an attribute and every fact of the point; what lacks one is refused with an
     `ExtensionError` when it is added.
     """
 
     def __init__(
-        self, point: str, noun: str, *, facts: Mapping[str, str], built_in: tuple[T, ...]
+        self,
+        point: str,
+        noun: str,
+        *,
+        facts: Mapping[str, str],
+        built_in: tuple[T, ...],
+        attribute: str = "name",
     ) -> None:
-        """`point` is the entry-point group without its prefix; `facts` are the attributes that an
-        extension has to define, each with a line to write.
+        """Register what is built in.
+
+        `point` is the entry-point group without its prefix; `facts` are the attributes that an
+        extension has to define, each with a line to write; `attribute` is the one with its name.
         """
+        self._attribute = attribute
         self.group = PREFIX + point
         self._noun = noun
-        self._facts = {"name": 'name = "my-name"', **facts}
+        self._facts = {attribute: f'{attribute} = "my-name"', **facts}
         self._found: dict[str, T] = {}
         self._entry_points: dict[str, metadata.EntryPoint] | None = None
         for extension in built_in:
@@ -56,7 +65,7 @@ class Registry(Mapping[str, T], Generic[T]):
                     f"{_described(extension)} of the package {package!r} is no {self._noun}: it "
                     f"does not define `{fact}`: add `{line}` to it"
                 )
-        name = getattr(extension, "name")  # noqa: B009  # T has no bound: the facts are its contract
+        name = getattr(extension, self._attribute)
         other = self._found.get(name)
         if other is not None and other is not extension:
             raise ExtensionError(
@@ -114,10 +123,11 @@ class Registry(Mapping[str, T], Generic[T]):
                 f"the {self._noun} {name!r} of the package {package!r} cannot be imported from "
                 f"{point.value}: {error!r}: repair the package, or uninstall it"
             ) from error
-        if getattr(extension, "name", name) != name:
+        own = getattr(extension, self._attribute, name)
+        if own != name:
             raise ExtensionError(
                 f"{_described(extension)} of the package {package!r} has the name "
-                f"{extension.name!r}, and its entry point in {self.group} has {name!r}: give "
+                f"{own!r}, and its entry point in {self.group} has {name!r}: give "
                 "both the same name"
             )
         self.add(extension, package=package)

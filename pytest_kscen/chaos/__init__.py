@@ -1,7 +1,87 @@
-"""Faults: profiles that draw incidents, incidents as data, and what turns one into API calls and
-back.
+"""Chaos: profiles that draw incidents, faults as data, and the observer of their effects.
 
-Only the API, the clock and chance may enter here.
+Public: the names in `__all__`, with which packages write profiles (docs/extending.md). They stay
+as they are within a minor version; everything else in this package may change at any time. Only
+the API client, the clock, chance and the journal may be imported here; never a simulation.
+
+    profile, profiles      base and facts of a profile; built-in profiles and their registry
+    incidents              one incident's life, and the loop that repeats incidents
+    network_*, pod_*, vm_* faults, by what they do
+    observer, troubles     what went wrong in the cluster, and which incident explains it
+    cleanup, clients       leftovers of runs; clients of both clusters, Jobs on nodes
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.chaos.profile import (
+    INCIDENT,
+    PERIOD,
+    ChaosOption,
+    CreatedObjects,
+    Profile,
+    range_options,
+    valid_times,
+    valid_variants,
+)
+
+if TYPE_CHECKING:
+    from pytest_kscen.chaos.clients import ClusterClients, FaultImpossible
+    from pytest_kscen.chaos.incidents import (
+        EXPECTED_ERRORS,
+        Fault,
+        Incident,
+        cause_incident,
+        draw_variant,
+        end_incident,
+        note_skipped,
+        repeat_incidents,
+    )
+    from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, ExplanatoryPower, Reach
+
+__all__ = [
+    "EXPECTED_ERRORS",
+    "INCIDENT",
+    "LINK",
+    "MACHINE",
+    "NODE",
+    "PERIOD",
+    "VOLUME",
+    "ChaosOption",
+    "ClusterClients",
+    "CreatedObjects",
+    "ExplanatoryPower",
+    "Fault",
+    "FaultImpossible",
+    "Incident",
+    "Profile",
+    "Reach",
+    "cause_incident",
+    "draw_variant",
+    "end_incident",
+    "note_skipped",
+    "range_options",
+    "repeat_incidents",
+    "valid_times",
+    "valid_variants",
+]
+OF_CLIENTS = ("ClusterClients", "FaultImpossible")
+OF_TROUBLES = ("LINK", "MACHINE", "NODE", "VOLUME", "ExplanatoryPower", "Reach")
+
+
+def __getattr__(name: str) -> Any:
+    """Import what faults need when a run first needs it: pytest starts without asyncio."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in OF_CLIENTS:
+        from pytest_kscen.chaos import clients
+
+        return getattr(clients, name)
+    if name in OF_TROUBLES:
+        from pytest_kscen.chaos import troubles
+
+        return getattr(troubles, name)
+    from pytest_kscen.chaos import incidents
+
+    return getattr(incidents, name)

@@ -14,7 +14,14 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.chaos.clients import MARK, TYPE, ClusterClients, order, remove, swept
+from pytest_kscen.chaos.clients import (
+    MARK,
+    TYPE,
+    ClusterClients,
+    create_sweep,
+    delete_and_wait,
+    finish_sweep,
+)
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
@@ -134,7 +141,7 @@ async def _clear(
         async with actor.doing(action, resource=resource.qualified, object=metadata["name"]):
             if undo:
                 await undo(obj)
-            await remove(actor, resource, metadata["name"], metadata.get("namespace", ""))
+            await delete_and_wait(actor, resource, metadata["name"], metadata.get("namespace", ""))
 
     doomed = [obj for obj in listing.items if chosen(obj)]
     await _all([away(obj) for obj in doomed])
@@ -170,7 +177,7 @@ async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
     try:
         found = await actor.api.get(NODES, node)
         name = f"chaos-sweep-{actor.chance.suffix()}-{number}"
-        await order(
+        await create_sweep(
             actor, name, node, mark, {TYPE: "sweep"}
         )  # of no run: what it could not do is for the next one
         if not _is_up(found):
@@ -178,7 +185,7 @@ async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
                 logging.INFO, "waits until the node is ready, to sweep it", node=node, timeout=BOOTS
             )
             await wait_for(actor.api, actor.clock, NODES, node, condition=_is_up, timeout=BOOTS)
-        await swept(actor, name, node, mark)
+        await finish_sweep(actor, name, node, mark)
     except NotFound:
         return
     except (ApiError, OSError) as error:

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-GOING = 120.0  # seconds within which an object that was deleted has to be gone
+DELETE_TIMEOUT = 120.0  # seconds within which an object that was deleted has to be gone
 TYPE, NODE_A, NODE_B = "chaos.megatest/type", "chaos.megatest/node-a", "chaos.megatest/node-b"
 INCIDENT = "kscen.io/incident"
 
 
-class Impossible(Exception):
+class FaultImpossible(Exception):
     """The fault cannot be: the cluster has not what it needs."""
 
 
@@ -60,7 +60,7 @@ class ClusterClients:
     @property
     def in_parent(self) -> Actor:
         if self.parent is None:
-            raise Impossible(
+            raise FaultImpossible(
                 f"{self.nested.name} acts on virtual machines, and this run knows of no "
                 "parent cluster that has them"
             )
@@ -78,7 +78,7 @@ class ClusterClients:
         for name in names:
             if name not in machines:
                 known = ", ".join(machines) or "none"
-                raise Impossible(
+                raise FaultImpossible(
                     f"there is no virtual machine {name!r} in the namespace "
                     f"{self.namespace!r}; there are {known}"
                 )
@@ -89,20 +89,20 @@ class ClusterClients:
         machines = await self.must_have(names)
         for name in names:
             if phase_of(machines[name]) == STOPPED:
-                raise Impossible(
+                raise FaultImpossible(
                     f"the virtual machine {name} is off: name one that runs, or end first "
                     "what has stopped it"
                 )
         return machines
 
 
-async def put(actor: Actor, resource: Resource, obj: Obj) -> Obj:
+async def replace_object(actor: Actor, resource: Resource, obj: Obj) -> Obj:
     """Make the object; one of the same name goes first."""
-    await make_way(actor, resource, obj)
+    await remove_namesake(actor, resource, obj)
     return await actor.api.create(resource, obj)
 
 
-async def make_way(actor: Actor, resource: Resource, obj: Obj) -> None:
+async def remove_namesake(actor: Actor, resource: Resource, obj: Obj) -> None:
     """See that there is none of this name."""
     metadata = obj["metadata"]
     try:
@@ -111,10 +111,10 @@ async def make_way(actor: Actor, resource: Resource, obj: Obj) -> None:
         pass
     else:
         actor.note("name-taken", resource=resource.qualified, name=metadata["name"])
-        await remove(actor, resource, metadata["name"], metadata["namespace"])
+        await delete_and_wait(actor, resource, metadata["name"], metadata["namespace"])
 
 
-async def remove(actor: Actor, resource: Resource, name: str, namespace: str) -> None:
+async def delete_and_wait(actor: Actor, resource: Resource, name: str, namespace: str) -> None:
     """Delete the object with what hangs on it, and see that it is gone."""
     try:
         await actor.api.delete(resource, name, namespace, propagation="Background")
@@ -127,7 +127,7 @@ async def remove(actor: Actor, resource: Resource, name: str, namespace: str) ->
         name,
         namespace,
         condition=lambda obj: obj is None,
-        timeout=GOING,
+        timeout=DELETE_TIMEOUT,
     )
 
 
@@ -137,7 +137,7 @@ async def remove(actor: Actor, resource: Resource, name: str, namespace: str) ->
 
 NAMESPACE = "default"
 IMAGE = "krpsh/iperf3:0.1.0"
-DAY = (
+LONGEST_JOB = (
     86400.0  # seconds for which a Job is there at most of which nobody knows how long it is needed
 )
 DEADLINE, TTL = (
@@ -180,7 +180,7 @@ def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, 
 
 
 # the caller states it
-async def completes(actor: Actor, name: str, timeout: float) -> bool:  # noqa: ASYNC109
+async def wait_for_job(actor: Actor, name: str, timeout: float) -> bool:  # noqa: ASYNC109
     """Whether the Job comes to a good end within this time."""
     try:
         end = await wait_for(
@@ -207,13 +207,13 @@ async def log_of(actor: Actor, name: str) -> str:
         return ""
 
 
-async def discard(actor: Actor, incident: str, ending: str = "") -> None:
+async def delete_jobs(actor: Actor, incident: str, ending: str = "") -> None:
     """Take away those of an incident's Jobs that are still there, or those with names that end
     so.
     """
     for job in (await actor.api.list(JOBS, NAMESPACE, labels=f"{INCIDENT}={incident}")).items:
         if job["metadata"]["name"].endswith(ending):
-            await remove(actor, JOBS, job["metadata"]["name"], NAMESPACE)
+            await delete_and_wait(actor, JOBS, job["metadata"]["name"], NAMESPACE)
 
 
 # The shell text that Jobs carry to a node, and what their logs say: a rule that loses packets
@@ -340,30 +340,34 @@ def _number(value: float) -> str:
 # later knows by it.
 
 
-SWEEPING = 60.0  # seconds that a sweep may take, the image's pull included
+SWEEP_TIMEOUT = 60.0  # seconds that a sweep may take, the image's pull included
 
 
-async def sweep(actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]) -> int:
+async def sweep_node(
+    actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]
+) -> int:
     """How many rules with a comment that begins so were on the node, and are no more."""
-    await order(actor, name, node, mark, labels)
-    return await swept(actor, name, node, mark)
+    await create_sweep(actor, name, node, mark, labels)
+    return await finish_sweep(actor, name, node, mark)
 
 
-async def order(actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]) -> None:
+async def create_sweep(
+    actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]
+) -> None:
     """A node that is down sweeps when it is back."""
-    await put(actor, JOBS, job(name, node, sweep_rules(mark), DAY, labels))
+    await replace_object(actor, JOBS, job(name, node, sweep_rules(mark), LONGEST_JOB, labels))
 
 
-async def swept(actor: Actor, name: str, node: str, mark: str) -> int:
+async def finish_sweep(actor: Actor, name: str, node: str, mark: str) -> int:
     """The same, once it was ordered."""
-    done = await completes(actor, name, SWEEPING)
+    done = await wait_for_job(actor, name, SWEEP_TIMEOUT)
     found = swept_rules(await log_of(actor, name))
     if not done or found is None:
         raise TimeoutError(
             f"nobody can tell whether {node} is rid of the iptables rules with {mark!r} "
             "in their comment"
         )
-    await remove(actor, JOBS, name, NAMESPACE)
+    await delete_and_wait(actor, JOBS, name, NAMESPACE)
     if found:
         actor.note("rules-swept", node=node, mark=mark, rules=found)
     return found

@@ -10,9 +10,15 @@ import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from pytest_kscen.chaos.clients import INCIDENT, TYPE, ClusterClients, Impossible, make_way
+from pytest_kscen.chaos.clients import (
+    INCIDENT,
+    TYPE,
+    ClusterClients,
+    FaultImpossible,
+    remove_namesake,
+)
 from pytest_kscen.chaos.observer import Observer
-from pytest_kscen.chaos.troubles import NOWHERE, Power
+from pytest_kscen.chaos.troubles import NOWHERE, ExplanatoryPower
 from pytest_kscen.kube.retrying import may_be_done
 from pytest_kscen.objects.errors import ApiError, NotFound
 
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Answers:
+class FaultAnswers:
     """By an incident's parts; one that goes in one has the part ""."""
 
     yes: list[str] = field(default_factory=list)
@@ -84,10 +90,10 @@ class Answers:
 
 T = TypeVar("T")
 
-PATIENCE = 900.0  # seconds of trying to undo a fault
+UNDO_TIMEOUT = 900.0  # seconds of trying to undo a fault
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 80.0  # seconds between two attempts
-PASSING = (
-    Impossible,
+EXPECTED_ERRORS = (
+    FaultImpossible,
     ApiError,
     OSError,
     TimeoutError,
@@ -138,7 +144,7 @@ class Incident:
     removed_at: float | None = None
     recovered_at: float | None = None
     effects: list[str] = field(default_factory=list)
-    answers: Answers = field(default_factory=Answers)
+    answers: FaultAnswers = field(default_factory=FaultAnswers)
     parts_done: list[str] = field(default_factory=list)
     """Of a fault that goes part by part: what need not be undone, or told, again."""
     done: bool = False
@@ -190,7 +196,7 @@ class Incident:
 
     async def put(self, actor: Actor, resource: Resource, obj: Obj, part: str = "") -> None:
         """Make what does it, or a part of it."""
-        await make_way(actor, resource, obj)
+        await remove_namesake(actor, resource, obj)
         with self.answers.of(part):
             await actor.api.create(resource, obj)
         self.reaches(self.fault.reach)
@@ -234,7 +240,7 @@ class Incident:
                 list(side)
                 for side in ((reach.nodes, reach.against) if reach.against else (reach.nodes,))
             ],
-            powers_off=reach.power is Power.TAKES_AWAY and not self.fault.passes,
+            powers_off=reach.power is ExplanatoryPower.TAKES_AWAY and not self.fault.passes,
         )
         try:
             async with self.hands.nested.doing(
@@ -253,7 +259,7 @@ class Incident:
 
         Whoever asks again waits for the same end; a cancellation waits for it too.
         """
-        await to_the_end(self._begin_to_end())
+        await await_despite_cancellation(self._begin_to_end())
 
     def _begin_to_end(self) -> asyncio.Task[None]:
         if self._ending is None:
@@ -274,12 +280,12 @@ class Incident:
 
     async def _undo(self) -> None:
         clock = self.hands.nested.clock
-        pause, give_up = FIRST_PAUSE, clock.now() + PATIENCE
+        pause, give_up = FIRST_PAUSE, clock.now() + UNDO_TIMEOUT
         while True:
             try:
                 async with self.hands.nested.doing(f"undo {self.variant}", incident=self.id):
                     await self.fault.heal(self)
-            except PASSING as error:
+            except EXPECTED_ERRORS as error:
                 if clock.now() >= give_up:
                     self.note("incident-not-undone", error=repr(error))
                     self.observer.give_up(self)
@@ -290,7 +296,7 @@ class Incident:
             pause = min(pause * 2, LONGEST_PAUSE)
 
 
-async def cause(context: RunContext, fault: Fault, *, by: str = "chaos") -> Incident:
+async def cause_incident(context: RunContext, fault: Fault, *, by: str = "chaos") -> Incident:
     """Do this to the cluster; what comes back is on until its `end`."""
     hands = ClusterClients.of(context, by)
     aimed = await fault.aim(hands)
@@ -300,7 +306,7 @@ async def cause(context: RunContext, fault: Fault, *, by: str = "chaos") -> Inci
     return incident
 
 
-async def to_the_end(task: asyncio.Task[T]) -> T:
+async def await_despite_cancellation(task: asyncio.Task[T]) -> T:
     """Await a task that a cancellation must not reach; the cancellation is passed on after it."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -323,7 +329,7 @@ def _flat(targets: Mapping[str, Sequence[str]]) -> dict[str, str]:
 # Nothing ends it for good.
 
 
-class Recurring(Protocol):
+class RepeatedProfile(Protocol):
     """A profile whose incidents come after pauses and last for a drawn time."""
 
     name: ClassVar[str]
@@ -334,10 +340,10 @@ class Recurring(Protocol):
     def incident(self) -> tuple[float, float]: ...
 
 
-async def recur(
+async def repeat_incidents(
     context: RunContext,
     stop: Signal,
-    profile: Recurring,
+    profile: RepeatedProfile,
     kind: str,
     draw: Callable[[ClusterClients, float], Awaitable[Fault]],
 ) -> None:
@@ -348,36 +354,36 @@ async def recur(
         while not await stop.within(actor.chance.between(*profile.period)):
             seconds = actor.chance.between(*profile.incident)
             try:
-                incident = await cause(context, await draw(hands, seconds), by=actor.name)
-            except PASSING as error:
-                skipped(actor, profile.name, error)
+                incident = await cause_incident(context, await draw(hands, seconds), by=actor.name)
+            except EXPECTED_ERRORS as error:
+                note_skipped(actor, profile.name, error)
                 continue
             try:
                 await stop.within(seconds)
             finally:
-                await ended(incident)
+                await end_incident(incident)
 
 
-async def ended(incident: Incident) -> None:
+async def end_incident(incident: Incident) -> None:
     """End it; that it cannot be undone stands in the journal, and is no reason to stop
     everything else.
     """
     try:
         await incident.end()
-    except PASSING as error:
+    except EXPECTED_ERRORS as error:
         incident.hands.nested.log(
             logging.ERROR, "cannot be undone", incident=incident.id, error=repr(error)
         )
 
 
-def skipped(actor: Actor, profile: str, error: Exception) -> None:
+def note_skipped(actor: Actor, profile: str, error: Exception) -> None:
     """Say why there is no incident this time."""
-    why = str(error) if isinstance(error, Impossible) else repr(error)
+    why = str(error) if isinstance(error, FaultImpossible) else repr(error)
     actor.note("incident-skipped", profile=profile, why=why)
     actor.log(logging.WARNING, "no incident this time", profile=profile, why=why)
 
 
-def drawn(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -> str:
+def draw_variant(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -> str:
     """One of the variants, each as likely as its weight: with all of them, a number from 0 to 99
     decides.
     """

@@ -5,68 +5,68 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_kscen.chaos.network_blocker import PORTS, Block, valid_ports
-from pytest_kscen.chaos.network_degrader import Latency, Losses
-from pytest_kscen.chaos.pod_destroyer import Destruction
+from pytest_kscen.chaos.network_blocks import PORTS, NetworkCut, valid_ports
+from pytest_kscen.chaos.network_degradation import LinkLoad, PacketLoss
+from pytest_kscen.chaos.pod_deletions import PodDeletion
 from pytest_kscen.chaos.profiles import DRBD, EVERYTHING, SPLIT_BRAIN, valid_label, valid_loss
-from pytest_kscen.chaos.vm_reboter import Reboot, Stop
+from pytest_kscen.chaos.vm_operations import MachineRestart, MachineStop
 from pytest_kscen.objects.arguments import is_whole_number
 
 
-def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Block:
+def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> NetworkCut:
     """All TCP between two machines, or these ports alone."""
     _pair(a, b)
     if ports is None:
-        return Block(EVERYTHING, (a,), (b,))
+        return NetworkCut(EVERYTHING, (a,), (b,))
     valid = valid_ports(_listed("ports", ports))
-    return Block(PORTS, (a,), (b,), valid, valid)
+    return NetworkCut(PORTS, (a,), (b,), valid, valid)
 
 
-def drbd_block(a: str, b: str, volume: str) -> Block:
+def drbd_block(a: str, b: str, volume: str) -> NetworkCut:
     """One volume's link between two machines."""
     _pair(a, b)
     _names(volume=volume)
-    return Block(DRBD, (a,), (b,), volume=volume)
+    return NetworkCut(DRBD, (a,), (b,), volume=volume)
 
 
-def split_brain(group_a: Iterable[str], group_b: Iterable[str]) -> Block:
+def split_brain(group_a: Iterable[str], group_b: Iterable[str]) -> NetworkCut:
     """All TCP between two groups of machines."""
     side_a, side_b = _group("group_a", group_a), _group("group_b", group_b)
     _each_once((*side_a, *side_b))
-    return Block(SPLIT_BRAIN, side_a, side_b)
+    return NetworkCut(SPLIT_BRAIN, side_a, side_b)
 
 
-def losses(a: str, b: str, loss: float) -> Losses:
+def losses(a: str, b: str, loss: float) -> PacketLoss:
     """This share of the packets between two machines, from 0 to 1."""
     _pair(a, b)
     valid_loss(loss)
-    return Losses((a, b), loss)
+    return PacketLoss((a, b), loss)
 
 
-def latency(a: str, b: str) -> Latency:
+def latency(a: str, b: str) -> LinkLoad:
     """The link between two machines, loaded."""
     _pair(a, b)
-    return Latency((a, b))
+    return LinkLoad((a, b))
 
 
-def vm_reboot(vm: str) -> Reboot:
+def vm_reboot(vm: str) -> MachineRestart:
     """One machine, off and on again."""
     _names(vm=vm)
-    return Reboot(vm)
+    return MachineRestart(vm)
 
 
-def vm_stop(vm: str) -> Stop:
+def vm_stop(vm: str) -> MachineStop:
     """One machine, off for as long as it lasts."""
     _names(vm=vm)
-    return Stop(vm)
+    return MachineStop(vm)
 
 
-def pod_destroy(label: str, count: int = 1) -> Destruction:
+def pod_destroy(label: str, count: int = 1) -> PodDeletion:
     """Some of the storage's pods with this label."""
     if not is_whole_number(count):
         raise ValueError(f"count={count!r}: give a whole number, 1 or more")
     valid_label(label)
-    return Destruction(label, count, least=count)
+    return PodDeletion(label, count, least=count)
 
 
 def _names(**given: Any) -> None:

@@ -19,7 +19,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.chaos import troubles
-from pytest_kscen.chaos.troubles import NOTICING, SETTLED, Suspect, node_of, whose
+from pytest_kscen.chaos.troubles import (
+    NOTICING,
+    SETTLED,
+    SuspectedIncident,
+    attribute_trouble,
+    node_of,
+)
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.kube.informer import Informer, SharedInformers
 from pytest_kscen.objects.resources import NODES
@@ -30,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
     from pytest_kscen.chaos.incidents import Incident
-    from pytest_kscen.chaos.troubles import Aspect, Due, Key, Reach
+    from pytest_kscen.chaos.troubles import Key, MissingLink, ObservedState, Reach
     from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.kube.informer import ListenerHandlers
     from pytest_kscen.objects.resources import Obj
@@ -41,19 +47,19 @@ NAME = "chaos-observer"
 FIRST_LOOK = (
     5.0  # seconds within which the pictures should be there; a resource that is not served has none
 )
-NOTHING: tuple[None, list[Aspect]] = None, []  # was said
+NOTHING: tuple[None, list[ObservedState]] = None, []  # was said
 RECOVERY = 300.0  # seconds after which nobody waits any longer
 TOLD = 3  # how many effects of each kind are told, of each volume
 LISTED = 10  # how many troubles are told at once
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class Watched(Suspect):
+class WatchedIncident(SuspectedIncident):
     """An incident of which more may be seen."""
 
     incident: Incident
     told: dict[tuple[object, ...], int] = field(default_factory=dict)
-    went: list[Aspect] = field(default_factory=list)
+    went: list[ObservedState] = field(default_factory=list)
     """What it had in trouble and is there no more; from before its end only if nothing else was
     left then.
     """
@@ -76,7 +82,7 @@ class Observer:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._actor = context.actor(NAME)
-        self._watched: dict[str, Watched] = {}
+        self._watched: dict[str, WatchedIncident] = {}
         self._recoveries: dict[str, asyncio.Task[None]] = {}
         self._holders = 0
         self._looking: asyncio.Task[None] | None = None
@@ -113,7 +119,7 @@ class Observer:
             self._leave()
             raise
         self._seen.set()
-        watched = Watched(
+        watched = WatchedIncident(
             incident.fault.reach, self._context.journal.now, asked=True, incident=incident
         )
         self._watched[incident.id] = watched
@@ -176,8 +182,8 @@ class Observer:
         self._looking = None
         self._seen.clear()
         self._troubles = troubles.Troubles(self._began, self._over, self._went, self._is_due)
-        self._due: asyncio.Queue[tuple[float, Due]] | None = None
-        self._unowned: dict[Key, tuple[float, Aspect]] = {}
+        self._due: asyncio.Queue[tuple[float, MissingLink]] | None = None
+        self._unowned: dict[Key, tuple[float, ObservedState]] = {}
 
     def _forget(self, incident: str) -> None:
         del self._watched[incident], self._recoveries[incident]
@@ -255,7 +261,7 @@ class Observer:
         ears: ListenerHandlers,
         informer: Informer,
         says: Callable[[Obj], Said | None],
-        aspects: Callable[[Obj, Said], Iterable[Aspect]],
+        aspects: Callable[[Obj, Said], Iterable[ObservedState]],
         *,
         unless: Callable[[Obj, Obj], bool] = lambda _new, _old: False,
         may_go: Callable[[Obj], bool] = lambda _old: False,
@@ -265,7 +271,7 @@ class Observer:
 
         Those of one that may go are asked of nobody once it has gone.
         """
-        shown: dict[Ref, tuple[Said, list[Aspect]]] = {}
+        shown: dict[Ref, tuple[Said, list[ObservedState]]] = {}
 
         def handler(new: Obj | None, old: Obj | None) -> None:
             if new and old and unless(new, old):
@@ -291,7 +297,7 @@ class Observer:
 
     # --- links that do not come ---
 
-    def _is_due(self, due: Due) -> None:
+    def _is_due(self, due: MissingLink) -> None:
         """What was so at the first look was so nobody knows since when; what nobody prevents
         comes or not.
         """
@@ -314,9 +320,9 @@ class Observer:
 
     # --- whose trouble it is ---
 
-    def _began(self, trouble: Aspect) -> None:
+    def _began(self, trouble: ObservedState) -> None:
         now = self._context.journal.now if trouble.due is None else trouble.due + NOTICING
-        owner, others = whose(trouble, self._watched.values(), now)
+        owner, others = attribute_trouble(trouble, self._watched.values(), now)
         if owner:
             self._belongs(trouble, owner, now)
         elif trouble.kind == troubles.VOLUME:
@@ -327,46 +333,46 @@ class Observer:
             if other.may_be_told(trouble.kind, trouble.volume, "perhaps"):
                 other.incident.may_have_effect(trouble.words, trouble.volume)
 
-    def _belongs(self, trouble: Aspect, owner: Watched, now: float) -> None:
+    def _belongs(self, trouble: ObservedState, owner: WatchedIncident, now: float) -> None:
         owner.shook(trouble, now)
         owner.changed.set()
         if owner.may_be_told(trouble.kind, trouble.volume):
             owner.incident.has_effect(trouble.words, trouble.volume)
 
-    def _judge_again(self, due: Due, since: float) -> None:
+    def _judge_again(self, due: MissingLink, since: float) -> None:
         """This link is not made: whoever keeps it from being made has done as well what its
         volume suffers since it was due.
         """
         (link, _), now = due.ends, self._context.journal.now
         for began, trouble in [*self._unowned.values()]:
             if trouble.volume == link.volume and began >= since:
-                owner, _ = whose(
+                owner, _ = attribute_trouble(
                     trouble, [each for each in self._watched.values() if each.since <= began], now
                 )
                 if owner and link.key in owner.shaken:
                     del self._unowned[trouble.key]
                     self._belongs(trouble, owner, now)
 
-    def _over(self, trouble: Aspect) -> None:
+    def _over(self, trouble: ObservedState) -> None:
         for watched in self._watched.values():
             if watched.until is None and watched.has(trouble):
                 watched.went.clear()
         self._is_rid_of(trouble)
 
-    def _is_rid_of(self, trouble: Aspect) -> None:
+    def _is_rid_of(self, trouble: ObservedState) -> None:
         self._unowned.pop(trouble.key, None)
         for watched in self._watched.values():
             if watched.is_rid_of(trouble):
                 watched.calm_since = self._context.journal.now
                 watched.changed.set()
 
-    def _went(self, trouble: Aspect) -> None:
+    def _went(self, trouble: ObservedState) -> None:
         for watched in self._watched.values():
             if watched.has(trouble) and trouble.key not in watched.left:
                 watched.went.append(trouble)
         self._is_rid_of(trouble)
 
-    async def _recovers(self, watched: Watched) -> None:
+    async def _recovers(self, watched: WatchedIncident) -> None:
         incident = watched.incident
         try:
             async with asyncio.timeout(RECOVERY) as patience:
@@ -399,7 +405,7 @@ class Observer:
             else:
                 incident.recovered(watched.calm_since)
 
-    async def _calm(self, watched: Watched) -> list[Watched]:
+    async def _calm(self, watched: WatchedIncident) -> list[WatchedIncident]:
         """Wait until all is well, and stays so.
 
         If others are on that cover what is not: who they are.
@@ -418,7 +424,7 @@ class Observer:
                 await watched.changed.wait()
 
 
-def _leave_to(others: list[Watched], watched: Watched) -> None:
+def _leave_to(others: list[WatchedIncident], watched: WatchedIncident) -> None:
     """They may be why it stays so: it is for them to wait for it."""
     for other in others:
         for trouble in filter(other.reach.covers, watched.in_trouble):
@@ -426,7 +432,7 @@ def _leave_to(others: list[Watched], watched: Watched) -> None:
                 other.maybe[trouble.key], other.left[trouble.key] = trouble, watched.incident.id
 
 
-def _words(aspects: list[Aspect]) -> list[str]:
+def _words(aspects: list[ObservedState]) -> list[str]:
     """The first of them, and how many more there are."""
     words = [one.words for one in aspects[:LISTED]]
     return [*words, f"{len(aspects) - LISTED} more"] if len(aspects) > LISTED else words

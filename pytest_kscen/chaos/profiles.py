@@ -116,10 +116,12 @@ class NetworkBlock(Profile):
         )
 
     async def run(self, context: RunContext, stop: Signal) -> None:
-        from pytest_kscen.chaos.incidents import recur
-        from pytest_kscen.chaos.network_blocker import draw_block
+        from pytest_kscen.chaos.incidents import repeat_incidents
+        from pytest_kscen.chaos.network_blocks import draw_block
 
-        await recur(context, stop, self, "chaos-network-blocker", partial(draw_block, self))
+        await repeat_incidents(
+            context, stop, self, "chaos-network-blocker", partial(draw_block, self)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,10 +171,12 @@ class NetworkDegrade(Profile):
         return PAIR
 
     async def run(self, context: RunContext, stop: Signal) -> None:
-        from pytest_kscen.chaos.incidents import recur
-        from pytest_kscen.chaos.network_degrader import draw_worse_link
+        from pytest_kscen.chaos.incidents import repeat_incidents
+        from pytest_kscen.chaos.network_degradation import draw_degradation
 
-        await recur(context, stop, self, "chaos-network-degrader", partial(draw_worse_link, self))
+        await repeat_incidents(
+            context, stop, self, "chaos-network-degrader", partial(draw_degradation, self)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,21 +231,21 @@ class VmReboot(Profile):
         return drawn
 
     async def run(self, context: RunContext, stop: Signal) -> None:
-        from pytest_kscen.chaos.vm_reboter import reboot_machines
+        from pytest_kscen.chaos.vm_operations import reboot_machines
 
         await reboot_machines(self, context, stop)
 
     @classmethod
     def is_leftover(cls, obj: Obj) -> bool:
-        from pytest_kscen.chaos.vm_reboter import is_past
+        from pytest_kscen.chaos.vm_operations import is_past
 
         return is_past(obj)
 
     @classmethod
     async def undo_leftover(cls, clients: ClusterClients, obj: Obj) -> None:
-        from pytest_kscen.chaos.vm_reboter import take_back
+        from pytest_kscen.chaos.vm_operations import undo_stop
 
-        await take_back(clients, obj)
+        await undo_stop(clients, obj)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +287,7 @@ class PodDestroy(Profile):
         return tuple((self.namespace, label) for label in self.labels)
 
     async def run(self, context: RunContext, stop: Signal) -> None:
-        from pytest_kscen.chaos.pod_destroyer import destroy_pods
+        from pytest_kscen.chaos.pod_deletions import destroy_pods
 
         await destroy_pods(self, context, stop)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ReplicaLink:
     """What joins a replica to another of the same volume.
 
     Each end listens on a port of its own, and either may dial.
@@ -38,7 +38,7 @@ class Link:
     ports: tuple[int, int]
 
 
-async def links_of(hands: ClusterClients, node: str) -> list[Link]:
+async def links_of(hands: ClusterClients, node: str) -> list[ReplicaLink]:
     """The links that have an end on this node, in the order of their volumes' keys: that of the
     names is a salt's.
     """
@@ -57,13 +57,15 @@ def _without_salt(replica: Obj, keys: Mapping[str, str]) -> str:
     return keys.get(volume, volume) + name.removeprefix(volume)
 
 
-def links(replicas: Iterable[Obj], node: str) -> Iterator[Link]:
+def links(replicas: Iterable[Obj], node: str) -> Iterator[ReplicaLink]:
     placed = [replica for replica in replicas if node_of(replica) and port_of(replica)]
     for own in placed:
         if node_of(own) == node:
             for other in placed:
                 if volume_of(other) == volume_of(own) and node_of(other) != node:
-                    yield Link(volume_of(own), node, node_of(other), (port_of(own), port_of(other)))
+                    yield ReplicaLink(
+                        volume_of(own), node, node_of(other), (port_of(own), port_of(other))
+                    )
 
 
 def node_of(replica: Obj) -> str:
@@ -96,7 +98,7 @@ WORDS = {
 }
 
 
-class Aspect(NamedTuple):
+class ObservedState(NamedTuple):
     """One thing that an object says of itself. The key begins with its kind."""
 
     key: Key
@@ -126,10 +128,10 @@ class Aspect(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Due:
+class MissingLink:
     """A link that was never made, as both of its ends tell it, who try."""
 
-    ends: tuple[Aspect, Aspect]
+    ends: tuple[ObservedState, ObservedState]
 
 
 class Troubles:
@@ -141,26 +143,31 @@ class Troubles:
 
     def __init__(
         self,
-        began: Callable[[Aspect], None],
-        over: Callable[[Aspect], None],
-        went: Callable[[Aspect], None],
-        is_due: Callable[[Due], None] = lambda _: None,
+        began: Callable[[ObservedState], None],
+        over: Callable[[ObservedState], None],
+        went: Callable[[ObservedState], None],
+        is_due: Callable[[MissingLink], None] = lambda _: None,
     ) -> None:
         self._began = began
         self._over = over
         self._went = went
         self._is_due = is_due
         self._well: dict[Key, None] = {}
-        self._troubles: dict[Key, Aspect] = {}
-        self._tried: dict[Key, Aspect] = {}
+        self._troubles: dict[Key, ObservedState] = {}
+        self._tried: dict[Key, ObservedState] = {}
         """The ends of links that were never made, by volume, node and peer."""
         self._tried_as: dict[Key, Key] = {}
         """Where each is among those: its peer may be called otherwise later."""
-        self._due: dict[Key, Due] = {}
+        self._due: dict[Key, MissingLink] = {}
         """By either end."""
 
     def see(
-        self, old: list[Aspect], new: list[Aspect], *, going: bool = False, gone: bool = False
+        self,
+        old: list[ObservedState],
+        new: list[ObservedState],
+        *,
+        going: bool = False,
+        gone: bool = False,
     ) -> None:
         """An object's aspects have changed; one that is being deleted may fail as it likes, one
         that is gone is well no more.
@@ -184,11 +191,11 @@ class Troubles:
             else:
                 self._is_not_tried(aspect)
 
-    def is_still_due(self, due: Due) -> bool:
+    def is_still_due(self, due: MissingLink) -> bool:
         """Neither end has said anything else since."""
         return self._due.get(_end_of(due.ends[0])) is due
 
-    def never_came(self, due: Due, since: float) -> None:
+    def never_came(self, due: MissingLink, since: float) -> None:
         """It was due too long ago. While a node of it is down, nothing follows from that."""
         for end in due.ends:
             if end.key in self._troubles:
@@ -199,20 +206,20 @@ class Troubles:
             trouble = self._troubles[end.key] = end._replace(due=since, excused=down)
             self._began(trouble)
 
-    def _end(self, key: Key, tell: Callable[[Aspect], None]) -> None:
+    def _end(self, key: Key, tell: Callable[[ObservedState], None]) -> None:
         if key in self._troubles:
             tell(self._troubles.pop(key))
 
-    def _is_tried(self, aspect: Aspect) -> None:
+    def _is_tried(self, aspect: ObservedState) -> None:
         here, there = _end_of(aspect), (aspect.volume, *reversed(aspect.nodes))
         if self._tried_as.get(aspect.key, here) != here:
             self._is_not_tried(aspect)
         self._tried[here], self._tried_as[aspect.key] = aspect, here
         if there in self._tried and here not in self._due:
-            self._due[here] = self._due[there] = due = Due((self._tried[there], aspect))
+            self._due[here] = self._due[there] = due = MissingLink((self._tried[there], aspect))
             self._is_due(due)
 
-    def _is_not_tried(self, aspect: Aspect) -> None:
+    def _is_not_tried(self, aspect: ObservedState) -> None:
         """By one end is enough: it is made, or is to be no more."""
         here = self._tried_as.pop(aspect.key, None)
         if here and self._tried[here].key == aspect.key:
@@ -222,7 +229,7 @@ class Troubles:
                 self._due.pop(end, None)
 
 
-def _end_of(link: Aspect) -> Key:
+def _end_of(link: ObservedState) -> Key:
     return link.volume, *link.nodes
 
 
@@ -233,24 +240,26 @@ def readiness(node: Obj) -> Obj | None:
     return condition(node, "Ready")
 
 
-def of_node(node: Obj, ready: Obj) -> list[Aspect]:
+def of_node(node: Obj, ready: Obj) -> list[ObservedState]:
     name = node["metadata"]["name"]
     return [
-        Aspect(
+        ObservedState(
             (NODE, name), ready["status"] == "True", ready.get("reason") or ready["status"], (name,)
         )
     ]
 
 
-def of_machine(machine: Obj, phase: str) -> list[Aspect]:
+def of_machine(machine: Obj, phase: str) -> list[ObservedState]:
     name = machine["metadata"]["name"]
-    return [Aspect((MACHINE, name), phase == RUNNING, phase, (name,))]
+    return [ObservedState((MACHINE, name), phase == RUNNING, phase, (name,))]
 
 
-def of_volume(volume: Obj, health: dict[str, Observed], nodes: tuple[str, ...]) -> list[Aspect]:
+def of_volume(
+    volume: Obj, health: dict[str, Observed], nodes: tuple[str, ...]
+) -> list[ObservedState]:
     name = volume["metadata"]["name"]
     return [
-        Aspect(
+        ObservedState(
             (VOLUME, name, which),
             seen.holds,
             f"{seen.status} ({seen.reason})" if seen.reason else seen.status,
@@ -274,7 +283,7 @@ def connections(replica: Obj) -> list[tuple[str, str]]:
 
 def of_replica(
     replica: Obj, connections: Iterable[tuple[str, str]], siblings: Iterable[Obj]
-) -> Iterator[Aspect]:
+) -> Iterator[ObservedState]:
     """Its links to others of its volume.
 
     A peer goes by its replica's name or by its node's, as the generation has it.
@@ -286,7 +295,7 @@ def of_replica(
             nodes[node_of(each)] = nodes[each["metadata"]["name"]] = node_of(each)
     for peer, state in connections:
         ends = (node, nodes.get(peer, peer))
-        yield Aspect(
+        yield ObservedState(
             (LINK, name, peer), state == CONNECTED, state, ends, volume, excused=peer not in nodes
         )
 
@@ -319,7 +328,7 @@ NOTICING = 6.0  # seconds, DRBD's `timeout`: a silence that is shorter has not c
 SETTLED = 5.0  # seconds without trouble
 
 
-class Power(IntEnum):
+class ExplanatoryPower(IntEnum):
     """How well a kind of incident explains what it covers."""
 
     WORSENS = 0
@@ -342,20 +351,20 @@ class Reach:
     nodes: tuple[str, ...]
     against: tuple[str, ...] = ()
     volume: str = ""
-    power: Power = Power.STOPS
+    power: ExplanatoryPower = ExplanatoryPower.STOPS
 
     @property
     def noticed_after(self) -> float:
         """What is done to packets is not noticed at once."""
         return NOTICING if self.against else 0.0
 
-    def covers(self, aspect: Aspect) -> bool:
+    def covers(self, aspect: ObservedState) -> bool:
         if aspect.kind not in self.kinds or (self.volume and aspect.volume != self.volume):
             return False
         sides = (self.nodes, self.against) if self.against else (self.nodes,)
         return all(any(node in side for node in aspect.nodes) for side in sides)
 
-    def may_isolate(self, aspect: Aspect) -> bool:
+    def may_isolate(self, aspect: ObservedState) -> bool:
         """A cut may take a node from those who watch over it, where these live on one of its
         machines.
         """
@@ -371,7 +380,7 @@ NOWHERE = Reach((), ())
 
 
 @dataclass(slots=True, eq=False)
-class Suspect:
+class SuspectedIncident:
     """An incident that is on or is not recovered from."""
 
     reach: Reach
@@ -381,9 +390,9 @@ class Suspect:
     """Whether it was only asked for: it may act or not."""
     seen: bool = field(init=False)
     """Whether it acts. A machine is taken away by somebody else: later, or never."""
-    shaken: dict[Key, Aspect] = field(default_factory=dict)
+    shaken: dict[Key, ObservedState] = field(default_factory=dict)
     """Its own troubles that are not over."""
-    maybe: dict[Key, Aspect] = field(default_factory=dict)
+    maybe: dict[Key, ObservedState] = field(default_factory=dict)
     """Those that are perhaps its own, and are not over."""
     left: dict[Key, str] = field(default_factory=dict)
     """Of those, what an incident that is overtaken has left to it: which one."""
@@ -391,11 +400,13 @@ class Suspect:
     """Those of which it has shaken a link."""
 
     def __post_init__(self) -> None:
-        self.seen = self.reach.power is not Power.TAKES_AWAY
+        self.seen = self.reach.power is not ExplanatoryPower.TAKES_AWAY
 
     @property
-    def power(self) -> Power:
-        return self.reach.power if self.until is None else min(self.reach.power, Power.OVER)
+    def power(self) -> ExplanatoryPower:
+        return (
+            self.reach.power if self.until is None else min(self.reach.power, ExplanatoryPower.OVER)
+        )
 
     def reaches(self, reach: Reach) -> None:
         """What it does not reach it has not perhaps done either."""
@@ -412,7 +423,7 @@ class Suspect:
         if not self.seen:
             self.seen, self.since = True, at
 
-    def shook(self, trouble: Aspect, at: float) -> None:
+    def shook(self, trouble: ObservedState, at: float) -> None:
         self.shaken[trouble.key] = trouble
         self.maybe.pop(trouble.key, None)
         self.left.pop(trouble.key, None)
@@ -421,22 +432,22 @@ class Suspect:
         if trouble.kind == MACHINE:
             self.acts(at)
 
-    def has(self, trouble: Aspect) -> bool:
+    def has(self, trouble: ObservedState) -> bool:
         """Whether it is its own, or perhaps."""
         return trouble.key in self.shaken or trouble.key in self.maybe
 
     @property
-    def in_trouble(self) -> list[Aspect]:
+    def in_trouble(self) -> list[ObservedState]:
         """What is not well, and its own or perhaps its own."""
         return [*self.shaken.values(), *self.maybe.values()]
 
-    def is_rid_of(self, trouble: Aspect) -> bool:
+    def is_rid_of(self, trouble: ObservedState) -> bool:
         """Whether it had it."""
         own, perhaps = self.shaken.pop(trouble.key, None), self.maybe.pop(trouble.key, None)
         self.left.pop(trouble.key, None)
         return bool(own or perhaps)
 
-    def explains(self, trouble: Aspect, at: float) -> bool:
+    def explains(self, trouble: ObservedState, at: float) -> bool:
         if (
             self.asked
             or not self.reach.covers(trouble)
@@ -452,11 +463,11 @@ class Suspect:
             at if self.until is None else self.until
         ) - begun >= self.reach.noticed_after and self._still_moves(trouble, at)
 
-    def may_explain(self, trouble: Aspect) -> bool:
+    def may_explain(self, trouble: ObservedState) -> bool:
         was_on = self.until is None or (trouble.due is not None and self.until > trouble.due)
         return was_on and (self.reach.covers(trouble) or self.reach.may_isolate(trouble))
 
-    def may_hold_up(self, link: Aspect) -> bool:
+    def may_hold_up(self, link: ObservedState) -> bool:
         """Whether an end may not be at work because of it."""
         return (
             self.seen
@@ -464,15 +475,15 @@ class Suspect:
             and any(node in self.reach.nodes for node in link.nodes)
         )
 
-    def _still_moves(self, trouble: Aspect, at: float) -> bool:
+    def _still_moves(self, trouble: ObservedState, at: float) -> bool:
         return self.until is None or at - self.until <= SETTLED or trouble.volume in self.volumes
 
 
-AnySuspect = TypeVar("AnySuspect", bound=Suspect)
+AnySuspect = TypeVar("AnySuspect", bound=SuspectedIncident)
 
 
-def whose(
-    trouble: Aspect, suspects: Iterable[AnySuspect], at: float
+def attribute_trouble(
+    trouble: ObservedState, suspects: Iterable[AnySuspect], at: float
 ) -> tuple[AnySuspect | None, list[AnySuspect]]:
     """Whose it is, if anybody's, and whose it may be."""
     suspects = list(suspects)
@@ -487,7 +498,7 @@ def whose(
         return None, [each for each in suspects if each.may_explain(trouble)]
     best = able[0]
     if trouble.kind == VOLUME:
-        needed = min(best.power, Power.STOPS)
+        needed = min(best.power, ExplanatoryPower.STOPS)
         together = [each for each in able if each.power >= needed]
         if len(together) > 1:
             return None, together

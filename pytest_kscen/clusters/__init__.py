@@ -1,19 +1,23 @@
-"""Cluster backends behind one protocol, and the conformance kit.
+"""Cluster backends, where clusters come from: embedded, controlplane, kind, kubeconfig.
 
-Plans, chaos and scenarios may not be imported here. Inside:
+Called by the plugin and by commands. Every backend is a `Backend` of the registry `BACKENDS`;
+its module is imported when a cluster is first opened. No test plan may be imported here.
 
-    cluster             Cluster protocol, base class, ClusterRefused
-    embedded            in-process cluster in virtual time, with simulated_parent
-    controlplane/       real control plane as local processes
-    kind, kubeconfig    cluster in containers, and a user's cluster
-    conformance/        cases that any API server must pass, and differential tests
+    cluster           Cluster, what a test holds; ClusterRefused
+    embedded          API server in this process, in virtual time
+    controlplane/     real control plane with simulated machines
+    kind, kubeconfig  clusters of others
+    conformance/      one test body for the embedded and the real API server
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_kscen.clusters.cluster import ClusterRefused
+from pytest_kscen.extensions import Registry
 
 if TYPE_CHECKING:
     import pathlib
@@ -21,9 +25,89 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.clusters.kind import KindOptions
 
-__all__ = ["ClusterRefused", "open_cluster"]
+__all__ = ["BACKENDS", "Backend", "ClusterRefused", "ClusterRequest", "open_cluster"]
 
-NODES = 6  # simulated ones, unless the test asks for another number
+NODES = 6  # simulated ones, unless the test requests another number
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRequest:
+    """What a test and its options request of a cluster."""
+
+    seed: str
+    nodes: int | None = None
+    """Number of nodes; None leaves it to the backend."""
+    kubeconfig: pathlib.Path | None = None
+    context: str | None = None
+    kind: KindOptions | None = None
+    """Name and image of a kind cluster; None for all other backends."""
+
+
+class Backend(ABC):
+    """A source of clusters. Subclass it; the class itself is registered."""
+
+    name: ClassVar[str]
+    """Value of --kscen-cluster and of @pytest.mark.cluster(backend=...)."""
+    recreated: ClassVar[bool]
+    """Whether each test gets a new cluster with a parent of its own, deleted after the test. Other
+    clusters live for the session, and options name their parent and their storage classes."""
+
+    @classmethod
+    @abstractmethod
+    def open(cls, request: ClusterRequest) -> Cluster:
+        """Return a running cluster, or raise ClusterRefused with what to do."""
+
+
+class Embedded(Backend):
+    name = "embedded"
+    recreated = True
+
+    @classmethod
+    def open(cls, request: ClusterRequest) -> Cluster:
+        from pytest_kscen.clusters.embedded import EmbeddedCluster
+
+        return EmbeddedCluster(request.seed, nodes=_simulated_nodes(request))
+
+
+class ControlPlane(Backend):
+    name = "controlplane"
+    recreated = True
+
+    @classmethod
+    def open(cls, request: ClusterRequest) -> Cluster:
+        from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
+
+        return ControlPlaneCluster(request.seed, nodes=_simulated_nodes(request))
+
+
+class Kind(Backend):
+    name = "kind"
+    recreated = False
+
+    @classmethod
+    def open(cls, request: ClusterRequest) -> Cluster:
+        from pytest_kscen.clusters.kind import KindBackedCluster
+
+        return KindBackedCluster(request.kind, nodes=request.nodes, seed=request.seed)
+
+
+class Kubeconfig(Backend):
+    name = "kubeconfig"
+    recreated = False
+
+    @classmethod
+    def open(cls, request: ClusterRequest) -> Cluster:
+        from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
+
+        return KubeconfigCluster(request.kubeconfig, request.context, seed=request.seed)
+
+
+BACKENDS: Registry[type[Backend]] = Registry(
+    "cluster_backends",
+    "cluster backend",
+    facts={"recreated": "recreated = True"},
+    built_in=(Embedded, ControlPlane, Kind, Kubeconfig),
+)
 
 
 def open_cluster(
@@ -37,37 +121,17 @@ def open_cluster(
     parent_kubeconfig: pathlib.Path | None = None,
     vm_namespace: str = "",
 ) -> Cluster:
-    """Return a running cluster of this backend, or raise ClusterRefused. The parent's settings are
-    only checked when its `parent()` is first called. Each backend is imported on first use.
+    """Return a running cluster of this backend, or raise ClusterRefused.
+
+    The options of its parent are checked when the parent is first requested.
     """
-    cluster = _open(backend, seed, nodes, kubeconfig, context, kind)
+    if backend not in BACKENDS:
+        raise ValueError(f"there is no backend {backend!r}")
+    request = ClusterRequest(seed, nodes, kubeconfig, context, kind)
+    cluster = BACKENDS[backend].open(request)
     cluster.parent_kubeconfig, cluster.vm_namespace = parent_kubeconfig, vm_namespace
     return cluster
 
 
-def _open(  # noqa: PLR0917  # as its only caller has them
-    backend: str,
-    seed: str,
-    nodes: int | None,
-    kubeconfig: pathlib.Path | None,
-    context: str | None,
-    kind: KindOptions | None,
-) -> Cluster:
-    """Each backend is imported when it is first wanted."""
-    if backend == "embedded":
-        from pytest_kscen.clusters.embedded import EmbeddedCluster
-
-        return EmbeddedCluster(seed, nodes=NODES if nodes is None else nodes)
-    if backend == "controlplane":
-        from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
-
-        return ControlPlaneCluster(seed, nodes=NODES if nodes is None else nodes)
-    if backend == "kind":
-        from pytest_kscen.clusters.kind import KindBackedCluster
-
-        return KindBackedCluster(kind, nodes=nodes, seed=seed)
-    if backend == "kubeconfig":
-        from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
-
-        return KubeconfigCluster(kubeconfig, context, seed=seed)
-    raise ValueError(f"there is no backend {backend!r}")
+def _simulated_nodes(request: ClusterRequest) -> int:
+    return NODES if request.nodes is None else request.nodes

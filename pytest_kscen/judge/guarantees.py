@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_kscen.judge.verdict import INVALID, UNKNOWN, VALID, Finding
-from pytest_kscen.judge.volumes import BROKEN, ENOUGH, INTERRUPTED
+from pytest_kscen.judge.volumes import BROKEN, INTERRUPTED, REQUIRED_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_kscen.judge.volumes import Stuck, Undone, VolumeRecord
+    from pytest_kscen.judge.volumes import FailedOperation, OverdueDeletion, VolumeRecord
 
 NO_CHANCE = 5  # volumes of which none comes back: of fewer, each may have had no time
 
@@ -92,20 +92,20 @@ def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     yield Finding("attachments", verdict, f"{told}: {why or 'though they had the time'}")
 
 
-def _in_time(check: str, undone: Sequence[Undone]) -> Iterator[Finding]:
+def _in_time(check: str, undone: Sequence[FailedOperation]) -> Iterator[Finding]:
     """A single one that the storage did not do in peace is its fault, or may be, if nobody
     waited to the end.
     """
     failed, cut = ([one for one in undone if one.cut is so] for so in (False, True))
     if blamed := [one for one in failed if one.blamed]:
         why = (
-            f"{len(blamed)} of {len(failed)} that failed had {ENOUGH:g} s and more in which "
+            f"{len(blamed)} of {len(failed)} that failed had {REQUIRED_TIME:g} s and more in which "
             f"nothing excuses it: {blamed[0].why}"
         )
         yield Finding(check, INVALID, why)
     elif doubtful := [one for one in cut if one.blamed]:
         why = (
-            f"{len(doubtful)} were cut short after {ENOUGH:g} s and more in which nothing "
+            f"{len(doubtful)} were cut short after {REQUIRED_TIME:g} s and more in which nothing "
             "excuses it: let volumes live longer"
         )
         yield Finding(check, UNKNOWN, why)
@@ -125,13 +125,13 @@ def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
         yield Finding("deletion", VALID, f"{_not_gone(stuck)}; incidents on their nodes excuse it")
 
 
-def _not_gone(stuck: dict[str, Stuck]) -> str:
+def _not_gone(stuck: dict[str, OverdueDeletion]) -> str:
     return "; ".join(
         f"{name} was not gone {one.waited:g} s after its deletion began{_reason(one)}"
         for name, one in stuck.items()
     )
 
 
-def _reason(one: Stuck) -> str:
+def _reason(one: OverdueDeletion) -> str:
     """Nothing if it was accepted and nobody refused it."""
     return f": {one.why}" if one.why else ""

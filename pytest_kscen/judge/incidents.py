@@ -258,13 +258,15 @@ def _without_effect(profile: str, own: Sequence[IncidentRecord], *, lacks_volume
 # later. What is asked of it needs time, so there it counts how much peace there was in all.
 
 
-GRACE = 120.0  # seconds after an incident during which what it shook may still be shaking
+TOLERANCE_AFTER_CUT = (
+    120.0  # seconds after an incident during which what it shook may still be shaking
+)
 # seconds after one that has cut none of its links, or after a replica was replaced, for what waited
 # for it
-CATCHING_UP = 30.0
+TOLERANCE_AFTER_OTHERS = 30.0
 
 
-def excused(
+def is_tolerated(
     volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
 ) -> bool:
     """Whether there was no peace for it from one moment to the other, the first included."""
@@ -275,7 +277,9 @@ def excused(
     return reached > at
 
 
-def peace(volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]) -> float:
+def undisturbed_seconds(
+    volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
+) -> float:
     """The seconds between in which nothing excuses it."""
     reached, seconds = since, 0.0
     for began, over in sorted(_unrest(volume, since, at, shaken)):
@@ -302,7 +306,9 @@ def _unrest(
         )
         if incident.lasting or not came_to_be:
             continue
-        latest = math.inf if incident.removed_at is None else incident.removed_at + GRACE
+        latest = (
+            math.inf if incident.removed_at is None else incident.removed_at + TOLERANCE_AFTER_CUT
+        )
         if incident.started_at > at or latest <= since:
             continue
         nodes = volume.nodes_between(incident.started_at, latest)
@@ -318,7 +324,10 @@ def _over(incident: IncidentRecord, volume: VolumeRecord, nodes: set[str], since
     link by it."""
     if incident.removed_at is None:
         return math.inf
-    late, soon = incident.removed_at + GRACE, incident.removed_at + CATCHING_UP
+    late, soon = (
+        incident.removed_at + TOLERANCE_AFTER_CUT,
+        incident.removed_at + TOLERANCE_AFTER_OTHERS,
+    )
     if volume.name in incident.possibly_felt_by:
         return late
     if (
@@ -349,9 +358,9 @@ def spans_of(entry: Entry) -> tuple[Span, ...]:
     data = entry.data
     if data["result"].startswith("failed: ") and not data.get("possibly_done"):
         return ()
-    return ((entry.at - data["took"], entry.at + data.get("patience", CATCHING_UP)),)
+    return ((entry.at - data["took"], entry.at + data.get("patience", TOLERANCE_AFTER_OTHERS)),)
 
 
-def made_good(spans: tuple[Span, ...], at: float) -> tuple[Span, ...]:
+def end_spans(spans: tuple[Span, ...], at: float) -> tuple[Span, ...]:
     """From now on nothing is missing, but what waited for it needs a while."""
-    return tuple((since, min(until, at + CATCHING_UP)) for since, until in spans)
+    return tuple((since, min(until, at + TOLERANCE_AFTER_OTHERS)) for since, until in spans)

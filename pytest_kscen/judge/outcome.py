@@ -15,7 +15,7 @@ import orjson
 from pytest_kscen.journal import schema
 from pytest_kscen.judge import guarantees, incidents, start_and_end, volumes
 from pytest_kscen.judge import verdict as tally
-from pytest_kscen.judge.start_and_end import Crash
+from pytest_kscen.judge.start_and_end import CheckCrash
 from pytest_kscen.judge.verdict import CREATE, INVALID, UNKNOWN, VALID, Finding, Tally, merged
 
 if TYPE_CHECKING:
@@ -170,10 +170,10 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
     `path` is where it was read from: whoever judges a run again is told which line a check crashed
     at."""
     outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
-    began, end = start_and_end.Beginning(), start_and_end.Ending()
+    began, end = start_and_end.RunStart(), start_and_end.RunEnd()
     actions: dict[str, Tally] = {}
     seen: dict[str, IncidentRecord] = {}
-    stories = volumes.Stories(began)
+    stories = volumes.VolumeHistories(began)
 
     def of_the_beginning() -> Iterator[Finding]:
         outcome.seed, outcome.replayable = began.seed, began.replayable
@@ -218,7 +218,7 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
             try:
                 outcome.findings += check()
             except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged
-                crashes[check] = Crash(error)
+                crashes[check] = CheckCrash(error)
         if check in crashes:
             name = check.__name__.removeprefix("of_")
             outcome.findings.append(Finding(name, UNKNOWN, crashes[check].told(path)))
@@ -237,11 +237,11 @@ def _doubted(finding: Finding) -> Finding:
     )
 
 
-def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, Crash]:
+def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, CheckCrash]:
     """Tell each of every entry, which is a line; whoever crashes, as is told here, hears no
     more.
     """
-    crashes: dict[Check, Crash] = {}
+    crashes: dict[Check, CheckCrash] = {}
     hearing = list(learners.items())
     try:
         for line, entry in enumerate(journal, 1):
@@ -249,8 +249,8 @@ def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Chec
                 try:
                     learn(entry)
                 except Exception as error:  # noqa: BLE001  # it is that check's alone
-                    crashes[check] = Crash(error, line, entry)
+                    crashes[check] = CheckCrash(error, line, entry)
                     hearing = [one for one in hearing if one[0] is not check]
     except Exception as error:  # noqa: BLE001  # of what cannot be read nobody has judged anything
-        crashes = {**dict.fromkeys(learners, Crash(error)), **crashes}
+        crashes = {**dict.fromkeys(learners, CheckCrash(error)), **crashes}
     return crashes

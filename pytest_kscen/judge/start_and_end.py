@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.judge.incidents import made_good, spans_of
+from pytest_kscen.judge.incidents import end_spans, spans_of
 from pytest_kscen.judge.verdict import INVALID, TAKE, UNKNOWN, VALID, Finding, shared
 from pytest_kscen.objects.arguments import in_words
 
@@ -25,7 +25,7 @@ VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and thei
 
 
 @dataclass(slots=True)
-class Ending:
+class RunEnd:
     """What the journal says of it."""
 
     label: str = ""
@@ -92,72 +92,72 @@ class Ending:
         }
 
 
-def learn_end(ending: Ending, entry: Entry) -> None:
+def learn_end(ending: RunEnd, entry: Entry) -> None:
     """What the next entry says of it."""
     ending.told_until = entry.at
     if entry.what in _READ:
         _READ[entry.what](ending, entry)
 
 
-def _started(ending: Ending, entry: Entry) -> None:
+def _started(ending: RunEnd, entry: Entry) -> None:
     ending.label = entry.data.get("label", "")
 
 
-def _frozen(ending: Ending, entry: Entry) -> None:
+def _frozen(ending: RunEnd, entry: Entry) -> None:
     ending.frozen_at = entry.at
 
 
-def _stopped(ending: Ending, _: Entry) -> None:
+def _stopped(ending: RunEnd, _: Entry) -> None:
     ending.stopped_early = True
 
 
-def _hurried(ending: Ending, _: Entry) -> None:
+def _hurried(ending: RunEnd, _: Entry) -> None:
     ending.hurried = True
 
 
-def _crashed(ending: Ending, entry: Entry) -> None:
+def _crashed(ending: RunEnd, entry: Entry) -> None:
     ending.crashes.append(f"{entry.data['component']}: {entry.data['error']}")
     ending.cluster_crashed |= entry.data["component"] == CLUSTER
 
 
-def _blinded(ending: Ending, entry: Entry) -> None:
+def _blinded(ending: RunEnd, entry: Entry) -> None:
     ending.blind.append(entry.data["error"])
 
 
-def _unswept(ending: Ending, entry: Entry) -> None:
+def _unswept(ending: RunEnd, entry: Entry) -> None:
     ending.unswept |= dict.fromkeys(entry.data["nodes"], entry.data["why"])
 
 
-def _ready(ending: Ending, entry: Entry) -> None:
+def _ready(ending: RunEnd, entry: Entry) -> None:
     ending.ready[shared(entry.data["volume"])] = None
 
 
-def _shaken(ending: Ending, _: Entry) -> None:
+def _shaken(ending: RunEnd, _: Entry) -> None:
     ending.shaken = True
 
 
-def _lasts(ending: Ending, entry: Entry) -> None:
+def _lasts(ending: RunEnd, entry: Entry) -> None:
     ending.lasting.append(entry.data["incident"])
 
 
-def _made(ending: Ending, entry: Entry) -> None:
+def _made(ending: RunEnd, entry: Entry) -> None:
     if entry.data["verb"] in {"create", "apply"}:
         ending.made[entry.data["resource"]] = None
 
 
-def _ended(ending: Ending, entry: Entry) -> None:
+def _ended(ending: RunEnd, entry: Entry) -> None:
     if entry.data["action"] == TAKE and (spans := spans_of(entry)):
         name = shared(entry.data["volume"])
         ending.taken[name] = ending.taken.get(name, ()) + spans
 
 
-def _whole(ending: Ending, entry: Entry) -> None:
+def _whole(ending: RunEnd, entry: Entry) -> None:
     """It is told as well after what was refused."""
     if spans := ending.taken.get(entry.data["volume"]):
-        ending.taken[shared(entry.data["volume"])] = made_good(spans, entry.at)
+        ending.taken[shared(entry.data["volume"])] = end_spans(spans, entry.at)
 
 
-def _healed(ending: Ending, entry: Entry) -> None:
+def _healed(ending: RunEnd, entry: Entry) -> None:
     ending.late = entry.data["late"]
     ending.excused = [
         name
@@ -166,15 +166,15 @@ def _healed(ending: Ending, entry: Entry) -> None:
     ]
 
 
-def _hidden(ending: Ending, entry: Entry) -> None:
+def _hidden(ending: RunEnd, entry: Entry) -> None:
     ending.hidden[entry.data["resource"]] = entry.data["why"]
 
 
-def _left(ending: Ending, entry: Entry) -> None:
+def _left(ending: RunEnd, entry: Entry) -> None:
     ending.leftovers = entry.data["objects"]
 
 
-_READ: dict[str, Callable[[Ending, Entry], None]] = {
+_READ: dict[str, Callable[[RunEnd, Entry], None]] = {
     "run-started": _started,
     "frozen": _frozen,
     "stopped-early": _stopped,
@@ -195,7 +195,7 @@ _READ: dict[str, Callable[[Ending, Entry], None]] = {
 }
 
 
-def judge_end(ending: Ending) -> Iterator[Finding]:
+def judge_end(ending: RunEnd) -> Iterator[Finding]:
     if ending.is_untold:
         yield Finding(
             "journal",
@@ -221,7 +221,7 @@ def judge_end(ending: Ending) -> Iterator[Finding]:
     yield _leftovers(ending)
 
 
-def _liveness(ending: Ending) -> Finding:
+def _liveness(ending: RunEnd) -> Finding:
     if ending.late is None:
         return Finding(
             "liveness", UNKNOWN, "nobody saw whether the volumes that were left became ready again"
@@ -236,7 +236,7 @@ def _liveness(ending: Ending) -> Finding:
     return Finding("liveness", VALID)
 
 
-def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
+def _late(ending: RunEnd, late: Sequence[str]) -> Iterator[str]:
     if ending.lasting:
         circumstances = f"while {', '.join(ending.lasting)} lasted"
     elif ending.shaken:
@@ -252,7 +252,7 @@ def _late(ending: Ending, late: Sequence[str]) -> Iterator[str]:
         yield f"never ready, {circumstances}: {', '.join(never)}"
 
 
-def _leftovers(ending: Ending) -> Finding:
+def _leftovers(ending: RunEnd) -> Finding:
     told = ", ".join(ending.leftovers or ())
     if told and ending.leftovers == ending.abandoned:
         return Finding(
@@ -273,7 +273,7 @@ def _leftovers(ending: Ending) -> Finding:
 
 
 @dataclass(slots=True)
-class Beginning:
+class RunStart:
     """What the journal says of it."""
 
     seed: str = ""
@@ -287,7 +287,7 @@ class Beginning:
     """Declared profiles that cut links between nodes, so that only volumes show their effect."""
 
 
-def learn_start(beginning: Beginning, entry: Entry) -> None:
+def learn_start(beginning: RunStart, entry: Entry) -> None:
     """What the next entry says of it."""
     if entry.what == "run-started":
         beginning.seed = entry.data["seed"]
@@ -298,7 +298,7 @@ def learn_start(beginning: Beginning, entry: Entry) -> None:
         beginning.replayable = False
 
 
-def judge_start(beginning: Beginning) -> Iterator[Finding]:
+def judge_start(beginning: RunStart) -> Iterator[Finding]:
     if beginning.chaos is None:
         yield Finding("journal", UNKNOWN, "it has no beginning: nobody knows what was declared")
 
@@ -307,7 +307,7 @@ def judge_start(beginning: Beginning) -> Iterator[Finding]:
 
 
 @dataclass(frozen=True, slots=True)
-class Crash:
+class CheckCrash:
     """Of one check; without an entry it had read all of them."""
 
     error: Exception

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.judge.incidents import excused, made_good, peace, spans_of
+from pytest_kscen.judge.incidents import end_spans, is_tolerated, spans_of, undisturbed_seconds
 from pytest_kscen.judge.verdict import (
     ATTACH,
     ATTACH_AT_FIRST,
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
     from pytest_kscen.journal import Entry
     from pytest_kscen.judge.incidents import IncidentRecord, Span
-    from pytest_kscen.judge.start_and_end import Beginning
+    from pytest_kscen.judge.start_and_end import RunStart
 
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
 FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
 CRASHED = "crashed"
-ENOUGH = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
+REQUIRED_TIME = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
 
 
 @dataclass(slots=True)
-class Stuck:
+class OverdueDeletion:
     """A deletion that took too long by then."""
 
     at: float
@@ -50,7 +50,7 @@ class Stuck:
 
 
 @dataclass(slots=True)
-class Undone:
+class FailedOperation:
     """Something that was asked for, and failed; or was cut short by the end of whoever asked."""
 
     at: float
@@ -99,7 +99,7 @@ class VolumeRecord:
     """Whether it was never ready, and nothing but the disks that we took excuses that."""
     lost_at: float | None = None
     """When it went, or began to go, without our doing."""
-    overdue_deletions: tuple[Stuck, ...] = ()
+    overdue_deletions: tuple[OverdueDeletion, ...] = ()
     """How it could not be deleted."""
     attached: int = 0
     """How often an attachment was there, those that it was made with included."""
@@ -109,9 +109,9 @@ class VolumeRecord:
     """
     unanswered: int = 0
     """Those among them that had the time to come."""
-    unattached: tuple[Undone, ...] = ()
-    undetached: tuple[Undone, ...] = ()
-    unresized: tuple[Undone, ...] = ()
+    unattached: tuple[FailedOperation, ...] = ()
+    undetached: tuple[FailedOperation, ...] = ()
+    unresized: tuple[FailedOperation, ...] = ()
     healed: bool = False
     """Whether it was well when everything was healed."""
     verdict: str = STABLE
@@ -183,13 +183,13 @@ class VolumeRecord:
         }
 
 
-class Stories:
+class VolumeHistories:
     """All volumes', as the journal tells them.
 
     One may have the name of one that is gone: what is told is told of the latest.
     """
 
-    def __init__(self, beginning: Beginning) -> None:
+    def __init__(self, beginning: RunStart) -> None:
         """The journal's, which tells it before any volume's."""
         self._beginning = beginning
         self._found: list[VolumeRecord] = []
@@ -248,14 +248,17 @@ class Stories:
             elif volume.ready_at is None:
                 volume.verdict = _verdict_of_unready(volume, volume.stopped_at, shaken)
             elif odd := [since for _, since in volume.odd_since]:
-                told = all(excused(volume, since, volume.stopped_at, shaken) for since in odd)
+                told = all(is_tolerated(volume, since, volume.stopped_at, shaken) for since in odd)
                 volume.verdict = INTERRUPTED if told else BROKEN
             elif volume.off:
                 volume.verdict = UNKNOWN
             else:
                 volume.verdict = RECOVERED if any(volume.transitions.values()) else STABLE
             for stuck in volume.overdue_deletions:
-                stuck.excused = peace(volume, stuck.at - stuck.waited, stuck.at, shaken) < ENOUGH
+                stuck.excused = (
+                    undisturbed_seconds(volume, stuck.at - stuck.waited, stuck.at, shaken)
+                    < REQUIRED_TIME
+                )
             for one in (*volume.unattached, *volume.undetached, *volume.unresized):
                 one.excused = not _had_time(volume, one.at - one.waited, one.at, shaken)
             until = volume.stopped_at or 0.0
@@ -307,7 +310,9 @@ def _went(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _never_gone(volume: VolumeRecord, entry: Entry) -> None:
-    volume.overdue_deletions += (Stuck(entry.at, entry.data["waited"], entry.data["why"]),)
+    volume.overdue_deletions += (
+        OverdueDeletion(entry.at, entry.data["waited"], entry.data["why"]),
+    )
 
 
 def _crashed(volume: VolumeRecord, entry: Entry) -> None:
@@ -317,7 +322,7 @@ def _crashed(volume: VolumeRecord, entry: Entry) -> None:
 def _deletes(volume: VolumeRecord, entry: Entry) -> None:
     """Whatever it lacks, it needs it no more."""
     volume.deleting_at = entry.at
-    volume.taken = made_good(volume.taken, entry.at)
+    volume.taken = end_spans(volume.taken, entry.at)
 
 
 def _arrived(volume: VolumeRecord, entry: Entry) -> None:
@@ -364,25 +369,25 @@ def _taken(volume: VolumeRecord, entry: Entry) -> None:
     """
     spans = spans_of(entry)
     if volume.deleting:
-        spans = made_good(spans, entry.at)
+        spans = end_spans(spans, entry.at)
     elif volume.ready_at is None and "patience" in entry.data:
         spans = tuple((0.0, until) for _, until in spans)
     volume.taken += spans
 
 
 def _whole(volume: VolumeRecord, entry: Entry) -> None:
-    volume.taken = made_good(volume.taken, entry.at)
+    volume.taken = end_spans(volume.taken, entry.at)
 
 
-def _undone(entry: Entry) -> tuple[Undone, ...]:
+def _undone(entry: Entry) -> tuple[FailedOperation, ...]:
     """Whoever waited in vain waited for the storage."""
     result, _, why = entry.data["result"].partition(": ")
     if result == "done":
         return ()
     waited = entry.data.get("available", entry.data["took"])
     if result == "stopped":
-        return (Undone(entry.at, waited, why, refused=bool(why), cut=True),)
-    return (Undone(entry.at, waited, why, not why.startswith("TimeoutError")),)
+        return (FailedOperation(entry.at, waited, why, refused=bool(why), cut=True),)
+    return (FailedOperation(entry.at, waited, why, not why.startswith("TimeoutError")),)
 
 
 _Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]
@@ -420,7 +425,7 @@ def _had_time(
     Whether it should have been ready is judged by itself.
     """
     was_ready = volume.ready_at is not None and volume.ready_at <= since
-    return was_ready and peace(volume, since, at, shaken) >= ENOUGH
+    return was_ready and undisturbed_seconds(volume, since, at, shaken) >= REQUIRED_TIME
 
 
 def _had_time_to_form(volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]) -> bool:
@@ -429,7 +434,7 @@ def _had_time_to_form(volume: VolumeRecord, until: float, shaken: Sequence[Incid
     If nothing excuses any of that time, it may have been short: it came so late by itself.
     """
     since = min([until, *volume.placed_at[:1]])
-    return peace(volume, since, until, shaken) >= min(ENOUGH, until - since)
+    return undisturbed_seconds(volume, since, until, shaken) >= min(REQUIRED_TIME, until - since)
 
 
 def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:

@@ -115,8 +115,8 @@ class HealthSource:
         return is_true(replica, self.up_to_date)
 
 
-def _stated(volume: Obj, name: str) -> Observed | None:
-    """One of status.conditions."""
+def observed_condition(volume: Obj, name: str) -> Observed | None:
+    """Return one of a volume's status.conditions; None if it is not there."""
     found = condition(volume, name)
     return (
         Observed(found["status"], found.get("reason", ""), found.get("message", ""))
@@ -158,7 +158,7 @@ HEALTH_SOURCES: Registry[HealthSource] = Registry(
     "health source",
     facts={},
     built_in=(
-        HealthSource("conditions", (IO_READY, QUORUM), _stated, IN_SYNC),
+        HealthSource("conditions", (IO_READY, QUORUM), observed_condition, IN_SYNC),
         HealthSource(
             "effectiveLayout",
             (QUORUM_MET, IO_WORKS),
@@ -166,7 +166,9 @@ HEALTH_SOURCES: Registry[HealthSource] = Registry(
             BACKING_VOLUME_UP_TO_DATE,
             has_layout=True,
         ),
-        HealthSource("ready", (READY,), _stated, BACKING_VOLUME_UP_TO_DATE, has_layout=True),
+        HealthSource(
+            "ready", (READY,), observed_condition, BACKING_VOLUME_UP_TO_DATE, has_layout=True
+        ),
     ),
 )
 DEFAULT_HEALTH = HEALTH_SOURCES["conditions"]

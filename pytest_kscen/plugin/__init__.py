@@ -5,6 +5,8 @@ engines are imported when a test first needs them. No other package of pytest_ks
 one.
 
     hooks          what pytest calls
+    hookspecs      what other plugins and conftest files may add
+    contributions  extensions of a session: installed ones, and those of hooks
     options        command-line flags, environment variables and ini keys
     markers        what a test declares
     planning       markers and options to a plan
@@ -15,6 +17,7 @@ one.
 from __future__ import annotations
 
 from pytest_kscen.plugin.hooks import (
+    pytest_addhooks,
     pytest_addoption,
     pytest_collect_file,
     pytest_collection_modifyitems,
@@ -29,6 +32,7 @@ from pytest_kscen.plugin.hooks import (
 )
 
 __all__ = [
+    "pytest_addhooks",
     "pytest_addoption",
     "pytest_collect_file",
     "pytest_collection_modifyitems",

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from pytest_kscen.plugin import markers, options
+from pytest_kscen.plugin import hookspecs, markers, options
+from pytest_kscen.plugin.contributions import check_extensions, collect_extensions
 from pytest_kscen.plugin.option_values import misspelt
 
 if TYPE_CHECKING:
@@ -26,13 +27,19 @@ _UNUSED_FLAGS = pytest.StashKey[list[str]]()
 """Session-wide: lines about flags that no selected test uses."""
 
 
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hookspecs)
+
+
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     options.register(parser, pluginmanager)
+    collect_extensions(parser, pluginmanager)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for line in markers.MARKERS:
         config.addinivalue_line("markers", line)
+    check_extensions(config)
     settings = options.settle(config)
     config.stash[options.SETTINGS] = options.with_seed_drawn(
         settings, getattr(config, "workerinput", {})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_kscen.chaos.profiles import BUILT_IN, PROFILES
+from pytest_kscen.clusters import BACKENDS
 from pytest_kscen.extensions import ExtensionError
 from pytest_kscen.objects import options as parsers
 from pytest_kscen.objects.options import LEAST, MOST, Fills, Option, SwitchesOn
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 # The settings that every run has: where clusters come from, the seed, the length, what is kept.
 
 
-BACKENDS = ("embedded", "controlplane", "kind", "kubeconfig")
 RANDOM = "random"
 
 
 def _backend(text: str) -> str:
-    if text not in BACKENDS:
-        raise ValueError(f"{text!r} is no kind of cluster: choose one of {', '.join(BACKENDS)}")
+    if text not in BACKENDS.names():
+        known = ", ".join(BACKENDS.names())
+        raise ValueError(f"{text!r} is no kind of cluster: choose one of {known}")
     return text
 
 
@@ -63,7 +64,7 @@ GENERAL = (
     Option(
         "--kscen-cluster",
         _backend,
-        "|".join(BACKENDS),
+        "|".join(BACKENDS.names()),
         "where clusters come from (default: embedded, or kubeconfig with --kubeconfig)",
     ),
     KUBECONFIG,
@@ -344,6 +345,11 @@ class Settings:
 SETTINGS = pytest.StashKey[Settings]()
 
 
+def reset() -> None:
+    """Forget the options of profiles that other packages and plugins have added."""
+    OPTIONS[:] = [option for _, _, options in GROUPS for option in options]
+
+
 def register(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Register all options with pytest: called once, before the command line is parsed."""
     for title, description, options in GROUPS:
@@ -407,7 +413,7 @@ def settle(config: pytest.Config) -> Settings:
             f"--kscen-context: the {settings.kscen_cluster} cluster has no contexts: give "
             "--kubeconfig too, or leave it out"
         )
-    if settings.kscen_cluster in {"embedded", "controlplane"}:
+    if BACKENDS[settings.kscen_cluster].recreated:
         for option in (KUBECONFIG, PARENT_KUBECONFIG):
             if option.flag in given:
                 raise pytest.UsageError(

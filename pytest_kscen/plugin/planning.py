@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from pytest_kscen.clusters import BACKENDS
 from pytest_kscen.objects.arguments import PAIR, is_number, is_whole_number, nearest, range_error
 from pytest_kscen.objects.options import LEAST, MOST, Fills, SwitchesOn
-from pytest_kscen.plugin.options import BACKENDS, CHURN, OPTIONS, SETTINGS
+from pytest_kscen.plugin.options import CHURN, OPTIONS, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -202,8 +203,10 @@ class ClusterWish:
     scope: str = "function"
 
     def __post_init__(self) -> None:
-        if self.backend is not None and self.backend not in BACKENDS:
-            raise ValueError(f"backend={self.backend!r}: choose one of {', '.join(BACKENDS)}")
+        if self.backend is not None and self.backend not in BACKENDS.names():
+            raise ValueError(
+                f"backend={self.backend!r}: choose one of {', '.join(BACKENDS.names())}"
+            )
         if self.scope not in SCOPES:
             raise ValueError(f"scope={self.scope!r}: choose one of {', '.join(SCOPES)}")
         if self.nodes is not None and (not isinstance(self.nodes, int) or self.nodes < 0):
@@ -227,14 +230,11 @@ def backend_of(item: pytest.Item) -> str:
 # that we could know.
 
 
-REAL = ("kind", "kubeconfig")
-
-
 def unmet(
     plan: Plan, backend: str, settings: Settings, churn_marks: Sequence[pytest.Mark]
 ) -> list[str]:
     """What is missing, one line each, with what to give."""
-    if backend not in REAL:
+    if BACKENDS[backend].recreated:
         return []
     return [
         *_storage_classes(plan, backend, settings, churn_marks),

@@ -6,14 +6,14 @@ import linecache
 import sys
 from typing import TYPE_CHECKING
 
-from pytest_kscen.chaos.clients import Impossible
+from pytest_kscen.chaos.clients import FaultImpossible
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-STATED = (ValueError, TypeError, RuntimeError, TimeoutError, Impossible, ApiError)
+STATED = (ValueError, TypeError, RuntimeError, TimeoutError, FaultImpossible, ApiError)
 OURS = __name__.partition(".")[0]
 OF_ACTORS = "raise_crash"  # a run passes on what an actor has stumbled over: where that was matters
 

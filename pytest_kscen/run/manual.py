@@ -7,7 +7,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.incidents import PASSING, cause
+from pytest_kscen.chaos.incidents import EXPECTED_ERRORS, cause_incident
 from pytest_kscen.judge.incidents import learn
 from pytest_kscen.megatest.churn import Churn, VolumePlan, drawn_name
 from pytest_kscen.megatest.health import shortcomings
@@ -288,7 +288,7 @@ class ChaosByHand:
         return Held(incident, self._known[incident.id], self._run)
 
     async def _caused(self, fault: Fault) -> Incident:
-        incident = await cause(self._run.context, fault, by=BY_HAND)
+        incident = await cause_incident(self._run.context, fault, by=BY_HAND)
         self._run.life.incidents.append(incident)
         if fault.passes:
             self._run.life.start_actor(_over(incident), f"end of {incident.id}")
@@ -299,5 +299,5 @@ async def _over(incident: Incident) -> None:
     """A mistake of ours in it is not to be found out at the run's end; that it cannot be undone
     is said to whoever asks.
     """
-    with contextlib.suppress(*PASSING):
+    with contextlib.suppress(*EXPECTED_ERRORS):
         await incident.end()

@@ -45,19 +45,26 @@ def bring_storage(cluster: Cluster, generation: str) -> None:
     """Once for each cluster, by whichever run comes first."""
     if cluster.backend not in SIMULATED:
         return
-    from pytest_kscen.models.storage import attach, install, is_installed
+    from pytest_kscen.models.storage.model import STORAGE_MODELS
 
     runner = cluster.runner
     api = cluster.api("storage-installer")
-    if not runner.call(is_installed(api)):
+    if generation not in STORAGE_MODELS:
+        raise PreflightRefused(
+            f"there is no storage model {generation!r} for the {cluster.backend} cluster: choose "
+            f"one of {', '.join(STORAGE_MODELS)} with --kscen-volume-health, install a package "
+            "with a model of this name, or test a real cluster with --kubeconfig"
+        )
+    model = STORAGE_MODELS[generation]
+    if not runner.call(model.is_installed(api)):
         if not runner.call(api.list(NODES, limit=1)).items:
             raise PreflightRefused(
                 "the cluster has no nodes, and the storage lives on them: give "
                 "@pytest.mark.cluster(nodes=...) some"
             )
         site = cluster.site  # type: ignore[attr-defined]  # what simulated clusters have
-        attach(site, site.informers, runner.clock, cluster.chance, generation)
-        runner.call(install(api, runner.clock, generation))
+        model.attach(site, site.informers, runner.clock, cluster.chance)
+        runner.call(model.install(api, runner.clock))
 
 
 HOUR = 3600.0

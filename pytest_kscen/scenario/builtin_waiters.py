@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kscen.extensions import Registry
 from pytest_kscen.objects.conditions import condition, is_true
 from pytest_kscen.objects.resources import (
     DAEMON_SETS,
@@ -328,3 +329,21 @@ WHERE_SERVED: tuple[ControllerWaiter, ...] = (
     ),
 )
 """Of controllers whose resources not every cluster has."""
+
+
+WAITER_REGISTRY: Registry[ControllerWaiter] = Registry(
+    "waiters",
+    "waiter",
+    facts={
+        "resources": "resources = (…,)",
+        "unfinished": "def unfinished(self, cluster): …",
+        "quiet": "def quiet(self, cluster): …",
+        "is_idle": "async def is_idle(self): …",
+    },
+    built_in=(*WAITERS, *WHERE_SERVED),
+)
+
+
+def waiters_where_served() -> list[ControllerWaiter]:
+    """Return the waiters whose controllers take part once the cluster serves their resources."""
+    return [waiter for waiter in WAITER_REGISTRY.values() if waiter not in WAITERS]

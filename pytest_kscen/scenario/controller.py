@@ -16,7 +16,7 @@ from pytest_kscen.kube.cache import Ref
 from pytest_kscen.kube.informer import Informer, Informers
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.scenarios import FAILED, ON, PENDING, SCENARIOS, phase_of
-from pytest_kscen.scenario.builtin_waiters import WHERE_SERVED
+from pytest_kscen.scenario.builtin_waiters import waiters_where_served
 from pytest_kscen.scenario.execution import ScenarioExecution
 from pytest_kscen.scenario.models import ScenarioSpec, configuration_of, read
 from pytest_kscen.scenario.participants import ControllerRegister, Participants
@@ -75,7 +75,7 @@ class ScenarioController:
                     await self._waits.wait()
                     continue
                 # Controllers of resources that are served since lately take part too.
-                for waiter in WHERE_SERVED:
+                for waiter in waiters_where_served():
                     if waiter.name not in self.register.waiters and await self._serves(
                         waiter.resources
                     ):

@@ -8,7 +8,7 @@ from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.documents import DocumentRefused
 from pytest_kscen.objects.scenarios import EVERY
 from pytest_kscen.scenario import operation_ids
-from pytest_kscen.scenario.builtin_waiters import WHERE_SERVED
+from pytest_kscen.scenario.builtin_waiters import waiters_where_served
 from pytest_kscen.scenario.expectations import ScenarioExpectations
 from pytest_kscen.scenario.files import read_from_file
 from pytest_kscen.scenario.models import ScenarioSpec, read
@@ -97,7 +97,7 @@ def _spec_of(document: Document) -> ScenarioSpec:
 
 def _known() -> ControllerRegister:
     register = ControllerRegister()
-    for waiter in WHERE_SERVED:
+    for waiter in waiters_where_served():
         register.add(waiter, replace=True)
     return register
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.incidents import cause_incident
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import ParentCluster, RunContext
@@ -128,7 +128,7 @@ class Storage:
 
     def cause(self, fault, seconds=8):
         """And let so much time pass."""
-        incident = self.world.call(cause(self.world.stage, fault))
+        incident = self.world.call(cause_incident(self.world.stage, fault))
         self.world.runner.advance(seconds)
         return incident
 

@@ -10,38 +10,42 @@ from pytest_kscen.chaos.troubles import (
     NOWHERE,
     SETTLED,
     VOLUME,
-    Aspect,
-    Power,
+    ExplanatoryPower,
+    ObservedState,
     Reach,
-    Suspect,
-    whose,
+    SuspectedIncident,
+    attribute_trouble,
 )
 
 ON_LINKS = (LINK, VOLUME)
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
-LOST = Aspect((LINK, "v-0", "v-1"), well=False, state="Connecting", nodes=("a", "b"), volume="v")
+LOST = ObservedState(
+    (LINK, "v-0", "v-1"), well=False, state="Connecting", nodes=("a", "b"), volume="v"
+)
 UNMADE = LOST._replace(due=10.0)
-STUCK = Aspect(
+STUCK = ObservedState(
     (VOLUME, "v", "IOReady"), well=False, state="False", nodes=("a", "b", "c"), volume="v"
 )
-NOT_READY = Aspect((NODE, "a"), well=False, state="Unknown", nodes=("a",))
-STOPPING = Aspect((MACHINE, "a"), well=False, state="Stopping", nodes=("a",))
+NOT_READY = ObservedState((NODE, "a"), well=False, state="Unknown", nodes=("a",))
+STOPPING = ObservedState((MACHINE, "a"), well=False, state="Stopping", nodes=("a",))
 
 
 def cut(since, until=None, **more):
-    return Suspect(Reach(ON_LINKS, ("a",), ("b",), **more), since, until)
+    return SuspectedIncident(Reach(ON_LINKS, ("a",), ("b",), **more), since, until)
 
 
 def worse(since, until=None):
-    return cut(since, until, power=Power.WORSENS)
+    return cut(since, until, power=ExplanatoryPower.WORSENS)
 
 
 def pods(since, node="a"):
-    return Suspect(Reach((VOLUME,), (node,)), since)
+    return SuspectedIncident(Reach((VOLUME,), (node,)), since)
 
 
 def machine(since, seen=None, until=None):
-    found = Suspect(Reach(EVERYTHING, ("a",), power=Power.TAKES_AWAY), since, until)
+    found = SuspectedIncident(
+        Reach(EVERYTHING, ("a",), power=ExplanatoryPower.TAKES_AWAY), since, until
+    )
     if seen is not None:
         found.acts(seen)
     return found
@@ -55,13 +59,16 @@ def shaken(suspect, trouble=LOST):
 def told(trouble, at, **suspects):
     """The names of the owner and of those that may have done it."""
     names = {id(suspect): name for name, suspect in suspects.items()}
-    owner, others = whose(trouble, suspects.values(), at)
+    owner, others = attribute_trouble(trouble, suspects.values(), at)
     return (names[id(owner)] if owner else "", [names[id(other)] for other in others])
 
 
 def test_whoever_is_alone_has_it():
     assert told(LOST, 10, cut=cut(0)) == ("cut", [])
-    assert told(LOST, 10, elsewhere=Suspect(Reach(ON_LINKS, ("a",), ("c",)), 0)) == ("", [])
+    assert told(LOST, 10, elsewhere=SuspectedIncident(Reach(ON_LINKS, ("a",), ("c",)), 0)) == (
+        "",
+        [],
+    )
 
 
 def test_a_silence_that_drbd_cannot_have_noticed_is_no_cause():

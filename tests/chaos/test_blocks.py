@@ -8,9 +8,9 @@ import pytest
 from stages import VMS, staged
 
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.clients import Impossible
-from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.network_blocker import Block
+from pytest_kscen.chaos.clients import FaultImpossible
+from pytest_kscen.chaos.incidents import cause_incident
+from pytest_kscen.chaos.network_blocks import NetworkCut
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES
 
 LABEL = "vm.kubevirt.internal.virtualization.deckhouse.io/name"
@@ -25,7 +25,7 @@ def tcp(port):
 
 
 def policy_of(world, fault):
-    incident = world.call(cause(world.stage, fault))
+    incident = world.call(cause_incident(world.stage, fault))
     (policy,) = world.call(world.api.list(CILIUM_NETWORK_POLICIES, VMS)).items
     return incident, policy
 
@@ -74,7 +74,7 @@ def test_it_lasts_until_its_end_and_no_longer():
         assert told[1][2]["lasted"] == 30
 
 
-class Reluctant(Block):
+class Reluctant(NetworkCut):
     """Takes ten seconds to be undone."""
 
     async def heal(self, incident):
@@ -85,7 +85,7 @@ class Reluctant(Block):
 def test_whoever_is_cancelled_while_it_is_undone_waits_until_it_is():
     with staged() as world:
         incident = world.call(
-            cause(world.stage, Reluctant("blocking-everything", ("node-1",), ("node-3",)))
+            cause_incident(world.stage, Reluctant("blocking-everything", ("node-1",), ("node-3",)))
         )
         began = world.journal.now
 
@@ -167,8 +167,8 @@ def test_ports_are_numbers_and_not_too_many(ports):
 )
 def test_what_cannot_be_is_refused_and_nothing_is_made(fault, words):
     with staged() as world:
-        with pytest.raises(Impossible, match=words):
-            world.call(cause(world.stage, fault))
+        with pytest.raises(FaultImpossible, match=words):
+            world.call(cause_incident(world.stage, fault))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
         assert world.told("incident-started") == []

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.network_blocker import Block
+from pytest_kscen.chaos.network_blocks import NetworkCut
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,6 @@ def test_mistakes(mistake, words):
 
 
 def test_groups_may_be_any_iterable():
-    assert manual_faults.split_brain({"a": 1}, (name for name in "bc")) == Block(
+    assert manual_faults.split_brain({"a": 1}, (name for name in "bc")) == NetworkCut(
         "split-brain", ("a",), ("b", "c")
     )

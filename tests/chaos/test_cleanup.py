@@ -11,7 +11,7 @@ from stages import VMS, staged
 
 from pytest_kscen.chaos import cleanup, manual_faults
 from pytest_kscen.chaos.clients import add_rule, job, remove_rule
-from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.incidents import cause_incident
 from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS, NAMESPACES
@@ -166,8 +166,8 @@ def at_once(monkeypatch, refused=()):
     async def swept(actor, name, node, mark):
         found.append((node, mark))
 
-    monkeypatch.setattr(cleanup, "order", order)
-    monkeypatch.setattr(cleanup, "swept", swept)
+    monkeypatch.setattr(cleanup, "create_sweep", order)
+    monkeypatch.setattr(cleanup, "finish_sweep", swept)
     return found
 
 
@@ -237,7 +237,7 @@ def test_rules_on_a_node_that_does_not_answer_are_told_in_the_journal_and_in_the
 def test_after_a_run_nothing_of_it_is_left():
     with staged(owned=False) as world:
         furnish(world)
-        world.call(cause(world.stage, manual_faults.network_block("node-1", "node-2")))
+        world.call(cause_incident(world.stage, manual_faults.network_block("node-1", "node-2")))
         world.call(cleanup.clear_after(world.stage))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == [

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from stages import VMS, staged
 
-from pytest_kscen.chaos import manual_faults, network_degrader
-from pytest_kscen.chaos.clients import Impossible, add_rule, load_link, remove_rule
-from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.network_degrader import Latency, Losses
+from pytest_kscen.chaos import manual_faults, network_degradation
+from pytest_kscen.chaos.clients import FaultImpossible, add_rule, load_link, remove_rule
+from pytest_kscen.chaos.incidents import cause_incident
+from pytest_kscen.chaos.network_degradation import LinkLoad, PacketLoss
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 
@@ -28,10 +28,10 @@ class Nodes:
         self.awaited: list[tuple[str, float]] = []
         self.swept: list[tuple[str, str]] = []
         self.jobs: dict[str, dict] = {}
-        for module in (network_degrader, network_degrader):
-            monkeypatch.setattr(module, "completes", self.completes)
+        for module in (network_degradation, network_degradation):
+            monkeypatch.setattr(module, "wait_for_job", self.completes)
             monkeypatch.setattr(module, "log_of", self.log_of)
-        monkeypatch.setattr(network_degrader, "sweep", self.sweep)
+        monkeypatch.setattr(network_degradation, "sweep_node", self.sweep)
 
     def step(self, name):
         return name.split("-")[-2]
@@ -63,7 +63,7 @@ def nodes(monkeypatch):
 
 
 def cause_of(world, fault):
-    incident = world.call(cause(world.stage, fault))
+    incident = world.call(cause_incident(world.stage, fault))
     jobs = world.call(world.api.list(JOBS, "default")).items
     return incident, {
         job["metadata"]["name"].removeprefix(f"chaos-{incident.id}-"): job for job in jobs
@@ -72,7 +72,7 @@ def cause_of(world, fault):
 
 def test_a_rule_is_brought_and_taken_away_on_each_side(nodes):
     with staged() as world:
-        incident, jobs = cause_of(world, Losses(("node-1", "node-2"), 0.001, 30.5))
+        incident, jobs = cause_of(world, PacketLoss(("node-1", "node-2"), 0.001, 30.5))
 
         assert list(jobs) == ["add-a", "add-b", "del-a", "del-b"]
         labels = {
@@ -115,7 +115,7 @@ def test_a_rule_is_brought_and_taken_away_on_each_side(nodes):
 
 def test_the_packets_that_were_lost_are_the_effect(nodes):
     with staged() as world:
-        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
+        incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         world.runner.advance(30)
         world.call(incident.end())
 
@@ -129,7 +129,7 @@ def test_the_packets_that_were_lost_are_the_effect(nodes):
 
 def test_an_early_end_takes_the_rule_away_at_once(nodes):
     with staged() as world:
-        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 60))
+        incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 60))
         world.runner.advance(5)
         world.call(incident.end())
 
@@ -155,7 +155,7 @@ def test_by_hand_it_lasts_as_long_as_it_is_held(nodes):
 @pytest.mark.parametrize("trouble", ["stuck", "nothing found"])
 def test_a_rule_that_may_still_be_there_is_swept(nodes, trouble):
     with staged() as world:
-        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
+        incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         nodes.stuck = ("del",) if trouble == "stuck" else ()
         nodes.logs["del"] = "" if trouble == "nothing found" else nodes.logs["del"]
         world.runner.advance(30)
@@ -170,7 +170,7 @@ def test_a_rule_that_may_still_be_there_is_swept(nodes, trouble):
 
 def test_what_could_not_be_swept_is_tried_again_and_the_rest_is_not(nodes):
     with staged() as world:
-        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
+        incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         nodes.stuck, nodes.down = ("del",), "node-2"
         world.runner.advance(30)
         world.call(incident.end())
@@ -181,7 +181,7 @@ def test_what_could_not_be_swept_is_tried_again_and_the_rest_is_not(nodes):
 
 def test_a_machine_that_is_off_has_forgotten_its_rules(nodes):
     with staged() as world:
-        incident, _ = cause_of(world, Losses(("node-1", "node-2"), 0.01, 30))
+        incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         world.call(
             world.api.patch(VIRTUAL_MACHINES, "node-1", {"status": {"phase": "Stopped"}}, VMS)
         )
@@ -199,7 +199,7 @@ def test_a_rule_that_does_not_come_is_a_failed_incident_that_is_undone(nodes):
     nodes.stuck = ("add",)
     with staged() as world:
         with pytest.raises(TimeoutError, match="did not come to node-1"):
-            world.call(cause(world.stage, Losses(("node-1", "node-2"), 0.01, 30)))
+            world.call(cause_incident(world.stage, PacketLoss(("node-1", "node-2"), 0.01, 30)))
 
         assert [
             what
@@ -218,7 +218,7 @@ def test_whoever_is_cancelled_while_it_begins_leaves_nothing(nodes):
 
         async def play():
             task = world.runner.loop.create_task(
-                cause(world.stage, Losses(("node-1", "node-2"), 0.01, 30))
+                cause_incident(world.stage, PacketLoss(("node-1", "node-2"), 0.01, 30))
             )
             await world.runner.clock.sleep(5)
             task.cancel()
@@ -233,7 +233,7 @@ def test_whoever_is_cancelled_while_it_begins_leaves_nothing(nodes):
 def test_the_link_is_loaded_from_both_sides(nodes):
     nodes.logs["load"] = "[  5]   0.00-1.00   sec  2.50 GBytes  21.5 Gbits/sec\n"
     with staged() as world:
-        incident, jobs = cause_of(world, Latency(("node-1", "node-2"), 30))
+        incident, jobs = cause_of(world, LinkLoad(("node-1", "node-2"), 30))
         assert list(jobs) == ["load-a", "load-b"]
         assert jobs["load-a"]["spec"]["template"]["spec"]["containers"][0]["args"] == [
             load_link("10.0.0.2", 30)
@@ -265,7 +265,7 @@ def test_the_link_is_loaded_from_both_sides(nodes):
 def test_a_link_that_was_not_loaded_is_no_effect(nodes, log, bits):
     nodes.logs["load"] = log
     with staged() as world:
-        incident, _ = cause_of(world, Latency(("node-1", "node-2"), 30))
+        incident, _ = cause_of(world, LinkLoad(("node-1", "node-2"), 30))
         world.runner.advance(30)
         world.call(incident.end())
 
@@ -280,8 +280,8 @@ def test_a_link_that_was_not_loaded_is_no_effect(nodes, log, bits):
 def test_a_machine_without_an_address_cannot_be_degraded():
     with staged() as world:
         world.machine("node-9", "")
-        with pytest.raises(Impossible, match="node-9 has no address yet"):
-            world.call(cause(world.stage, manual_faults.latency("node-1", "node-9")))
+        with pytest.raises(FaultImpossible, match="node-9 has no address yet"):
+            world.call(cause_incident(world.stage, manual_faults.latency("node-1", "node-9")))
 
 
 @pytest.mark.parametrize("loss", [5, -0.1, True, "0.1"])

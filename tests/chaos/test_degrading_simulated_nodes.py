@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from test_simulated_parent import world
 
-from pytest_kscen.chaos.network_degrader import Latency, Losses
+from pytest_kscen.chaos.network_degradation import LinkLoad, PacketLoss
 from pytest_kscen.embedded.kubelet.network import Flow
 from pytest_kscen.objects.resources import JOBS, NODES
 
@@ -34,7 +34,7 @@ def effects(w):
 
 @pytest.mark.parametrize("seconds", [30.0, None], ids=["for a time", "until it is told to end"])
 def test_losses(w, seconds):
-    incident = w.cause(Losses(PAIR, 0.05, seconds))
+    incident = w.cause(PacketLoss(PAIR, 0.05, seconds))
     w.runner.advance(20)
     assert [
         round(impairment(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1], ("node-1", "node-3"))
@@ -51,19 +51,19 @@ def test_losses(w, seconds):
 def test_a_taint_keeps_no_job_away(w):
     taint = {"spec": {"taints": [{"key": "for/others", "effect": "NoExecute"}]}}
     w.runner.call(w.cluster.api("test").patch(NODES, "node-1", taint))
-    w.cause(Losses(PAIR, 0.05, 30.0))
+    w.cause(PacketLoss(PAIR, 0.05, 30.0))
     assert [round(impairment(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1])] == [0.05, 0.05]
 
 
 def test_a_loss_of_nothing_is_a_rule_without_an_effect(w):
-    incident = w.cause(Losses(PAIR, 0, 30.0))
+    incident = w.cause(PacketLoss(PAIR, 0, 30.0))
     w.runner.advance(35)
     w.end(incident)
     assert w.told("incident-failed") == w.told("incident-not-undone") == effects(w) == []
 
 
 def test_a_machine_that_reboots_meanwhile_has_no_rule_left(w):
-    incident = w.cause(Losses(PAIR, 0.05, 60.0))
+    incident = w.cause(PacketLoss(PAIR, 0.05, 60.0))
     w.runner.advance(10)
     w.cluster.site.machines.power_off("node-1")
     w.runner.advance(5)
@@ -74,7 +74,7 @@ def test_a_machine_that_reboots_meanwhile_has_no_rule_left(w):
 
 
 def test_latency(w):
-    incident = w.cause(Latency(PAIR, 30.0))
+    incident = w.cause(LinkLoad(PAIR, 30.0))
     w.runner.advance(15)
     assert [impairment(w, *pair).load for pair in (PAIR, PAIR[::-1], ("node-3", "node-4"))] == [
         0.9,

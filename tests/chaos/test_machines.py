@@ -9,10 +9,10 @@ from stages import VMS, staged
 from test_observer import Storage
 
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.clients import Impossible
-from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.clients import FaultImpossible
+from pytest_kscen.chaos.incidents import cause_incident
 from pytest_kscen.chaos.profiles import VmReboot
-from pytest_kscen.chaos.vm_reboter import OperationFailed
+from pytest_kscen.chaos.vm_operations import OperationFailed
 from pytest_kscen.clock import Signal
 from pytest_kscen.judge.incidents import judge, learn
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
@@ -75,7 +75,7 @@ def spec(kind, **more):
 def test_a_restart_lasts_until_the_node_is_ready_in_another_boot():
     with staged(nodes=2) as world:
         hypervisor = Hypervisor(world)
-        incident = world.call(cause(world.stage, manual_faults.vm_reboot("node-1")))
+        incident = world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
         (operation,) = world.call(world.api.list(VIRTUAL_MACHINE_OPERATIONS, VMS)).items
         assert operation["metadata"]["name"] == f"chaos-restart-{incident.id}"
         assert operation["metadata"]["labels"] == {
@@ -97,7 +97,7 @@ def test_a_restart_lasts_until_the_node_is_ready_in_another_boot():
 def test_a_restart_that_fails_is_over_without_an_effect():
     with staged(nodes=2) as world:
         Hypervisor(world, ends="Failed")
-        incident = world.call(cause(world.stage, manual_faults.vm_reboot("node-1")))
+        incident = world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
         world.runner.advance(10)
 
         assert (incident.is_on, incident.had_effect) == (False, False)
@@ -149,7 +149,7 @@ def test_a_machine_that_went_before_its_restart_failed_is_brought_back():
 def test_a_stop_lasts_until_it_is_undone_by_a_start():
     with staged(nodes=2) as world:
         hypervisor = Hypervisor(world)
-        incident = world.call(cause(world.stage, manual_faults.vm_stop("node-1")))
+        incident = world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
         world.runner.advance(600)
         assert incident.is_on
         world.call(incident.end())
@@ -165,15 +165,15 @@ def test_a_stop_lasts_until_it_is_undone_by_a_start():
 def test_a_machine_that_is_off_is_not_restarted():
     with staged(nodes=2) as world:
         Hypervisor(world)
-        world.call(cause(world.stage, manual_faults.vm_stop("node-1")))
-        with pytest.raises(Impossible, match="node-1 is off"):
-            world.call(cause(world.stage, manual_faults.vm_reboot("node-1")))
+        world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
+        with pytest.raises(FaultImpossible, match="node-1 is off"):
+            world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
 
 
 def test_a_stop_that_nobody_does_is_taken_back():
     with staged(nodes=2) as world:
         with pytest.raises(TimeoutError):
-            world.call(cause(world.stage, manual_faults.vm_stop("node-1")))
+            world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
 
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
         assert len(world.told("incident-ended")) == 1
@@ -183,7 +183,7 @@ def test_a_stop_that_the_hypervisor_refuses_fails():
     with staged(nodes=2) as world:
         Hypervisor(world, ends="Failed")
         with pytest.raises(OperationFailed, match="Stop of node-1 is Failed: no such luck"):
-            world.call(cause(world.stage, manual_faults.vm_stop("node-1")))
+            world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
 
 

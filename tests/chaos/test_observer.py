@@ -143,7 +143,9 @@ def test_one_link_that_was_cut_answers_for_its_volume_alone():
         storage.volume("w", "node-1", "node-2")
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         one = storage.cause(
-            manual_faults.Block("blocking-drbd", ("node-1",), ("node-2",), (7000,), (7001,), "v")
+            manual_faults.NetworkCut(
+                "blocking-drbd", ("node-1",), ("node-2",), (7000,), (7001,), "v"
+            )
         )
         storage.link("w-0", "w-1", "Connecting")
 

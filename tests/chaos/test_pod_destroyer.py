@@ -6,9 +6,9 @@ import pytest
 from stages import staged
 
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.clients import Impossible
-from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.pod_destroyer import Destruction
+from pytest_kscen.chaos.clients import FaultImpossible
+from pytest_kscen.chaos.incidents import cause_incident
+from pytest_kscen.chaos.pod_deletions import PodDeletion
 from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.clock import Signal
 from pytest_kscen.kube.waiting import wait_for_those
@@ -66,7 +66,9 @@ def test_it_lasts_until_the_replacements_are_ready(app):
     with staged(nodes=3) as world:
         workloads(world)
         before = uids(world, app)
-        incident = world.call(cause(world.stage, manual_faults.pod_destroy(f"app={app}", 2)))
+        incident = world.call(
+            cause_incident(world.stage, manual_faults.pod_destroy(f"app={app}", 2))
+        )
         assert (incident.effects, incident.is_on) == ([], True), "they have a second to go"
         assert len(incident.targets["pods"]) == 2
         came = world.call(new_and_ready(world, app, before, 2))
@@ -103,7 +105,7 @@ def pod(uid, node, kind="DaemonSet", *, ready=True):
     ],
 )
 def test_a_pod_is_replaced_where_it_was_missed(lost, pods, over):
-    fault = Destruction("app=theirs", 1, doomed=(lost,), before=frozenset({"old", "its like"}))
+    fault = PodDeletion("app=theirs", 1, doomed=(lost,), before=frozenset({"old", "its like"}))
     assert fault._replaced(pods) is over
 
 
@@ -112,10 +114,12 @@ def test_whoever_is_down_elsewhere_is_not_waited_for():
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
         world.runner.advance(60)
-        incident = world.call(cause(world.stage, manual_faults.pod_destroy("app=controller", 1)))
+        incident = world.call(
+            cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 1))
+        )
         while seats(incident)[0][1] == "node-1":
             incident = world.call(
-                cause(world.stage, manual_faults.pod_destroy("app=controller", 1))
+                cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 1))
             )
         world.runner.advance(20)
 
@@ -125,7 +129,9 @@ def test_whoever_is_down_elsewhere_is_not_waited_for():
 def test_a_controllers_pod_serves_no_node():
     with staged(nodes=2) as world:
         workloads(world)
-        incident = world.call(cause(world.stage, manual_faults.pod_destroy("app=controller", 3)))
+        incident = world.call(
+            cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 3))
+        )
         assert (len(incident.targets["pods"]), incident.targets["nodes"]) == (3, [])
 
 
@@ -133,7 +139,9 @@ def test_a_pod_on_a_node_that_is_down_is_waited_for_until_the_node_is_back():
     with staged(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
-        incident = world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 2)))
+        incident = world.call(
+            cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2))
+        )
         world.runner.advance(100)
         assert incident.is_on
         world.cluster.site.machines.power_on("node-1")
@@ -146,7 +154,9 @@ def test_and_not_for_ever():
     with staged(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
-        incident = world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 2)))
+        incident = world.call(
+            cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2))
+        )
         world.runner.advance(301)
 
         assert incident.removed_at == incident.started_at + 300
@@ -162,27 +172,28 @@ def test_nothing_to_destroy():
     with staged() as world:
         world.make(NAMESPACES, NAMESPACE)
         with pytest.raises(
-            Impossible, match="no pod with app=agent in the namespace 'd8-sds-replicated-volume'"
+            FaultImpossible,
+            match="no pod with app=agent in the namespace 'd8-sds-replicated-volume'",
         ):
-            world.call(cause(world.stage, manual_faults.pod_destroy("app=agent")))
+            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent")))
 
 
 def test_more_than_there_are_cannot_be_destroyed():
     with staged(nodes=2) as world:
         workloads(world)
         with pytest.raises(
-            Impossible,
+            FaultImpossible,
             match=(
                 r"are 2 pods with app=agent in the namespace 'd8-sds-replicated-volume' to be "
                 r"destroyed, and not 3$"
             ),
         ):
-            world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 3)))
-        world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 1)))
+            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 3)))
+        world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 1)))
         with pytest.raises(
-            Impossible, match=r"is one pod with .* to be destroyed, and not 2: 1 go already$"
+            FaultImpossible, match=r"is one pod with .* to be destroyed, and not 2: 1 go already$"
         ):
-            world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 2)))
+            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2)))
         assert len(world.told("incident-started")) == 1
 
 
@@ -190,14 +201,14 @@ def test_none_that_goes_already_is_destroyed():
     with staged(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
-        first = world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 2)))
+        first = world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2)))
         world.runner.advance(30)
-        second = world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 1)))
+        second = world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 1)))
         (lives,) = second.targets["nodes"]
         with pytest.raises(
-            Impossible, match=r"no pod with app=agent .* to be destroyed: 2 go already"
+            FaultImpossible, match=r"no pod with app=agent .* to be destroyed: 2 go already"
         ):
-            world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 2)))
+            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2)))
 
         assert (sorted(first.targets["nodes"]), lives) == (["node-1", "node-2"], "node-2")
 
@@ -205,7 +216,7 @@ def test_none_that_goes_already_is_destroyed():
 def test_a_pod_that_went_before_it_was_destroyed_is_no_effect(monkeypatch):
     with staged(nodes=2) as world:
         workloads(world)
-        aim = Destruction.aim
+        aim = PodDeletion.aim
 
         async def too_late(self, hands):
             aimed = await aim(self, hands)
@@ -213,8 +224,10 @@ def test_a_pod_that_went_before_it_was_destroyed_is_no_effect(monkeypatch):
                 await world.api.delete(PODS, each["metadata"]["name"], NAMESPACE, grace_period=0)
             return aimed
 
-        monkeypatch.setattr(Destruction, "aim", too_late)
-        incident = world.call(cause(world.stage, manual_faults.pod_destroy("app=agent", 2)))
+        monkeypatch.setattr(PodDeletion, "aim", too_late)
+        incident = world.call(
+            cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2))
+        )
         world.runner.advance(30)
 
         assert (incident.is_on, incident.effects) == (False, [])

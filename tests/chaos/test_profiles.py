@@ -10,10 +10,10 @@ from stages import VMS, staged
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.clients import ClusterClients, Impossible
-from pytest_kscen.chaos.incidents import cause, drawn
-from pytest_kscen.chaos.network_blocker import draw_block
-from pytest_kscen.chaos.network_degrader import draw_worse_link
+from pytest_kscen.chaos.clients import ClusterClients, FaultImpossible
+from pytest_kscen.chaos.incidents import cause_incident, draw_variant
+from pytest_kscen.chaos.network_blocks import draw_block
+from pytest_kscen.chaos.network_degradation import draw_degradation
 from pytest_kscen.chaos.profiles import (
     PROFILES,
     NetworkBlock,
@@ -52,19 +52,20 @@ class Number:
     ],
 )
 def test_a_number_from_0_to_99_decides(weights, number, variant):
-    assert drawn(Number(number), tuple(reversed(weights)), weights) == variant
+    assert draw_variant(Number(number), tuple(reversed(weights)), weights) == variant
 
 
 def test_fewer_variants_keep_their_proportions():
     chance = Chance(1).stream("x")
     seen = [
-        drawn(chance, ("split-brain", "blocking-drbd"), NetworkBlock.weights) for _ in range(700)
+        draw_variant(chance, ("split-brain", "blocking-drbd"), NetworkBlock.weights)
+        for _ in range(700)
     ]
     assert 350 < seen.count("split-brain") < 450
     assert seen.count("split-brain") + seen.count("blocking-drbd") == 700
 
 
-DRAWS = {NetworkBlock: draw_block, NetworkDegrade: draw_worse_link}
+DRAWS = {NetworkBlock: draw_block, NetworkDegrade: draw_degradation}
 
 
 def draws(world, profile, count=40):
@@ -133,7 +134,7 @@ def test_a_degraded_pair_and_its_time():
     ],
 )
 def test_too_little_for_an_incident(profile, machines, words):
-    with staged(machines) as world, pytest.raises(Impossible, match=words):
+    with staged(machines) as world, pytest.raises(FaultImpossible, match=words):
         draws(world, profile, 1)
 
 
@@ -244,7 +245,9 @@ def test_a_policy_of_the_same_name_is_deleted_first():
         name = f"chaos-net-blocking-everything-{Chance(0).stream('blocker').suffix(8)}"
         old = world.make(CILIUM_NETWORK_POLICIES, name, VMS, spec={})
         world.call(
-            cause(world.stage, manual_faults.network_block("node-1", "node-2"), by="blocker")
+            cause_incident(
+                world.stage, manual_faults.network_block("node-1", "node-2"), by="blocker"
+            )
         )
 
         (new,) = world.call(world.api.list(CILIUM_NETWORK_POLICIES, VMS)).items

@@ -14,8 +14,8 @@ from test_observer import Storage, perhaps
 from test_pod_destroyer import workloads
 
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.vm_reboter import Stop
+from pytest_kscen.chaos.incidents import cause_incident
+from pytest_kscen.chaos.vm_operations import MachineStop
 from pytest_kscen.judge.incidents import learn
 from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.objects.errors import ApiError, Forbidden, InternalError
@@ -79,7 +79,7 @@ def records(world):
 def refused(world, fault):
     """What its cause raises, and what the journal says of it."""
     with pytest.raises(ApiError) as refusal:
-        world.call(cause(world.stage, fault))
+        world.call(cause_incident(world.stage, fault))
     return refusal.value, records(world)[-1]
 
 
@@ -130,7 +130,7 @@ def test_a_pod_whose_deletion_was_accepted_unheard_is_perhaps_gone_by_us(then):
         workloads(world)
         deaf(world, LOST, then, done=(LOST,))
         with contextlib.suppress(Forbidden):
-            world.call(cause(world.stage, manual_faults.pod_destroy("app=agent")))
+            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent")))
         world.runner.advance(30)
         (incident,) = records(world)
 
@@ -167,7 +167,7 @@ def test_while_nobody_answers_it_is_perhaps_and_then_it_was_not(fault):
         answers = deaf(world, InternalError("down"))
 
         async def play():
-            causing = world.runner.loop.create_task(cause(world.stage, fault))
+            causing = world.runner.loop.create_task(cause_incident(world.stage, fault))
             await world.runner.clock.sleep(30)
             await world.api.patch(*stalled())
             await world.runner.clock.sleep(290)
@@ -207,13 +207,13 @@ def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
 
 def test_a_machine_that_others_switched_off_is_not_started_by_a_stop_that_was_refused(monkeypatch):
     with staged(nodes=2) as world:
-        stop = Stop.inject
+        stop = MachineStop.inject
 
         async def too_late(self, incident):
             await world.api.patch(VIRTUAL_MACHINES, "node-1", {"status": {"phase": "Stopped"}}, VMS)
             await stop(self, incident)
 
-        monkeypatch.setattr(Stop, "inject", too_late)
+        monkeypatch.setattr(MachineStop, "inject", too_late)
         deaf(world, NO, None)
         _, incident = refused(world, manual_faults.vm_stop("node-1"))
 
@@ -246,7 +246,7 @@ def test_nobody_is_overtaken_by_what_is_asked_for_and_not_answered():
         world.call(first.end())
         answers = deaf(world, InternalError("down"))
         asking = world.runner.loop.create_task(
-            cause(world.stage, manual_faults.network_block(*PAIR))
+            cause_incident(world.stage, manual_faults.network_block(*PAIR))
         )
         world.runner.advance(10)
         storage.link("v-0", "v-1", "Connected")

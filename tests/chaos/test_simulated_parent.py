@@ -10,14 +10,14 @@ import pytest
 
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
-from pytest_kscen.chaos.clients import job, sweep
-from pytest_kscen.chaos.incidents import cause
-from pytest_kscen.chaos.network_blocker import of_link
-from pytest_kscen.chaos.network_degrader import Losses
+from pytest_kscen.chaos.clients import job, sweep_node
+from pytest_kscen.chaos.incidents import cause_incident
+from pytest_kscen.chaos.network_blocks import block_of_link
+from pytest_kscen.chaos.network_degradation import PacketLoss
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import PROFILES
-from pytest_kscen.chaos.troubles import Link
-from pytest_kscen.chaos.vm_reboter import operation
+from pytest_kscen.chaos.troubles import ReplicaLink
+from pytest_kscen.chaos.vm_operations import operation
 from pytest_kscen.clock import Signal
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.kubelet.network.flows import Flow
@@ -46,7 +46,7 @@ class World:
         )
 
     def cause(self, fault):
-        return self.runner.call(cause(self.stage, fault))
+        return self.runner.call(cause_incident(self.stage, fault))
 
     def end(self, incident):
         self.runner.call(incident.end())
@@ -112,7 +112,7 @@ def test_single_ports():
 
 def test_a_link_is_cut_and_no_other_between_the_same_machines_though_its_ports_are_the_same_the_other_way_round():
     with world() as w:
-        w.cause(of_link(Link("v", "node-1", "node-2", (7000, 7001))))
+        w.cause(block_of_link(ReplicaLink("v", "node-1", "node-2", (7000, 7001))))
         w.runner.advance(1)
         assert [w.blocked("node-1", "node-2", port) for port in (7000, 7001)] == [False, True]
         assert [w.blocked("node-2", "node-1", port) for port in (7000, 7001)] == [True, False]
@@ -183,12 +183,12 @@ def test_losses_and_latency():
 def rules(w, node):
     """How many rules of ours a Job finds on the node."""
     actor = w.stage.actor("test")
-    return w.runner.call(sweep(actor, f"look-at-{node}", node, "kscen/", actor.labels))
+    return w.runner.call(sweep_node(actor, f"look-at-{node}", node, "kscen/", actor.labels))
 
 
 def test_a_rule_that_nobody_takes_away_is_swept():
     with world() as w:
-        incident = w.cause(Losses(("node-1", "node-2"), 0.1, 30))
+        incident = w.cause(PacketLoss(("node-1", "node-2"), 0.1, 30))
         w.runner.call(
             w.cluster.api("somebody").delete(
                 JOBS, f"chaos-{incident.id}-del-a", "default", propagation="Background"
@@ -231,14 +231,18 @@ def test_a_rule_of_the_go_megatest_is_swept_and_none_that_is_like_it(comment, le
         )
         w.runner.advance(20)
         actor = w.stage.actor("test")
-        swept = w.runner.call(sweep(actor, "sweep", "node-1", "node-1-add-iptables", actor.labels))
+        swept = w.runner.call(
+            sweep_node(actor, "sweep", "node-1", "node-1-add-iptables", actor.labels)
+        )
         assert swept == 1 - left
-        assert w.runner.call(sweep(actor, "sweep-again", "node-1", comment, actor.labels)) == left
+        assert (
+            w.runner.call(sweep_node(actor, "sweep-again", "node-1", comment, actor.labels)) == left
+        )
 
 
 def test_losses_outlast_no_reboot():
     with world() as w:
-        losses = w.cause(Losses(("node-1", "node-2"), 0.1, 60))
+        losses = w.cause(PacketLoss(("node-1", "node-2"), 0.1, 60))
         w.cause(manual_faults.vm_reboot("node-2"))
         w.runner.advance(60)
         w.end(losses)

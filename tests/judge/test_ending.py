@@ -10,7 +10,7 @@ import pytest
 from pytest_kscen.journal import Entry
 from pytest_kscen.judge import start_and_end
 from pytest_kscen.judge.outcome import Volumes, judge
-from pytest_kscen.judge.start_and_end import Crash
+from pytest_kscen.judge.start_and_end import CheckCrash
 from pytest_kscen.judge.volumes import VolumeRecord
 
 RVS, POLICIES = "replicatedvolumes.storage.deckhouse.io", "ciliumnetworkpolicies.cilium.io"
@@ -105,7 +105,7 @@ def test_how_a_run_ends(entries, verdicts):
     assert {
         finding.check: finding.verdict
         for finding in start_and_end.judge_end(
-            learnt(start_and_end.Ending(), start_and_end.learn_end, entries)
+            learnt(start_and_end.RunEnd(), start_and_end.learn_end, entries)
         )
     } == verdicts
 
@@ -113,7 +113,7 @@ def test_how_a_run_ends(entries, verdicts):
 def test_what_could_not_be_looked_into_is_told():
     findings = start_and_end.judge_end(
         learnt(
-            start_and_end.Ending(),
+            start_and_end.RunEnd(),
             start_and_end.learn_end,
             [created(POLICIES), unseen(POLICIES), *FINE],
         )
@@ -142,7 +142,7 @@ def test_what_could_not_be_looked_into_is_told():
 def test_who_is_late_is_told_as_it_was(entries, said):
     findings = start_and_end.judge_end(
         learnt(
-            start_and_end.Ending(),
+            start_and_end.RunEnd(),
             start_and_end.learn_end,
             [*entries, entry("liveness", late=["v", "w"]), FINE[1]],
         )
@@ -201,7 +201,7 @@ NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
 def test_what_we_took_counts_at_the_end(entries, verdict, why):
     late = Entry(400, "run", "liveness", {"late": ["v", "w"]})
     liveness, _ = start_and_end.judge_end(
-        learnt(start_and_end.Ending(), start_and_end.learn_end, [*entries, late, FINE[1]])
+        learnt(start_and_end.RunEnd(), start_and_end.learn_end, [*entries, late, FINE[1]])
     )
     assert (liveness.verdict, liveness.why) == (verdict, why)
 
@@ -209,7 +209,7 @@ def test_what_we_took_counts_at_the_end(entries, verdict, why):
 def test_what_nobody_looked_for_is_told_by_its_label():
     began = entry("run-started", label="kscen.io/run=r1")
     *_, leftovers = start_and_end.judge_end(
-        learnt(start_and_end.Ending(), start_and_end.learn_end, [began, FINE[0]])
+        learnt(start_and_end.RunEnd(), start_and_end.learn_end, [began, FINE[0]])
     )
     assert leftovers.why == (
         "the run ended before anybody looked for them; what is still there has the label "
@@ -227,10 +227,10 @@ def test_how_a_run_begins():
         conditions=["IOReady"],
     )
     assert learnt(
-        start_and_end.Beginning(), start_and_end.learn_start, [began]
-    ) == start_and_end.Beginning("7", True, ["vm-reboot"], True, ("IOReady",))
+        start_and_end.RunStart(), start_and_end.learn_start, [began]
+    ) == start_and_end.RunStart("7", True, ["vm-reboot"], True, ("IOReady",))
     assert not learnt(
-        start_and_end.Beginning(), start_and_end.learn_start, [began, entry("not-replayable")]
+        start_and_end.RunStart(), start_and_end.learn_start, [began, entry("not-replayable")]
     ).replayable
 
 
@@ -336,7 +336,7 @@ def test_a_check_says_at_which_line_it_crashed(line, said):
 
 
 def test_a_line_that_has_what_a_check_lacks_is_not_blamed():
-    assert Crash(KeyError("nodes"), 7, entry("volume-placed", nodes=[])).told(None) == (
+    assert CheckCrash(KeyError("nodes"), 7, entry("volume-placed", nodes=[])).told(None) == (
         "the check crashed: KeyError('nodes') at line 7 of the journal"
     )
 
@@ -373,7 +373,7 @@ def test_nobody_is_to_blame_for_what_a_crashed_cluster_does(actor, verdict):
 
 def test_a_blind_observer_is_told_once():
     ends = learnt(
-        start_and_end.Ending(),
+        start_and_end.RunEnd(),
         start_and_end.learn_end,
         [entry("observer-crashed", error=f"{n}") for n in "ab"] + FINE,
     )

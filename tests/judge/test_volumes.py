@@ -12,7 +12,7 @@ import pytest
 from pytest_kscen.journal import Entry
 from pytest_kscen.judge import guarantees, incidents, volumes
 from pytest_kscen.judge.outcome import Volumes
-from pytest_kscen.judge.start_and_end import Beginning
+from pytest_kscen.judge.start_and_end import RunStart
 from pytest_kscen.judge.verdict import Finding, merged
 
 CONDITIONS = ("IOReady", "Quorum")
@@ -36,7 +36,7 @@ def journal(*lines, volume="v"):
 
 
 def read(lines, shaken=()):
-    stories = volumes.Stories(Beginning(conditions=CONDITIONS))
+    stories = volumes.VolumeHistories(RunStart(conditions=CONDITIONS))
     for line in lines:
         stories.learn(line)
     return stories.judged(shaken)
@@ -333,7 +333,7 @@ def test_that_another_condition_comes_back_proves_nothing():
 
 @pytest.mark.parametrize(("at", "verdict"), [(5, "unknown"), (310, "broken")])
 def test_who_crashes_while_it_is_not_ready_waits_for_it_no_more(at, verdict):
-    crashed = Entry(at, "run", "crashed", {"actor": "multivolume", "error": "RuntimeError()"})
+    crashed = Entry(at, "run", "crashed", {"component": "multivolume", "error": "RuntimeError()"})
     (volume,) = read(sorted([*journal(FROZEN, LATE_ITSELF), crashed], key=lambda entry: entry.at))
     assert volume.verdict == verdict
 
@@ -705,8 +705,8 @@ def test_what_was_done_is_not_told_as_undone(action, check, name):
     (volume,) = seen = read(journal(PLACED, STARTED, *ends, STOPPED))
     late, refused = (result.removeprefix("failed: ") for result in (TOO_LONG, REFUSED))
     assert getattr(volume, name) == (
-        volumes.Undone(200, 180.0, late, refused=False),
-        volumes.Undone(250, 0.0, refused, refused=True, excused=True),
+        volumes.FailedOperation(200, 180.0, late, refused=False),
+        volumes.FailedOperation(250, 0.0, refused, refused=True, excused=True),
     )
     why = f"1 of 2 that failed had 60 s and more in which nothing excuses it: {late}"
     assert judged(seen)[check] == Finding(check, "invalid", why)

@@ -8,7 +8,7 @@ import re
 import pytest
 from found import objects
 
-from pytest_kscen.chaos.clients import Impossible
+from pytest_kscen.chaos.clients import FaultImpossible
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.objects.errors import AlreadyExists
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, CONFIG_MAPS, NODES
@@ -120,7 +120,7 @@ def test_what_cannot_be_made_is_refused_before_anything_is(cluster, runner_of):
             ),
         ):
             run.volumes.create("gold")
-        with pytest.raises(Impossible, match="no virtual machine 'node-9'"):
+        with pytest.raises(FaultImpossible, match="no virtual machine 'node-9'"):
             run.chaos.network_block("node-1", "node-9")
         assert objects(cluster, REPLICATED_VOLUMES) == []
     assert run.outcome.verdict == "valid", run.outcome.explain()
@@ -269,9 +269,9 @@ def test_nothing_is_done_to_a_machine_that_is_off(runner_of, state):
     told = "the virtual machine node-1 is off: name one that runs, or end first what has stopped it"
     with runner_of() as run:
         with run.chaos.vm_stop("node-1"):
-            with pytest.raises(Impossible, match=f"^{told}$") as refusal:
+            with pytest.raises(FaultImpossible, match=f"^{told}$") as refusal:
                 state(run.chaos)
-            assert refusal.type is Impossible
+            assert refusal.type is FaultImpossible
         state(run.chaos).end()
     assert len(run.outcome.incidents) == 2, "what was refused is none"
 

@@ -15,7 +15,7 @@ from found import objects
 
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import NetworkBlock
-from pytest_kscen.chaos.vm_reboter import Reboot, Stop
+from pytest_kscen.chaos.vm_operations import MachineRestart, MachineStop
 from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.clock.virtual import START
 from pytest_kscen.journal import JournalLost
@@ -54,7 +54,7 @@ def press(cluster, *seconds):
 def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(
     cluster, runner_of, monkeypatch, how
 ):
-    heal = Stop.heal
+    heal = MachineStop.heal
 
     async def stuck(*arguments):
         await heal(*arguments)
@@ -63,7 +63,7 @@ def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(
     def body(run):
         run.advance("1m")
         run.chaos.network_block("node-1", "node-2")
-        monkeypatch.setattr(Stop, "heal", stuck)
+        monkeypatch.setattr(MachineStop, "heal", stuck)
         stopped = run.chaos.vm_stop("node-3")
         if how == "within a block":
             with stopped:
@@ -163,7 +163,7 @@ def test_a_crash_in_a_fault_that_passes_ends_the_run_at_once(runner_of, monkeypa
         await incident.hands.nested.clock.sleep(30)
         raise KeyError("bootID")
 
-    monkeypatch.setattr(Reboot, "heal", heal)
+    monkeypatch.setattr(MachineRestart, "heal", heal)
 
     def body(run):
         run.chaos.vm_reboot("node-1")

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_kscen.chaos.clients import add_rule, job, sweep
-from pytest_kscen.chaos.network_blocker import cut
+from pytest_kscen.chaos.clients import add_rule, job, sweep_node
+from pytest_kscen.chaos.network_blocks import deny_policy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS
@@ -35,7 +35,7 @@ def test_a_run_without_chaos_clears_what_another_left_and_blames_the_storage_for
     cluster, churn
 ):
     parent = cluster.parent()
-    policy = cut("dead", parent.namespace, ["node-1"], ["node-2", "node-3"], labels=DEAD)
+    policy = deny_policy("dead", parent.namespace, ["node-1"], ["node-2", "node-3"], labels=DEAD)
     cluster.runner.call(parent.api_for("earlier").create(CILIUM_NETWORK_POLICIES, policy))
     runner = ScenarioRunner(cluster, Plan(churn), parent=lambda: parent)
     assert runner.run("20m").verdict == "valid"
@@ -72,7 +72,9 @@ def test_a_run_by_hand_clears_what_another_left(cluster, churn):
         return [one["metadata"]["name"] for one in cluster.runner.call(api.list(resource)).items]
 
     for name, labels in (("dead", DEAD), ("go", GO), ("theirs", THEIRS)):
-        policy = cut(name, parent.namespace, ["node-1"], ["node-2", "node-3"], labels=labels)
+        policy = deny_policy(
+            name, parent.namespace, ["node-1"], ["node-2", "node-3"], labels=labels
+        )
         cluster.runner.call(above.create(CILIUM_NETWORK_POLICIES, policy))
         script = add_rule(name, "10.0.0.2", 1.0) if labels is DEAD else "true"
         cluster.runner.call(nested.create(JOBS, job(name, "node-1", script, 600, labels)))
@@ -82,7 +84,7 @@ def test_a_run_by_hand_clears_what_another_left(cluster, churn):
     with runner as run:
         assert names(above, CILIUM_NETWORK_POLICIES) == ["theirs"]
         assert names(nested, JOBS) == ["theirs"]
-        swept = sweep(run.context.actor("test"), "look", "node-1", "kscen/", {})
+        swept = sweep_node(run.context.actor("test"), "look", "node-1", "kscen/", {})
         assert cluster.runner.call(swept) == 0
         assert [
             (one.data["node"], one.data["rules"])

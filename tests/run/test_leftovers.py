@@ -11,7 +11,7 @@ import dataclasses
 import pytest
 
 from pytest_kscen.chaos import manual_faults
-from pytest_kscen.chaos.incidents import cause
+from pytest_kscen.chaos.incidents import cause_incident
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.journal import Journal
@@ -81,7 +81,7 @@ def test_the_parent_is_looked_into_where_its_user_may(cluster, context):
     )
     context = dataclasses.replace(context, parent=narrow)
     cluster.advance(5)
-    cluster.runner.call(cause(context, manual_faults.network_block("node-1", "node-2")))
+    cluster.runner.call(cause_incident(context, manual_faults.network_block("node-1", "node-2")))
     left = cluster.runner.call(leftovers(context, context.actor("run"), 0))
     assert [name.partition("/")[0] for name in left] == ["ciliumnetworkpolicies"] * len(left) != []
     assert told(context) == []

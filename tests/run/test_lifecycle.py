@@ -9,8 +9,8 @@ import pathlib
 import signal
 
 import pytest
-
 from pytest_kscen.chaos.network_blocker import NetworkBlock
+
 from pytest_kscen.journal import JournalLost
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.report.protocol import Report

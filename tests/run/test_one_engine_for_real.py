@@ -190,4 +190,4 @@ def test_a_run_from_which_it_is_taken_ends_with_that(cluster):
         with pytest.raises(LeaseLost, match="is held by another now"):
             play()
         crashed = [each.data for each in runner.runs[0].journal if each.what == "crashed"]
-    assert crashed[0] == {"actor": "workflow-engine", "error": repr(LOST)}
+    assert crashed[0] == {"component": "workflow-engine", "error": repr(LOST)}

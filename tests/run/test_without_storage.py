@@ -81,4 +81,4 @@ def test_an_actor_that_crashes_leaves_no_volumes_to_clear_away(scenario_runner, 
         run.call(begin())
     assert "storage" not in caplog.text
     told = [entry.data for entry in run.journal if entry.what == "crashed"]
-    assert told == [{"actor": "stumbler", "error": "LookupError('stumbled')"}]
+    assert told == [{"component": "stumbler", "error": "LookupError('stumbled')"}]

@@ -29,6 +29,7 @@ SHOWN = 200  # characters of what it has written
 class CommandProbe:
     """What is run, and which end is a good one."""
 
+    key: ClassVar[str] = "command"
     patience: ClassVar[float] = 60.0
 
     container: Obj

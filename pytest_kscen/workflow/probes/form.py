@@ -39,6 +39,8 @@ class ProbeContext:
 class ProbeForm(Protocol):
     """A way to ask."""
 
+    key: ClassVar[str]
+    """Key in the body of a probe, which has this form's parameters."""
     patience: ClassVar[float]
     """Seconds that it waits for an answer if nothing else is said."""
 

@@ -30,6 +30,7 @@ SHOWN = 120  # characters of a body
 class HttpProbe:
     """A probe's, and that of a StatusCheck."""
 
+    key: ClassVar[str] = "http"
     patience: ClassVar[float] = 1.0
 
     url: str
@@ -129,6 +130,7 @@ QUERY_SUCCEEDED = 200
 class PrometheusProbe:
     """What is asked of a server."""
 
+    key: ClassVar[str] = "prometheus"
     patience: ClassVar[float] = 5.0
 
     url: str

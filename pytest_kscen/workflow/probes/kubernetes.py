@@ -28,6 +28,7 @@ THERE = {ONE: "object != null", MANY: "size(objects) > 0"}
 class KubernetesProbe:
     """What is asked of the API server."""
 
+    key: ClassVar[str] = "kubernetes"
     patience: ClassVar[float] = 1.0
 
     api_version: str

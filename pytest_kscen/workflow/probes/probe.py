@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.extensions import Registry
 from pytest_kscen.workflow.probes.command import CommandProbe
 from pytest_kscen.workflow.probes.form import FieldReader, InvalidProbe, ProbeFieldError, ProbeForm
 from pytest_kscen.workflow.probes.http import HttpProbe, PrometheusProbe
@@ -33,12 +34,18 @@ def score_of(results: Iterable[Obj]) -> float | None:
 # The forms of a probe: each reads itself from JSON, and asks.
 
 
-FORMS: dict[str, type[ProbeForm]] = {
-    "http": HttpProbe,
-    "command": CommandProbe,
-    "kubernetes": KubernetesProbe,
-    "prometheus": PrometheusProbe,
-}
+PROBE_FORMS: Registry[type[ProbeForm]] = Registry(
+    "probes",
+    "form of a probe",
+    attribute="key",
+    facts={
+        "patience": "patience = 1.0",
+        "of": "@classmethod\n    def of(cls, part): …",
+        "ask": "async def ask(self, errand, within): …",
+    },
+    built_in=(HttpProbe, CommandProbe, KubernetesProbe, PrometheusProbe),
+)
+"""Forms of a probe by their key in its body, as in `http: {url: …}`."""
 
 
 # A probe as it is written: when it is asked, how often and how patiently, and in which of four
@@ -50,7 +57,6 @@ MODES = (START, END, EDGES, CONTINUOUS, ON_CHAOS)
 KNOWN = (
     "name",
     "when",
-    *FORMS,
     "interval",
     "timeout",
     "failureThreshold",
@@ -90,15 +96,15 @@ class Probe:
         """Read it, or say all that is wrong with it (WrongProbe)."""
         mistakes: list[ProbeFieldError] = []
         part = FieldReader(body, path, mistakes)
-        part.only(KNOWN)
-        named = [kind for kind in FORMS if part.has(kind)]
+        part.only([*KNOWN, *PROBE_FORMS.names()])
+        named = [kind for kind in PROBE_FORMS.names() if part.has(kind)]
         if len(named) != 1:
             part.wrong(
-                f"needs one of {', '.join(FORMS)}"
+                f"needs one of {', '.join(PROBE_FORMS.names())}"
                 + (f", and has {' and '.join(named)}" if named else "")
             )
         kind: str = named[0] if named else ""
-        form = FORMS[kind].of(part.part(kind)) if kind else None
+        form = PROBE_FORMS[kind].of(part.part(kind)) if kind else None
         probe = cls(
             name=part.text("name", required=True),
             when=part.choice("when", MODES),

@@ -8,8 +8,8 @@ import functools
 import pytest
 from published import published
 
-from pytest_kscen.chaos.network_blocker import cut
-from pytest_kscen.chaos.vm_reboter import operation
+from pytest_kscen.chaos.network_blocks import deny_policy
+from pytest_kscen.chaos.vm_operations import operation
 from pytest_kscen.clusters import simulated_parent as parents
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.clusters.embedded import EmbeddedCluster
@@ -27,8 +27,8 @@ OBJECTS = [
     operation("restart", "default", "Restart", "node-1", LABELS),
     operation("stop", "default", "Stop", "node-1", LABELS),
     operation("start", "default", "Start", "node-1", LABELS),
-    cut("everything", "default", ["node-1"], ["node-2"], labels=LABELS),
-    cut(
+    deny_policy("everything", "default", ["node-1"], ["node-2"], labels=LABELS),
+    deny_policy(
         "two-ports",
         "default",
         ["node-1"],
@@ -36,7 +36,9 @@ OBJECTS = [
         ports=([7000, 7001], [7000, 7001]),
         labels=LABELS,
     ),
-    cut("one-link", "default", ["node-1"], ["node-2"], ports=([7000], [7001]), labels=LABELS),
+    deny_policy(
+        "one-link", "default", ["node-1"], ["node-2"], ports=([7000], [7001]), labels=LABELS
+    ),
 ]
 
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.clients import NODE_A, NODE_B, ClusterClients, Impossible, remove
-from pytest_kscen.chaos.incidents import drawn
+from pytest_kscen.chaos.clients import (
+    NODE_A,
+    NODE_B,
+    ClusterClients,
+    FaultImpossible,
+    delete_and_wait,
+)
+from pytest_kscen.chaos.incidents import draw_variant
 from pytest_kscen.chaos.profiles import DRBD, EVERYTHING, PAIR, SPLIT_BRAIN, NetworkBlock
 from pytest_kscen.chaos.troubles import LINK, VOLUME, Reach, links_of
 from pytest_kscen.objects.arguments import is_whole_number
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from pytest_kscen.chaos.incidents import Incident
-    from pytest_kscen.chaos.troubles import Link
+    from pytest_kscen.chaos.troubles import ReplicaLink
     from pytest_kscen.objects.resources import Obj
 
 
@@ -30,7 +36,7 @@ BYSTANDERS = [
 ]  # the parent, its DNS and everybody outside stay within reach
 
 
-def cut(
+def deny_policy(
     name: str,
     namespace: str,
     side_a: Sequence[str],
@@ -76,7 +82,7 @@ HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium takes no more in one rule
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class NetworkCut:
     """Between two sides: all TCP, or what goes to these ports of either; no ports are all ports."""
 
     variant: str
@@ -105,7 +111,7 @@ class Block:
     def reach(self) -> Reach:
         return Reach((LINK, VOLUME), self.side_a, self.side_b, self.volume)
 
-    async def aim(self, hands: ClusterClients) -> Block:
+    async def aim(self, hands: ClusterClients) -> NetworkCut:
         await hands.must_have([*self.side_a, *self.side_b])
         if self.variant == DRBD and not self.ports_a:
             # As its link is found.
@@ -116,11 +122,11 @@ class Block:
                 if (link.peer, link.volume) == (peer, self.volume)
             ]
             if not links:
-                raise Impossible(
+                raise FaultImpossible(
                     f"the volume {self.volume!r} has no link between {node} and {peer}: "
                     "it needs a replica on each"
                 )
-            return of_link(links[0])
+            return block_of_link(links[0])
         return self
 
     async def inject(self, incident: Incident) -> None:
@@ -134,14 +140,14 @@ class Block:
             incident.hands.namespace,
         )
         await incident.look_for(*policy)
-        await remove(*policy)
+        await delete_and_wait(*policy)
 
     def policy(self, incident: Incident) -> Obj:
         labels = incident.labels
         if len(self.side_a) == len(self.side_b) == 1:
             labels |= {NODE_A: self.side_a[0], NODE_B: self.side_b[0]}
         ports = self.ports_a, self.ports_b
-        return cut(
+        return deny_policy(
             _name(incident),
             incident.hands.namespace,
             self.side_a,
@@ -151,12 +157,12 @@ class Block:
         )
 
 
-def of_link(link: Link) -> Block:
+def block_of_link(link: ReplicaLink) -> NetworkCut:
     """One volume's link alone, whichever end has dialled: ports are numbered on each node, so
     each end's are its own.
     """
     port_a, port_b = link.ports
-    return Block(DRBD, (link.node,), (link.peer,), (port_a,), (port_b,), link.volume)
+    return NetworkCut(DRBD, (link.node,), (link.peer,), (port_a,), (port_b,), link.volume)
 
 
 def _name(incident: Incident) -> str:
@@ -176,22 +182,24 @@ def valid_ports(ports: Iterable[int]) -> tuple[int, ...]:
     return found
 
 
-async def draw_block(profile: NetworkBlock, hands: ClusterClients, _: float) -> Block:
+async def draw_block(profile: NetworkBlock, hands: ClusterClients, _: float) -> NetworkCut:
     """Draw the fault of the profile's next incident."""
     chance = hands.nested.chance
     machines = chance.shuffled(list(await hands.machines()))
-    variant = drawn(chance, profile.variants, profile.weights)
+    variant = draw_variant(chance, profile.variants, profile.weights)
     needed = profile.group_size + 1 if variant == SPLIT_BRAIN else PAIR
     if len(machines) < max(PAIR, needed):
-        raise Impossible(
+        raise FaultImpossible(
             f"{variant} needs {max(PAIR, needed)} virtual machines, and there are {len(machines)}"
         )
     if variant == DRBD:
         machine = machines[0]
         found = await links_of(hands, machine)
         if not found:
-            raise Impossible(f"{DRBD}: no volume has a link between {machine} and another machine")
-        return of_link(hands.nested.chance.choice(found))
+            raise FaultImpossible(
+                f"{DRBD}: no volume has a link between {machine} and another machine"
+            )
+        return block_of_link(hands.nested.chance.choice(found))
     size = 1 if variant == EVERYTHING else profile.group_size or (len(machines) + 1) // 2
     others = machines[1:PAIR] if variant == EVERYTHING else machines[size:]
-    return Block(variant, tuple(machines[:size]), tuple(others))
+    return NetworkCut(variant, tuple(machines[:size]), tuple(others))

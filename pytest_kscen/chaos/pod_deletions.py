@@ -7,8 +7,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from pytest_kscen.chaos.clients import ClusterClients, Impossible
-from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
+from pytest_kscen.chaos.clients import ClusterClients, FaultImpossible
+from pytest_kscen.chaos.incidents import EXPECTED_ERRORS, cause_incident, end_incident, note_skipped
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import OTHER_PODS_AT_ONCE, PODS_AT_ONCE, PodDestroy
 from pytest_kscen.chaos.troubles import VOLUME, Reach
@@ -33,7 +33,7 @@ DAEMON, ANYWHERE = "DaemonSet", "anywhere"
 
 
 @dataclass(frozen=True, slots=True)
-class Destruction:
+class PodDeletion:
     """Of this many pods with a label, whichever chance says, but none that goes already."""
 
     label: str
@@ -66,11 +66,11 @@ class Destruction:
         }
         return sorted(serving - {""})
 
-    async def aim(self, hands: ClusterClients) -> Destruction:
+    async def aim(self, hands: ClusterClients) -> PodDeletion:
         pods = (await hands.nested.api.list(PODS, self.namespace, labels=self.label)).items
         staying = [pod for pod in pods if not _goes(pod)]
         if len(staying) < self.least:
-            raise Impossible(self._too_few(len(staying), len(pods) - len(staying)))
+            raise FaultImpossible(self._too_few(len(staying), len(pods) - len(staying)))
         doomed = hands.nested.chance.sample(staying, self.count)
         return dataclasses.replace(self, doomed=tuple(doomed), before=_uids(pods))
 
@@ -96,7 +96,7 @@ class Destruction:
         incident.reaches(self._of(incident.answers).reach)
 
     async def heal(self, incident: Incident) -> None:
-        own: Destruction | None = None
+        own: PodDeletion | None = None
 
         def over(pods: Iterable[Obj]) -> bool:
             nonlocal own
@@ -114,13 +114,13 @@ class Destruction:
         except TimeoutError:
             incident.note("pods-missing", label=self.label, waited=REPLACING)
 
-    def _of(self, uids: Container[str]) -> Destruction:
+    def _of(self, uids: Container[str]) -> PodDeletion:
         """The same of these pods alone."""
         return dataclasses.replace(
             self, doomed=tuple(pod for pod in self.doomed if pod["metadata"]["uid"] in uids)
         )
 
-    def _done(self, incident: Incident, pods: Iterable[Obj]) -> Destruction:
+    def _done(self, incident: Incident, pods: Iterable[Obj]) -> PodDeletion:
         """What was done of it.
 
         A pod that stays, when nobody has said what became of its deletion, was not deleted.
@@ -205,10 +205,10 @@ async def _destroy(
     at_once = profile.pods or PODS_AT_ONCE.get(label, OTHER_PODS_AT_ONCE)
     async with Observer.of(context).held(), asyncio.TaskGroup() as recoveries:
         while not await stop.within(actor.chance.between(*profile.period)):
-            fault = Destruction(label, actor.chance.whole(*at_once), profile.namespace)
+            fault = PodDeletion(label, actor.chance.whole(*at_once), profile.namespace)
             try:
-                incident = await cause(context, fault, by=name)
-            except PASSING as error:
-                skipped(actor, profile.name, error)
+                incident = await cause_incident(context, fault, by=name)
+            except EXPECTED_ERRORS as error:
+                note_skipped(actor, profile.name, error)
             else:
-                recoveries.create_task(ended(incident), name=f"recovery of {incident.id}")
+                recoveries.create_task(end_incident(incident), name=f"recovery of {incident.id}")

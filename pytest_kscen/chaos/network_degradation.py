@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from pytest_kscen.chaos.clients import (
-    DAY,
     DEADLINE,
+    LONGEST_JOB,
     MARK,
     NODE_A,
     NODE_B,
     ClusterClients,
-    Impossible,
+    FaultImpossible,
     add_rule,
-    completes,
-    discard,
+    delete_jobs,
     dropped_packets,
     job,
     load_link,
     log_of,
     pushed_bytes,
-    put,
     remove_rule,
-    sweep,
+    replace_object,
+    sweep_node,
+    wait_for_job,
 )
-from pytest_kscen.chaos.incidents import drawn
+from pytest_kscen.chaos.incidents import draw_variant
 from pytest_kscen.chaos.profiles import LATENCY, LOSSES, PAIR, NetworkDegrade
-from pytest_kscen.chaos.troubles import LINK, VOLUME, Power, Reach
+from pytest_kscen.chaos.troubles import LINK, VOLUME, ExplanatoryPower, Reach
 from pytest_kscen.objects.resources import JOBS
 from pytest_kscen.objects.virtualization import STOPPED, phase_of
 
@@ -43,7 +43,7 @@ LATE = 30.0  # seconds that a Job may take to start and to be seen to have ended
 
 
 @dataclass(frozen=True, slots=True)
-class WorseLink:
+class DegradedLink:
     """What is wrong between two machines while packets still pass."""
 
     pair: tuple[str, str]
@@ -57,10 +57,10 @@ class WorseLink:
 
     @property
     def reach(self) -> Reach:
-        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], power=Power.WORSENS)
+        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], power=ExplanatoryPower.WORSENS)
 
 
-class End(NamedTuple):
+class LinkEnd(NamedTuple):
     """One machine of the pair."""
 
     side: str
@@ -76,9 +76,9 @@ class End(NamedTuple):
         return f"chaos-{incident.id}-{what}-{self.side}"
 
 
-def ends(pair: tuple[str, str], addresses: tuple[str, str]) -> Iterator[End]:
-    yield End("a", pair[0], pair[1], addresses[1])
-    yield End("b", pair[1], pair[0], addresses[0])
+def link_ends(pair: tuple[str, str], addresses: tuple[str, str]) -> Iterator[LinkEnd]:
+    yield LinkEnd("a", pair[0], pair[1], addresses[1])
+    yield LinkEnd("b", pair[1], pair[0], addresses[0])
 
 
 async def addresses_of(hands: ClusterClients, pair: tuple[str, str]) -> tuple[str, str]:
@@ -86,7 +86,9 @@ async def addresses_of(hands: ClusterClients, pair: tuple[str, str]) -> tuple[st
     found = [str((machines[name].get("status") or {}).get("ipAddress") or "") for name in pair]
     for name, address in zip(pair, found, strict=True):
         if not address:
-            raise Impossible(f"the virtual machine {name} has no address yet (status.ipAddress)")
+            raise FaultImpossible(
+                f"the virtual machine {name} has no address yet (status.ipAddress)"
+            )
     return found[0], found[1]
 
 
@@ -102,7 +104,7 @@ async def is_off(hands: ClusterClients, name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Losses(WorseLink):
+class PacketLoss(DegradedLink):
     """This share of the packets, for this many seconds; without a time, until it is told to end."""
 
     loss: float
@@ -111,22 +113,22 @@ class Losses(WorseLink):
 
     variant: ClassVar[str] = LOSSES
 
-    async def aim(self, hands: ClusterClients) -> Losses:
+    async def aim(self, hands: ClusterClients) -> PacketLoss:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
 
     async def inject(self, incident: Incident) -> None:
-        actor, both = incident.hands.nested, list(ends(self.pair, self.addresses))
+        actor, both = incident.hands.nested, list(link_ends(self.pair, self.addresses))
         for end in both:
             await incident.put(actor, JOBS, self.adding(incident, end), end.node)
         if self.seconds is not None:
             for end in both:
-                await put(actor, JOBS, self.removing(incident, end, "del", self.seconds))
+                await replace_object(actor, JOBS, self.removing(incident, end, "del", self.seconds))
         for end in both:
-            if not await completes(actor, end.job(incident, "add"), LATE):
+            if not await wait_for_job(actor, end.job(incident, "add"), LATE):
                 raise TimeoutError(f"the rule did not come to {end.node} within {LATE:g} s")
 
     async def heal(self, incident: Incident) -> None:
-        for end in ends(self.pair, self.addresses):
+        for end in link_ends(self.pair, self.addresses):
             if end.node in incident.answers and end.node not in incident.parts_done:
                 if await is_off(incident.hands, end.node):
                     incident.note("rule-gone-with-its-machine", node=end.node)
@@ -134,8 +136,8 @@ class Losses(WorseLink):
                     actor = incident.hands.nested
                     lost = await self._removed(incident, end)
                     if lost is None:
-                        await discard(actor, incident.id, f"-{end.side}")
-                        await sweep(
+                        await delete_jobs(actor, incident.id, f"-{end.side}")
+                        await sweep_node(
                             actor,
                             end.job(incident, "sweep"),
                             end.node,
@@ -145,9 +147,9 @@ class Losses(WorseLink):
                     elif lost:
                         incident.has_effect(f"{end.node} lost {lost} packets from {end.peer}")
                 incident.parts_done.append(end.node)
-        await discard(incident.hands.nested, incident.id)
+        await delete_jobs(incident.hands.nested, incident.id)
 
-    async def _removed(self, incident: Incident, end: End) -> int | None:
+    async def _removed(self, incident: Incident, end: LinkEnd) -> int | None:
         """How many packets the rule has lost, once it is gone; None if nobody can tell."""
         actor, step = incident.hands.nested, "del"
         rest = (
@@ -156,27 +158,31 @@ class Losses(WorseLink):
             else incident.started_at + self.seconds - incident.journal.now
         )
         if self.seconds is None or rest > LATE / 2:
-            await discard(actor, incident.id, end.job(incident, "del"))
+            await delete_jobs(actor, incident.id, end.job(incident, "del"))
             step, rest = "end", 0.0
-            await put(actor, JOBS, self.removing(incident, end, step, 0))
-        if not await completes(actor, end.job(incident, step), max(0.0, rest) + DEADLINE + LATE):
+            await replace_object(actor, JOBS, self.removing(incident, end, step, 0))
+        if not await wait_for_job(actor, end.job(incident, step), max(0.0, rest) + DEADLINE + LATE):
             return None
         return dropped_packets(await log_of(actor, end.job(incident, step)))
 
-    def adding(self, incident: Incident, end: End) -> Obj:
+    def adding(self, incident: Incident, end: LinkEnd) -> Obj:
         """It is there as long as its rule may be, and tells whoever comes after us where that
         is.
         """
         name = end.job(incident, "add")
         return self._job(
-            incident, end, name, add_rule(name, end.peer_address, self.loss), self.seconds or DAY
+            incident,
+            end,
+            name,
+            add_rule(name, end.peer_address, self.loss),
+            self.seconds or LONGEST_JOB,
         )
 
-    def removing(self, incident: Incident, end: End, step: str, after: float) -> Obj:
+    def removing(self, incident: Incident, end: LinkEnd, step: str, after: float) -> Obj:
         script = remove_rule(end.job(incident, "add"), end.peer_address, self.loss, after)
         return self._job(incident, end, end.job(incident, step), script, after or LATE)
 
-    def _job(self, incident: Incident, end: End, name: str, script: str, seconds: float) -> Obj:
+    def _job(self, incident: Incident, end: LinkEnd, name: str, script: str, seconds: float) -> Obj:
         return job(name, end.node, script, seconds, end.labels(incident))
 
 
@@ -189,7 +195,7 @@ LOADED = 100e6
 
 
 @dataclass(frozen=True, slots=True)
-class Latency(WorseLink):
+class LinkLoad(DegradedLink):
     """For this many seconds; without a time, until it is told to end."""
 
     seconds: float | None = None
@@ -197,26 +203,26 @@ class Latency(WorseLink):
 
     variant: ClassVar[str] = LATENCY
 
-    async def aim(self, hands: ClusterClients) -> Latency:
+    async def aim(self, hands: ClusterClients) -> LinkLoad:
         return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
 
     async def inject(self, incident: Incident) -> None:
-        for end in ends(self.pair, self.addresses):
+        for end in link_ends(self.pair, self.addresses):
             await incident.put(incident.hands.nested, JOBS, self.loading(incident, end), end.node)
 
     async def heal(self, incident: Incident) -> None:
         actor = incident.hands.nested
-        for end in ends(self.pair, self.addresses):
+        for end in link_ends(self.pair, self.addresses):
             name = end.job(incident, "load")
             if end.node in incident.parts_done or end.node not in incident.answers:
                 continue
-            rest = incident.started_at + (self.seconds or DAY) - incident.journal.now
+            rest = incident.started_at + (self.seconds or LONGEST_JOB) - incident.journal.now
             if rest <= LATE / 2:
-                await completes(actor, name, max(0.0, rest) + DEADLINE + LATE)
+                await wait_for_job(actor, name, max(0.0, rest) + DEADLINE + LATE)
             # By the mean of all its time, so that what came late or with interruptions has to
             # make up for it.
             pushed = pushed_bytes(await log_of(actor, name)) or 0
-            lasted = min(self.seconds or DAY, incident.journal.now - incident.started_at)
+            lasted = min(self.seconds or LONGEST_JOB, incident.journal.now - incident.started_at)
             rate = pushed * 8 / lasted if lasted else 0.0
             if rate >= LOADED:
                 incident.has_effect(f"{end.node} pushed {rate / 1e6:.0f} Mbit/s to {end.peer}")
@@ -225,25 +231,25 @@ class Latency(WorseLink):
                     "not-loaded", node=end.node, peer=end.peer, bits_per_second=round(rate)
                 )
             incident.parts_done.append(end.node)
-        await discard(actor, incident.id)
+        await delete_jobs(actor, incident.id)
 
-    def loading(self, incident: Incident, end: End) -> Obj:
-        seconds = self.seconds or DAY
+    def loading(self, incident: Incident, end: LinkEnd) -> Obj:
+        seconds = self.seconds or LONGEST_JOB
         script = load_link(end.peer_address, seconds)
         return job(end.job(incident, "load"), end.node, script, seconds, end.labels(incident))
 
 
-async def draw_worse_link(
+async def draw_degradation(
     profile: NetworkDegrade, hands: ClusterClients, seconds: float
-) -> Losses | Latency:
+) -> PacketLoss | LinkLoad:
     """Draw the fault of the profile's next incident, which lasts for `seconds`."""
     chance = hands.nested.chance
     machines = chance.shuffled(list(await hands.machines()))
     if len(machines) < PAIR:
-        raise Impossible(
+        raise FaultImpossible(
             f"{profile.name} needs {PAIR} virtual machines, and there are {len(machines)}"
         )
     pair = machines[0], machines[1]
-    if drawn(chance, profile.variants, profile.weights) == LOSSES:
-        return Losses(pair, profile.loss, seconds)
-    return Latency(pair, seconds)
+    if draw_variant(chance, profile.variants, profile.weights) == LOSSES:
+        return PacketLoss(pair, profile.loss, seconds)
+    return LinkLoad(pair, seconds)

@@ -9,11 +9,16 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from pytest_kscen.chaos.clients import ClusterClients, Impossible, put, remove
-from pytest_kscen.chaos.incidents import PASSING, cause, ended, skipped
+from pytest_kscen.chaos.clients import (
+    ClusterClients,
+    FaultImpossible,
+    delete_and_wait,
+    replace_object,
+)
+from pytest_kscen.chaos.incidents import EXPECTED_ERRORS, cause_incident, end_incident, note_skipped
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import VmReboot
-from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, Power, Reach
+from pytest_kscen.chaos.troubles import LINK, MACHINE, NODE, VOLUME, ExplanatoryPower, Reach
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.objects.conditions import condition, is_true
@@ -43,7 +48,7 @@ COMPLETED = "Completed"
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 
 
-class OperationFailed(Impossible):
+class OperationFailed(FaultImpossible):
     """The hypervisor would not do it."""
 
 
@@ -59,7 +64,7 @@ def operation(name: str, namespace: str, kind: str, vm: str, labels: Mapping[str
 
 
 @dataclass(frozen=True, slots=True)
-class PowerCut:
+class MachineFault:
     """What takes one machine away."""
 
     vm: str
@@ -72,18 +77,18 @@ class PowerCut:
 
     @property
     def reach(self) -> Reach:
-        return Reach(EVERYTHING, (self.vm,), power=Power.TAKES_AWAY)
+        return Reach(EVERYTHING, (self.vm,), power=ExplanatoryPower.TAKES_AWAY)
 
 
 @dataclass(frozen=True, slots=True)
-class Reboot(PowerCut):
+class MachineRestart(MachineFault):
     """Off and on again."""
 
     profile: ClassVar[str] = VmReboot.name
     variant: ClassVar[str] = VmReboot.name
     passes: ClassVar[bool] = True
 
-    async def aim(self, hands: ClusterClients) -> Reboot:
+    async def aim(self, hands: ClusterClients) -> MachineRestart:
         await hands.must_run([self.vm])
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
@@ -105,14 +110,14 @@ class Reboot(PowerCut):
 
 
 @dataclass(frozen=True, slots=True)
-class Stop(PowerCut):
+class MachineStop(MachineFault):
     """Off, until it is undone."""
 
     profile: ClassVar[str] = "vm-stop"
     variant: ClassVar[str] = "vm-stop"
     passes: ClassVar[bool] = False
 
-    async def aim(self, hands: ClusterClients) -> Stop:
+    async def aim(self, hands: ClusterClients) -> MachineStop:
         await hands.must_run([self.vm])
         return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
 
@@ -134,9 +139,9 @@ class Stop(PowerCut):
         if not incident.answers:
             return
         if not await _is_completed(actor, name, namespace):
-            await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+            await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
         await _back(incident, self.vm, self.boot)
-        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+        await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
 
 
 def is_our_stop(operation: Obj) -> bool:
@@ -150,7 +155,7 @@ def is_past(operation: Obj) -> bool:
     return phase_of(operation) in FINISHED or is_our_stop(operation)
 
 
-async def take_back(hands: ClusterClients, past: Obj) -> None:
+async def undo_stop(hands: ClusterClients, past: Obj) -> None:
     """Start the machine that an operation of a run has stopped which could not start it again."""
     if not is_our_stop(past) or past["spec"]["virtualMachineName"] not in await hands.machines():
         return
@@ -168,14 +173,14 @@ async def take_back(hands: ClusterClients, past: Obj) -> None:
         return
     start = name.replace("-stop-", "-start-", 1)
     try:
-        await put(
+        await replace_object(
             actor,
             VIRTUAL_MACHINE_OPERATIONS,
             operation(start, namespace, "Start", vm, actor.labels),
         )
         await _comes_to(hands, vm, RUNNING)
     finally:
-        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, start, namespace)
+        await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, start, namespace)
 
 
 # --- operations ---
@@ -211,7 +216,7 @@ async def _done(incident: Incident, kind: str, vm: str) -> bool:
     if found == "gone":
         return False
     if kind != "Stop" or phase_of(found) != COMPLETED:
-        await remove(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+        await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
     if phase_of(found) != COMPLETED:
         if kind != "Start" and not incident.had_effect:
             incident.answers.nothing()
@@ -247,7 +252,7 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
     if the operation was completed.
     """
     if await _comes_to(incident.hands, vm, RUNNING, STOPPED) == STOPPED:
-        await put(incident.hands.in_parent, *_order(incident, "Start", vm))
+        await replace_object(incident.hands.in_parent, *_order(incident, "Start", vm))
         await _done(incident, "Start", vm)
         await _comes_to(incident.hands, vm, RUNNING)
     nested, before = incident.hands.nested, boot if incident.done else ""
@@ -301,7 +306,7 @@ async def reboot_machines(profile: VmReboot, context: RunContext, stop: Signal) 
             try:
                 machines = hands.nested.chance.shuffled(list(await hands.machines()))
                 if not machines:
-                    raise Impossible(
+                    raise FaultImpossible(
                         f"there is no virtual machine in the namespace {hands.namespace!r}"
                     )
                 listing = await hands.in_parent.api.list(
@@ -314,12 +319,14 @@ async def reboot_machines(profile: VmReboot, context: RunContext, stop: Signal) 
                     and phase_of(each) not in FINISHED
                 ]
                 if unfinished:
-                    raise Impossible(
+                    raise FaultImpossible(
                         f"{machines[0]} has operations that are not finished: "
                         f"{', '.join(unfinished)}"
                     )
-                incident = await cause(context, Reboot(machines[0]), by=hands.nested.name)
-            except PASSING as error:
-                skipped(hands.nested, profile.name, error)
+                incident = await cause_incident(
+                    context, MachineRestart(machines[0]), by=hands.nested.name
+                )
+            except EXPECTED_ERRORS as error:
+                note_skipped(hands.nested, profile.name, error)
             else:
-                returns.create_task(ended(incident), name=f"return of {incident.id}")
+                returns.create_task(end_incident(incident), name=f"return of {incident.id}")

@@ -1,0 +1,71 @@
+"""Storage models: simulated storages that a run brings to a simulated cluster, by name.
+
+`run` selects the model that has the name of the health source (--kscen-volume-health). Built-in
+models are the three generations of the replicated storage; packages add others.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from pytest_kscen.extensions import Registry
+from pytest_kscen.models.storage.generations import GENERATIONS
+from pytest_kscen.models.storage.installation import attach, install, is_installed
+
+if TYPE_CHECKING:
+    from pytest_kscen.chance import Chance
+    from pytest_kscen.clock import Clock
+    from pytest_kscen.embedded.kubelet.nodes import Site
+    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.informer import Informers
+
+
+class StorageModel(ABC):
+    """A simulated storage: its definitions, its pods, and the programs that run in them.
+
+    Methods are called once for each cluster, in their order here, before the first run.
+    """
+
+    name: str
+    """Name of the health source that reads its volumes."""
+
+    @abstractmethod
+    async def is_installed(self, api: Api) -> bool:
+        """Return whether such a storage is there already: then nothing else is called."""
+
+    @abstractmethod
+    def attach(self, site: Site, informers: Informers, clock: Clock, chance: Chance) -> None:
+        """Register the programs of the storage's images with `site.images`.
+
+        `informers` are those of the cluster's controllers, which live as long as the cluster.
+        """
+
+    @abstractmethod
+    async def install(self, api: Api, clock: Clock) -> None:
+        """Create definitions, classes, namespaces and pods; return when the pods are ready."""
+
+
+class ReplicatedStorageModel(StorageModel):
+    """One generation of the replicated storage."""
+
+    def __init__(self, generation: str) -> None:
+        self.name = generation
+
+    async def is_installed(self, api: Api) -> bool:
+        """Return whether any generation is there, of an earlier run or of somebody else."""
+        return bool(await is_installed(api))
+
+    def attach(self, site: Site, informers: Informers, clock: Clock, chance: Chance) -> None:
+        attach(site, informers, clock, chance, self.name)
+
+    async def install(self, api: Api, clock: Clock) -> None:
+        await install(api, clock, self.name)
+
+
+STORAGE_MODELS: Registry[StorageModel] = Registry(
+    "storage_models",
+    "storage model",
+    facts={},
+    built_in=tuple(ReplicatedStorageModel(name) for name in GENERATIONS),
+)

@@ -1,0 +1,39 @@
+"""Public names for testing a storage of another vendor: health sources and storage models.
+
+They stay as they are within a minor version (docs/extending.md has a how-to). Nothing else in
+`objects.storage` and `models.storage` is public. Importing this module does not import a model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.storage import (
+    HEALTH_SOURCES,
+    HealthSource,
+    Observed,
+    observed_condition,
+)
+
+if TYPE_CHECKING:
+    from pytest_kscen.models.storage.model import STORAGE_MODELS, StorageModel
+
+__all__ = [
+    "HEALTH_SOURCES",
+    "STORAGE_MODELS",
+    "HealthSource",
+    "Observed",
+    "StorageModel",
+    "condition",
+    "observed_condition",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import storage models when they are first needed: they bring the embedded kubelet."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pytest_kscen.models.storage import model
+
+    return getattr(model, name)
