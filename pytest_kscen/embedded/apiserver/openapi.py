@@ -218,10 +218,10 @@ def _path_item(operations: dict[str, Obj], places: list[Obj]) -> Obj:
     shared = [given for given in taken[0] if all(given in others for others in taken)]
     methods = {
         VERB_OPERATIONS[verb][0]: {
-            **said,
-            "parameters": [given for given in said["parameters"] if given not in shared],
+            **operation,
+            "parameters": [given for given in operation["parameters"] if given not in shared],
         }
-        for verb, said in operations.items()
+        for verb, operation in operations.items()
     }
     return {**methods, "parameters": [*places, *shared]}
 
@@ -392,7 +392,14 @@ def openapi_v2(kinds: Iterable[Kind]) -> Obj:
     return {
         "swagger": "2.0",
         "info": every["info"],
-        "paths": {path: _v2_path_item(methods) for path, methods in every["paths"].items()},
+        "paths": {
+            path: {
+                method: _v2_operation(operation)
+                for method, operation in methods.items()
+                if method != "parameters"
+            }
+            for path, methods in every["paths"].items()
+        },
         "definitions": _to_v2(every["components"]["schemas"]),
         "securityDefinitions": TOKEN_SCHEME,
         "security": [{"BearerToken": []}],
@@ -408,11 +415,11 @@ def _kinds_by_path(kinds: Iterable[Kind]) -> dict[str, list[Kind]]:
 
 
 def _digest(kinds: list[Kind]) -> str:
-    said = [
+    identity = [
         [kind.api_version, kind.resource.plural, sorted(kind.subresources), kind.structure]
         for kind in kinds
     ]
-    return hashlib.sha256(orjson.dumps([version()["gitVersion"], said])).hexdigest().upper()
+    return hashlib.sha256(orjson.dumps([version()["gitVersion"], identity])).hexdigest().upper()
 
 
 def _document(kinds: list[Kind]) -> Obj:
@@ -465,23 +472,21 @@ def _to_v2(part: Any) -> Any:
     return kept
 
 
-def _v2_path_item(methods: Obj) -> Obj:
-    return {
-        method: _v2_operation(said) for method, said in methods.items() if method != "parameters"
-    }
-
-
-def _v2_operation(said: Obj) -> Obj:
+def _v2_operation(operation: Obj) -> Obj:
     kept = ("tags", "operationId", "x-kubernetes-action", "x-kubernetes-group-version-kind")
     parameters = [
         {**{name: given[name] for name in ("name", "in")}, **given["schema"]}
-        for given in said["parameters"]
+        for given in operation["parameters"]
     ]
     answers = {
         code: {"description": "OK", **_v2_response(answer)}
-        for code, answer in said["responses"].items()
+        for code, answer in operation["responses"].items()
     }
-    return {**{name: said[name] for name in kept}, "parameters": parameters, "responses": answers}
+    return {
+        **{name: operation[name] for name in kept},
+        "parameters": parameters,
+        "responses": answers,
+    }
 
 
 def _v2_response(answer: Obj) -> Obj:

@@ -74,7 +74,11 @@ def record(server: RealServer, folder: Path, listen: str) -> None:
         old.unlink()
     files = {"version": server.get("/version"), "resources": rows, "kinds": definitions.by_kind()}
     for name, members in {**files, **definitions.by_package()}.items():
-        (folder / f"{name}.json").write_bytes(_one_line_each(members))
+        lines = [
+            orjson.dumps(member) + b": " + orjson.dumps(content)
+            for member, content in members.items()
+        ]
+        (folder / f"{name}.json").write_bytes(b"{\n" + b",\n".join(lines) + b"\n}\n")
 
 
 def _read_definitions(server: RealServer, foreign: set[str]) -> TypeDefinitions:
@@ -115,11 +119,6 @@ def _probe_types_and_zeros(
             server.delete(f"{WEBHOOKS_PATH}/{configuration['metadata']['name']}")
             if "uid" in made.get("metadata", {}):
                 server.delete(f"{ACCOUNTS_PATH}/default")
-
-
-def _one_line_each(members: dict[str, Any]) -> bytes:
-    lines = [orjson.dumps(name) + b": " + orjson.dumps(member) for name, member in members.items()]
-    return b"{\n" + b",\n".join(lines) + b"\n}\n"
 
 
 REF = "#/components/schemas/"

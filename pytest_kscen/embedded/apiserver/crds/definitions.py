@@ -341,7 +341,7 @@ def validate_definition_spec(spec: Obj) -> Iterator[Cause]:
             yield Cause.required(f"spec.versions[{index}].schema.openAPIV3Schema")
     for index, version in enumerate(versions):
         own = {part: value for part, value in version.items() if not shared.get(part)}
-        yield from _validate_version(own, version, f"spec.versions[{index}]", "schema")
+        yield from _validate_version(own, version, f"spec.versions[{index}]")
     yield from _validate_versions(versions, shared)
     yield from validate_names(spec.get("names") or {}, "spec.names")
     if versions:
@@ -353,12 +353,13 @@ def validate_definition_spec(spec: Obj) -> Iterator[Cause]:
     yield from validate_conversion(spec.get("conversion"))
 
 
-def _validate_version(own: Obj, version: Obj, path: str, schema_name: str) -> Iterator[Cause]:
-    if wrong := dns1035_label(version.get("name", "")):
-        yield Cause.invalid(f"{path}.name", version.get("name", ""), ",".join(wrong))
+def _validate_version(own: Obj, version: Obj, path: str) -> Iterator[Cause]:
+    name = version.get("name", "")
+    if wrong := dns1035_label(name):
+        yield Cause.invalid(f"{path}.name", name, ",".join(wrong))
     yield from _validate_deprecation_warning(version, path)
     has_status = "status" in (version.get("subresources") or {})
-    yield from validate_version_parts(own, version, path, schema_name, has_status=has_status)
+    yield from validate_version_parts(own, version, path, "schema", has_status=has_status)
 
 
 def _validate_deprecation_warning(version: Obj, path: str) -> Iterator[Cause]:
@@ -383,7 +384,14 @@ def _validate_deprecation_warning(version: Obj, path: str) -> Iterator[Cause]:
 
 
 def _validate_versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator[Cause]:
-    shown = [_as_go_version(version, shared) for version in versions]
+    flags = {"served": False, "storage": False, "deprecated": False}
+    shown = [
+        {
+            go: None if shared.get(name) else version.get(name, flags.get(name))
+            for name, go in GO_FIELD_NAMES.items()
+        }
+        for version in versions
+    ]
     names = [version.get("name", "") for version in versions]
     if len({*names}) < len(names):
         yield Cause.invalid("spec.versions", shown, "must contain unique version names")
@@ -393,11 +401,3 @@ def _validate_versions(versions: list[Obj], shared: dict[str, bool]) -> Iterator
         )
     if names and (wrong := dns1035_label(names[0])):
         yield Cause.invalid("spec.version", names[0], ",".join(wrong))
-
-
-def _as_go_version(version: Obj, shared: dict[str, bool]) -> Obj:
-    flags = {"served": False, "storage": False, "deprecated": False}
-    return {
-        go: None if shared.get(name) else version.get(name, flags.get(name))
-        for name, go in GO_FIELD_NAMES.items()
-    }

@@ -120,7 +120,7 @@ def _validate_nested_rules(schema: Obj, path: str, without_old: str) -> Iterator
 
 
 def _as_go_rule(rule_spec: Obj) -> Obj:
-    told = {
+    named_fields = {
         go: rule_spec.get(name, "")
         for go, name in (
             ("Rule", "rule"),
@@ -132,7 +132,7 @@ def _as_go_rule(rule_spec: Obj) -> Obj:
         "FieldPath": rule_spec.get("fieldPath", ""),
         "OptionalOldSelf": rule_spec.get("optionalOldSelf"),
     }
-    return {**told, "Reason": rule_spec.get("reason"), **optional}
+    return {**named_fields, "Reason": rule_spec.get("reason"), **optional}
 
 
 SCHEMA_TYPES = ("array", "boolean", "integer", "number", "object", "string")

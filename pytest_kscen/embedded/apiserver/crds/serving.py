@@ -323,8 +323,8 @@ def _accept_each_name(
             name = wanted[field]
             refused = [name] if name != had.get(field) and name in taken[among] else []
         if refused:
-            words = [f"{quoted(name)} is already in use" for name in refused]
-            conflict = reason, words[0] if len(words) == 1 else f"[{', '.join(words)}]"
+            texts = [f"{quoted(name)} is already in use" for name in refused]
+            conflict = reason, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
         elif wanted.get(field):
             accepted[field] = wanted[field]
         else:

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
 DATA_SOURCES = ("dataSource", "dataSourceRef")
+CLONABLE_KINDS = {
+    ("", "PersistentVolumeClaim"),
+    ("snapshot.storage.k8s.io", "VolumeSnapshot"),
+}
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 RESIZE_STATUSES = (
     *(
@@ -92,8 +96,11 @@ def _synchronize_data_sources(claim: Obj, old: Obj | None) -> None:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if reference and reference.get("namespace") and not used:
         reference = None
-    if source and not reference and not _is_clonable(source) and not used:
-        source = None
+    if source and not reference and not used:
+        # The deprecated `dataSource` accepts claims and VolumeSnapshots only.
+        kind = source.get("apiGroup") or "", source.get("kind")
+        if kind not in CLONABLE_KINDS:
+            source = None
     if source and not reference:
         reference = dict(source)
     elif reference and not source and not reference.get("namespace"):
@@ -102,12 +109,6 @@ def _synchronize_data_sources(claim: Obj, old: Obj | None) -> None:
     if any(synchronized[field] != spec.get(field) for field in DATA_SOURCES):
         rest = {field: value for field, value in spec.items() if field not in DATA_SOURCES}
         claim["spec"] = {**rest, **{field: value for field, value in synchronized.items() if value}}
-
-
-def _is_clonable(source: Obj) -> bool:
-    """Report whether the deprecated `dataSource` accepts this kind: a claim or a VolumeSnapshot."""
-    kinds = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
-    return (source.get("apiGroup") or "", source.get("kind")) in kinds
 
 
 def validate_claim(claim: Obj) -> Causes:

@@ -269,7 +269,15 @@ def validate_job_update(new: Obj, old: Obj) -> Causes:
     if spec is before:
         return
     yield from validate_job(new)
-    yield from _validate_completions_change(spec, before)
+    completions = spec.get("completions")
+    if spec.get("completionMode") != "Indexed":
+        yield from checks.validate_immutable(
+            "spec.completions", completions, before.get("completions")
+        )
+    elif completions not in (None, before.get("completions"), spec.get("parallelism")):
+        yield Cause.invalid(
+            "spec.completions", completions, "can only be modified in tandem with spec.parallelism"
+        )
     yield from checks.validate_selector_unchanged(new, old)
     # An idle suspended job may change its scheduling and resources; a job's template is immutable
     # otherwise.
@@ -292,16 +300,6 @@ def validate_job_update(new: Obj, old: Obj) -> Causes:
             yield Cause.invalid("spec.template.spec", given["spec"], checks.IMMUTABLE)
     for field in IMMUTABLE_FIELDS:
         yield from checks.validate_immutable(f"spec.{field}", spec.get(field), before.get(field))
-
-
-def _validate_completions_change(spec: Obj, before: Obj) -> Causes:
-    new, old = spec.get("completions"), before.get("completions")
-    if spec.get("completionMode") != "Indexed":
-        yield from checks.validate_immutable("spec.completions", new, old)
-    elif new is not None and new != old and new != spec.get("parallelism"):
-        yield Cause.invalid(
-            "spec.completions", new, "can only be modified in tandem with spec.parallelism"
-        )
 
 
 _CONTAINER_FIELDS = ("containers", "initContainers")
@@ -358,7 +356,7 @@ JOB_RULES = {
 }
 
 
-_ZONE_PART = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
+_ZONE_PART = re.compile(r"(?!-|\.{1,2}\Z)[A-Za-z.\-_0-9+]{1,14}")
 
 
 def time_zone_errors(zone: str) -> list[str]:
@@ -368,21 +366,15 @@ def time_zone_errors(zone: str) -> list[str]:
     """
     if not zone:
         return ["timeZone must be nil or non-empty string"]
-    faults = [f"unknown time zone {zone}" for part in zone.split("/") if not _is_zone_part(part)]
+    faults = [
+        f"unknown time zone {zone}" for part in zone.split("/") if not _ZONE_PART.fullmatch(part)
+    ]
     if zone.lower() == "local":
         faults.append(
             "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         )
     unknown = unknown_zone(zone)
     return [*faults, unknown] if unknown else faults
-
-
-def _is_zone_part(part: str) -> bool:
-    return (
-        part not in {".", ".."}
-        and not part.startswith("-")
-        and _ZONE_PART.fullmatch(part) is not None
-    )
 
 
 CRON_JOB_DEFAULTS = {

@@ -285,7 +285,15 @@ def _allocate_node_ports(obj: Obj, before: Obj, core: Core) -> None:
     if spec.get("type") not in {"NodePort", "LoadBalancer"}:
         return
     own = {port.get("nodePort") for port in before.get("ports") or ()} - {None}
-    taken = {number for other in _other_services(core, obj) for number in _used_ports(other)} | own
+    taken = {
+        number
+        for other in _other_services(core, obj)
+        for number in (
+            *(port.get("nodePort") for port in other.get("ports") or ()),
+            other.get("healthCheckNodePort"),
+        )
+        if number
+    } | own
     given = {
         port["port"]: port["nodePort"]
         for port in reversed(spec.get("ports") or ())
@@ -325,14 +333,6 @@ def _allocate_health_check_port(obj: Obj, before: Obj, core: Core, taken: set[in
         spec["healthCheckNodePort"] = _free_port(core, taken)
     elif fault := _port_error(wanted, taken):
         raise internal(f"failed to allocate requested HealthCheck NodePort {wanted}: {fault}")
-
-
-def _used_ports(spec: Obj) -> Iterator[int]:
-    for port in spec.get("ports") or ():
-        if port.get("nodePort"):
-            yield port["nodePort"]
-    if spec.get("healthCheckNodePort"):
-        yield spec["healthCheckNodePort"]
 
 
 def _port_error(number: int, taken: set[int]) -> str:

@@ -5,7 +5,7 @@ Addresses and node ports are allocated by `service_addresses`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
 from pytest_kscen.embedded.apiserver.rules import addresses, checks
@@ -28,6 +28,8 @@ from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
     from pytest_kscen.objects.resources import Obj
@@ -53,7 +55,10 @@ def default_service(obj: Obj) -> None:
     set_defaults(spec, {"sessionAffinity": "None", "type": "ClusterIP"})
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
-    elif spec["sessionAffinity"] == "ClientIP" and not _has_timeout(spec):
+    elif (
+        spec["sessionAffinity"] == "ClientIP"
+        and spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds") is None
+    ):
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": DEFAULT_AFFINITY_SECONDS}}
     for port in spec.get("ports") or ():
         set_defaults(port, {"protocol": "TCP"})
@@ -68,12 +73,6 @@ def default_service(obj: Obj) -> None:
         for one in (obj.get("status") or {}).get("loadBalancer", {}).get("ingress") or ():
             if one.get("ip"):
                 set_defaults(one, {"ipMode": "VIP"})
-
-
-def _has_timeout(spec: Obj) -> Any:
-    return (
-        spec.get("sessionAffinityConfig", {}).get("clientIP", {}).get("timeoutSeconds") is not None
-    )
 
 
 def prepare_service_create(obj: Obj, core: Core) -> None:
@@ -278,8 +277,20 @@ def validate_service_update(new: Obj, old: Obj) -> Causes:
     spec, before = new["spec"], old["spec"]
     if spec is not before:
         if "ExternalName" not in {spec.get("type"), before.get("type")}:
-            yield from _validate_addresses_unchanged(spec, before)
-            yield from _validate_families_unchanged(spec, before)
+            if not (is_headless(spec) and is_headless(before)):
+                if not spec.get("clusterIPs") and before.get("clusterIPs"):
+                    yield Cause.invalid(
+                        "spec.clusterIPs[0]", None, "primary clusterIP can not be unset"
+                    )
+                for index in _changed_positions("clusterIPs", spec, before):
+                    yield Cause.invalid(
+                        f"spec.clusterIPs[{index}]", spec["clusterIPs"], "may not change once set"
+                    )
+            if not (is_headless(spec) or is_headless(before)):
+                for _ in _changed_positions("ipFamilies", spec, before):
+                    yield Cause.invalid(
+                        "spec.ipFamilies[0]", spec["ipFamilies"], "may not change once set"
+                    )
         kept, checked = (
             spec.get("type") == before.get("type") == "LoadBalancer",
             "healthCheckNodePort",
@@ -297,24 +308,15 @@ def validate_service_update(new: Obj, old: Obj) -> Causes:
     yield from _validate_against_old(new, old)
 
 
-def _validate_addresses_unchanged(spec: Obj, before: Obj) -> Causes:
-    new, old = spec.get("clusterIPs") or [], before.get("clusterIPs") or []
-    if is_headless(spec) and is_headless(before):
-        return
-    if not new and old:
-        yield Cause.invalid("spec.clusterIPs[0]", None, "primary clusterIP can not be unset")
+def _changed_positions(field: str, spec: Obj, before: Obj) -> Iterator[int]:
+    """Yield the positions at which a list changed and must not.
+
+    If the lists differ in length, only the first position is fixed.
+    """
+    new, old = spec.get(field) or [], before.get(field) or []
     for index, (one, other) in enumerate(zip(new, old, strict=False)):
         if one != other and (len(new) == len(old) or index == 0):
-            yield Cause.invalid(f"spec.clusterIPs[{index}]", new, "may not change once set")
-
-
-def _validate_families_unchanged(spec: Obj, before: Obj) -> Causes:
-    new, old = spec.get("ipFamilies") or [], before.get("ipFamilies") or []
-    if is_headless(spec) or is_headless(before):
-        return
-    for index, (one, other) in enumerate(zip(new, old, strict=False)):
-        if one != other and (len(new) == len(old) or index == 0):
-            yield Cause.invalid("spec.ipFamilies[0]", new, "may not change once set")
+            yield index
 
 
 def validate_service_status(new: Obj, old: Obj) -> Causes:

@@ -180,8 +180,8 @@ def _warn_of_volume(new: Obj, _: Obj | None) -> Iterator[str]:
         MOUNT_OPTIONS: 'deprecated since v1.31; use "mountOptions" attribute instead',
     }
     yield from (
-        f"metadata.annotations[{name}]: {words}"
-        for name, words in old.items()
+        f"metadata.annotations[{name}]: {message}"
+        for name, message in old.items()
         if _has_annotation(new, name)
     )
     if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
@@ -190,7 +190,7 @@ def _warn_of_volume(new: Obj, _: Obj | None) -> Iterator[str]:
         spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms") or ()
     ):
         yield from pods.warn_of_old_node_term(
-            f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]", term, judged=False
+            f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]", term, check_values=False
         )
     for kind in (
         "cephfs",

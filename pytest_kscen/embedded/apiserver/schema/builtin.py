@@ -179,7 +179,7 @@ class BuiltinSchema:
             return str(reported_error(decode_value, written, error))
         return ""
 
-    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002 - the rules judge
+    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002 - the rules validate
         return ()
 
 

@@ -59,8 +59,8 @@ class InvalidRule(ValueError):
     fault.
     """
 
-    def __init__(self, words: str, part: str = "rule") -> None:
-        super().__init__(words)
+    def __init__(self, text: str, part: str = "rule") -> None:
+        super().__init__(text)
         self.part = part
 
 
@@ -112,8 +112,8 @@ def _compile(source: str, variables: dict[str, Type], prefix: str, part: str = "
         return compile_expression(source, variables)
     except CompilationError as mistakes:
         raise InvalidRule(f"{prefix}{mistakes}", part) from None
-    except EvaluationError as mistake:
-        raise InvalidRule(f"program instantiation failed: {mistake}", part) from None
+    except EvaluationError as error:
+        raise InvalidRule(f"program instantiation failed: {error}", part) from None
 
 
 def _field_path(definition: Obj, schema: Obj) -> str:
@@ -147,14 +147,17 @@ def evaluate_rule(rule: SchemaRule, situation: RuleInput, path: str, kind: str) 
     """
     if rule.uses_old_self and not situation.has_old and not rule.old_self_is_optional:
         return
-    variables = {"self": situation.cel_value, "oldSelf": _old_self(rule, situation)}
+    old_self = situation.old_cel_value
+    if rule.old_self_is_optional:
+        old_self = Optional(old_self, present=True) if situation.has_old else NONE
+    variables = {"self": situation.cel_value, "oldSelf": old_self}
     try:
         holds = rule.program.value(variables)
-    except EvaluationError as mistake:
-        words = f"{mistake} evaluating rule: {rule.title}"
-        if str(mistake).startswith("no such overload"):
-            words = f"'{mistake}': {NO_OVERLOAD}: {rule.title}"
-        yield Cause.invalid(path or NO_PATH, kind, words)
+    except EvaluationError as error:
+        text = f"{error} evaluating rule: {rule.title}"
+        if str(error).startswith("no such overload"):
+            text = f"'{error}': {NO_OVERLOAD}: {rule.title}"
+        yield Cause.invalid(path or NO_PATH, kind, text)
         return
     if holds is True or (not rule.uses_old_self and situation.unchanged()):
         return
@@ -169,11 +172,11 @@ OMITTED_VALUE: Any = object()
 """Mark for a value that is too large for a message."""
 
 
-def _failure_cause(reason: str, path: str, value: Any, words: str) -> Cause:
+def _failure_cause(reason: str, path: str, value: Any, text: str) -> Cause:
     if reason == "FieldValueForbidden":
-        return Cause.forbidden(path, words)
+        return Cause.forbidden(path, text)
     if reason == "FieldValueRequired":
-        return Cause.required(path, words)
+        return Cause.required(path, text)
     if reason == "FieldValueDuplicate":
         return (
             Cause(path, "Duplicate value", reason)
@@ -181,26 +184,20 @@ def _failure_cause(reason: str, path: str, value: Any, words: str) -> Cause:
             else Cause.duplicate(path, value)
         )
     return (
-        Cause(path, f"Invalid value: {words}")
+        Cause(path, f"Invalid value: {text}")
         if value is OMITTED_VALUE
-        else Cause.invalid(path, value, words)
+        else Cause.invalid(path, value, text)
     )
-
-
-def _old_self(rule: SchemaRule, situation: RuleInput) -> Any:
-    if not rule.old_self_is_optional:
-        return situation.old_cel_value
-    return Optional(situation.old_cel_value, present=True) if situation.has_old else NONE
 
 
 def _failure_message(rule: SchemaRule, variables: dict[str, Any]) -> str:
     if rule.message:
         try:
-            words = str(rule.message.value(variables)).strip()
+            text = str(rule.message.value(variables)).strip()
         except EvaluationError:
-            words = ""
-        if words and "\n" not in words and len(words.encode()) <= MAX_MESSAGE_BYTES:
-            return words
+            text = ""
+        if text and "\n" not in text and len(text.encode()) <= MAX_MESSAGE_BYTES:
+            return text
     return rule.title if rule.definition.get("message") else f"failed rule: {rule.title}"
 
 

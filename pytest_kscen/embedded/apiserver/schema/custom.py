@@ -258,16 +258,16 @@ class CustomSchema:
         """Return the status that the new one need only be compared with: the last valid one, or the
         old one.
         """
-        seen = self._last_valid(old)
+        last_valid = self._last_valid(old)
         return (
-            seen["status"]
-            if seen and "status" in seen
+            last_valid["status"]
+            if last_valid and "status" in last_valid
             else (old or EMPTY).get("status", NO_OLD_VALUE)
         )
 
     def _last_valid(self, old: Obj | None) -> Obj | None:
-        seen, beside = self._last_decoded
-        return seen if beside is None or beside is old else None
+        last_valid, baseline = self._last_decoded
+        return last_valid if baseline is None or baseline is old else None
 
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
         """Return the causes for an object, or for its status alone if `subresource` is `status`.
@@ -283,15 +283,15 @@ class CustomSchema:
         else:
             # The new object is compared with the old one, overlaid by what the fast path found
             # valid.
-            seen = self._last_valid(old)
-            if seen is None:
-                beside: Obj | None = old
+            last_valid = self._last_valid(old)
+            if last_valid is None:
+                baseline: Obj | None = old
             else:
-                beside = {
+                baseline = {
                     **(old or EMPTY),
-                    **{name: part for name, part in seen.items() if name not in HEAD_FIELDS},
+                    **{name: part for name, part in last_valid.items() if name not in HEAD_FIELDS},
                 }
-            is_valid = self._fits(new, NO_OLD_VALUE if beside is None else beside)
+            is_valid = self._fits(new, NO_OLD_VALUE if baseline is None else baseline)
         causes = [] if is_valid else list(self._schema_causes(new, old, status=status))
         if self._scale:
             causes += validate_scale(self._scale, new, status_alone=status)

@@ -70,9 +70,9 @@ class TypeMismatch(DecodeError):
             self._path.clear()
             return str(self)
         found, wanted = GO_TYPE_NAMES.get(type(self.value), type(self.value).__name__), self._basic
-        for shape, words in {"map[": "map from", "[]": "slice from", "": "struct from:"}.items():
+        for shape, phrase in {"map[": "map from", "[]": "slice from", "": "struct from:"}.items():
             if wanted.startswith(shape) and (shape or "." in wanted):
-                return f"cannot restore {words} {found}"
+                return f"cannot restore {phrase} {found}"
         if (found == "int64" and wanted == "string") or (found == "float64" and "int" in wanted):
             return f"cannot convert {found} to {self._wanted}"
         return f"unrecognized type: {wanted}"

@@ -76,26 +76,24 @@ def _prune_custom(
         return value
     left: dict[str, Any] = {}
     for name, part in value.items():
-        prepend = f"{path}.{name}" if path else name
+        member_path = f"{path}.{name}" if path else name
         inner = member_schema(schema, name)
         if schema.get(EMBEDDED) and name in HEAD_FIELDS:
-            left[name] = _prune_embedded_head(name, part, prepend, in_embedded)
+            if name == "metadata":
+                found: list[str] = []
+                left[name] = prune_unknown_fields(part, OBJECT_META, found)
+                in_embedded += [f"{member_path}.{unknown_path}" for unknown_path in found]
+            else:
+                left[name] = part
         elif inner is not None:
-            left[name] = _prune_custom(part, inner, prepend, unknown, in_embedded, preserved=False)
+            left[name] = _prune_custom(
+                part, inner, member_path, unknown, in_embedded, preserved=False
+            )
         elif preserved:
             left[name] = part
         else:
-            unknown.append(prepend)
+            unknown.append(member_path)
     return original_if_unchanged(value, left)
-
-
-def _prune_embedded_head(name: str, part: Any, path: str, unknown: list[str]) -> Any:
-    if name != "metadata":
-        return part
-    found: list[str] = []
-    metadata = prune_unknown_fields(part, OBJECT_META, found)
-    unknown += [f"{path}.{unknown_path}" for unknown_path in found]
-    return metadata
 
 
 INT64_LIMIT = 1 << 63

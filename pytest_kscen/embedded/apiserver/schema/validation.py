@@ -41,7 +41,7 @@ def schema_check(schema: Obj) -> Check:
     """Return the check of a whole schema. Faults of a value that equals the old one are dropped."""
     typed_checks: dict[type, TypedChecks] = {}
 
-    def judge(value: Any, path: str, old: Any, result: SchemaResult) -> None:
+    def check_value(value: Any, path: str, old: Any, result: SchemaResult) -> None:
         if value is old:
             return
         if not typed_checks:
@@ -54,7 +54,7 @@ def schema_check(schema: Obj) -> Check:
         if len(result.faults) > before and old is not NO_OLD_VALUE and same_json(value, old):
             result.forget(before)
 
-    return judge
+    return check_value
 
 
 def _alternative_check(schema: Obj) -> Check:
@@ -64,7 +64,7 @@ def _alternative_check(schema: Obj) -> Check:
     """
     typed_checks: dict[type, TypedChecks] = {}
 
-    def judge(value: Any, path: str, old: Any, result: SchemaResult) -> None:
+    def check_value(value: Any, path: str, old: Any, result: SchemaResult) -> None:
         if not typed_checks:
             typed_checks.update(_checks_by_type(schema))
         checks, counted = typed_checks[type(value)]
@@ -72,7 +72,7 @@ def _alternative_check(schema: Obj) -> Check:
             check(value, path, old, result)
         result.matches += counted
 
-    return judge
+    return check_value
 
 
 def _checks_by_type(schema: Obj) -> dict[type, TypedChecks]:
@@ -120,10 +120,10 @@ def _object_check(schema: Obj) -> Check:
         if most is not None and len(value) > most:
             keywords.add_too_many(result, path, len(value), most, "properties")
         for name, part in value.items():
-            judge, was = properties.get(name, others), before.get(name, NO_OLD_VALUE)
-            if judge:
+            check_value, was = properties.get(name, others), before.get(name, NO_OLD_VALUE)
+            if check_value:
                 if part is not was:
-                    judge(part, f"{path}.{name}" if path else name, was, result)
+                    check_value(part, f"{path}.{name}" if path else name, was, result)
             elif forbids_others and name not in properties:
                 message = f"{path}.{name} in body is a forbidden property"
                 keywords.add_invalid_message(result, path, name, message)
@@ -136,14 +136,14 @@ def _object_check(schema: Obj) -> Check:
 
 def _list_check(schema: Obj) -> Check:
     items = schema.get("items")
-    judge = schema_check(items) if isinstance(items, dict) else None
+    check_value = schema_check(items) if isinstance(items, dict) else None
     least, most = schema.get("minItems"), schema.get("maxItems")
 
     def check(value: list[Any], path: str, old: Any, result: SchemaResult) -> None:
-        if judge:
+        if check_value:
             before = correlate_elements(schema, value, old)
             for index, part in enumerate(value):
-                judge(part, f"{path}[{index}]", before[index], result)
+                check_value(part, f"{path}[{index}]", before[index], result)
         if least is not None and len(value) < least:
             keywords.add_invalid(result, path, len(value), f"should have at least {least} items")
         if most is not None and len(value) > most:
@@ -188,9 +188,9 @@ def _combination_checks(schema: Obj) -> Iterator[Check]:
 def _try_alternatives(
     branch_checks: list[Check], value: Any, path: str, old: Any
 ) -> Iterator[SchemaResult]:
-    for judge in branch_checks:
+    for check_value in branch_checks:
         result = SchemaResult()
-        judge(value, path, old, result)
+        check_value(value, path, old, result)
         yield result
 
 
@@ -254,11 +254,11 @@ def _all_of_check(parts: list[Obj]) -> Check:
 
 
 def _not_check(schema: Obj) -> Check:
-    judge = _alternative_check(schema)
+    check_value = _alternative_check(schema)
 
     def check(value: Any, path: str, old: Any, result: SchemaResult) -> None:
         tried = SchemaResult()
-        judge(value, path, old, tried)
+        check_value(value, path, old, tried)
         if not tried.faults:
             keywords.add_message(result, f'"{path}" must not validate the schema (not)')
 

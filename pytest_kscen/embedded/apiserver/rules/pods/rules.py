@@ -179,7 +179,9 @@ def drop_disabled_fields(pod: Obj) -> None:
     """
     spec = pod["spec"]
     if "volumes" in spec and any(
-        source.keys() & DISABLED_PROJECTIONS for source in _projected_sources(spec)
+        source.keys() & DISABLED_PROJECTIONS
+        for volume in spec["volumes"] or ()
+        for source in volume.get("projected", {}).get("sources") or ()
     ):
         pod["spec"] = spec = {
             **spec,
@@ -202,14 +204,6 @@ def drop_disabled_fields(pod: Obj) -> None:
         }
     if "schedulingGroup" in spec:
         pod["spec"] = {name: value for name, value in spec.items() if name != "schedulingGroup"}
-
-
-def _projected_sources(spec: Obj) -> list[Obj]:
-    return [
-        source
-        for volume in spec.get("volumes") or ()
-        for source in volume.get("projected", {}).get("sources") or ()
-    ]
 
 
 def _without_projections(volume: Obj) -> Obj:

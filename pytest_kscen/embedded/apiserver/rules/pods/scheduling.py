@@ -107,18 +107,14 @@ def validate_affinity(path: str, given: Obj) -> Causes:
             )
     for kind in ("podAffinity", "podAntiAffinity"):
         if kind in given:
-            yield from _validate_pod_affinity(f"{path}.{kind}", given[kind])
-
-
-def _validate_pod_affinity(path: str, given: Obj) -> Causes:
-    for index, term in enumerate(given.get(REQUIRED) or ()):
-        yield from _validate_pod_affinity_term(f"{path}.{REQUIRED}[{index}]", term)
-    for index, term in enumerate(given.get(PREFERRED) or ()):
-        here = f"{path}.{PREFERRED}[{index}]"
-        yield from _validate_weight(here, term)
-        yield from _validate_pod_affinity_term(
-            f"{here}.podAffinityTerm", term.get("podAffinityTerm") or {}
-        )
+            for index, term in enumerate(given[kind].get(REQUIRED) or ()):
+                yield from _validate_pod_affinity_term(f"{path}.{kind}.{REQUIRED}[{index}]", term)
+            for index, term in enumerate(given[kind].get(PREFERRED) or ()):
+                here = f"{path}.{kind}.{PREFERRED}[{index}]"
+                yield from _validate_weight(here, term)
+                yield from _validate_pod_affinity_term(
+                    f"{here}.podAffinityTerm", term.get("podAffinityTerm") or {}
+                )
 
 
 def _validate_weight(path: str, term: Obj) -> Causes:
@@ -246,10 +242,10 @@ def validate_taints(path: str, given: Sequence[Obj]) -> Causes:
         else:
             yield Cause.required(f"{here}.effect")
         if (key, effect) in seen:
-            words = Cause.duplicate(here, as_go_struct(GO_TAINT, taint)).message
+            message = Cause.duplicate(here, as_go_struct(GO_TAINT, taint)).message
             yield Cause(
                 here,
-                f"{words}: taints must be unique by key and effect pair",
+                f"{message}: taints must be unique by key and effect pair",
                 "FieldValueDuplicate",
             )
         seen.add((key, effect))

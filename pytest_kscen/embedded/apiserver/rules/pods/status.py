@@ -106,11 +106,12 @@ def _validate_init_containers(status: Obj, before: Obj, spec: Obj) -> Causes:
 
 @registered(FIELD_VALIDATORS, EPHEMERAL_STATUSES)
 def _validate_ephemeral_containers(status: Obj, before: Obj, _spec: Obj) -> Causes:
-    return _validate_ended_containers(
-        f"status.{EPHEMERAL_STATUSES}",
-        status.get(EPHEMERAL_STATUSES) or (),
-        before.get(EPHEMERAL_STATUSES) or (),
-    )
+    new = status.get(EPHEMERAL_STATUSES) or ()
+    for index, one in enumerate(before.get(EPHEMERAL_STATUSES) or ()):
+        if "terminated" in one.get("state", {}) and _is_running_again(new, one):
+            yield Cause.forbidden(
+                f"status.{EPHEMERAL_STATUSES}[{index}].state", MUST_STAY_TERMINATED
+            )
 
 
 def _validate_restarts(name: str, status: Obj, before: Obj, spec: Obj) -> Causes:
@@ -150,12 +151,6 @@ def _may_restart(container: Obj | None, spec: Obj, ended: Obj) -> bool:
             return True
     policy = container.get("restartPolicy") or spec.get("restartPolicy")
     return policy == "Always" or (policy == "OnFailure" and code != 0)
-
-
-def _validate_ended_containers(path: str, new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
-    for index, one in enumerate(old):
-        if "terminated" in one.get("state", {}) and _is_running_again(new, one):
-            yield Cause.forbidden(f"{path}[{index}].state", MUST_STAY_TERMINATED)
 
 
 @registered(FIELD_VALIDATORS, "resourceClaimStatuses")

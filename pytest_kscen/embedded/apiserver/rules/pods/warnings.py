@@ -37,8 +37,8 @@ def warn_of_overlapping_files(volumes: Sequence[Obj]) -> Iterator[str]:
             if kind in volume:
                 files = [(path, "") for path in _item_paths(volume[kind])]
                 yield from (
-                    f"volume {name} ({title(volume[kind])}): overlapping paths: {words}"
-                    for words in _overlapping_pairs(files)
+                    f"volume {name} ({title(volume[kind])}): overlapping paths: {message}"
+                    for message in _overlapping_pairs(files)
                 )
         if "projected" in volume:
             sources = volume["projected"].get("sources") or ()
@@ -46,8 +46,8 @@ def warn_of_overlapping_files(volumes: Sequence[Obj]) -> Iterator[str]:
                 yield f"volume {name} (Projected) has no sources provided"
             files = [file for source in sources for file in _projected_files(source)]
             yield from (
-                f"volume {name} (Projected): overlapping paths: {words}"
-                for words in _overlapping_pairs(files)
+                f"volume {name} (Projected): overlapping paths: {message}"
+                for message in _overlapping_pairs(files)
             )
 
 
@@ -182,16 +182,17 @@ def warn_of_old_label(path: str, key: str, *, named: bool = True) -> Warnings:
         yield f"{path}: {key} is {OLD_LABELS[key]}" if named else f"{path}: {OLD_LABELS[key]}"
 
 
-def warn_of_old_node_term(path: str, term: Obj, *, judged: bool) -> Warnings:
-    """Yield the warnings about a node selector term: deprecated labels and, if `judged`, malformed
-    values.
+def warn_of_old_node_term(path: str, term: Obj, *, check_values: bool) -> Warnings:
+    """Yield the warnings about a node selector term: deprecated labels.
+
+    `check_values` adds those about malformed values.
     """
     for index, part in enumerate(term.get("matchExpressions") or ()):
         here = f"{path}.matchExpressions[{index}]"
         yield from warn_of_old_label(f"{here}.key", part.get("key", ""))
-        for number, value in enumerate(part.get("values") or () if judged else ()):
-            for words in names.label_value(value):
-                yield f"{here}.values[{number}]: {value} is invalid, {words}"
+        for number, value in enumerate(part.get("values") or () if check_values else ()):
+            for message in names.label_value(value):
+                yield f"{here}.values[{number}]: {value} is invalid, {message}"
 
 
 def _warn_of_pod_spec(path: str, metadata: Obj, spec: Obj) -> Warnings:
@@ -206,8 +207,8 @@ def _warn_of_pod_spec(path: str, metadata: Obj, spec: Obj) -> Warnings:
     notes = metadata.get("annotations") or {}
     yield from _warn_of_placement(f"{path}spec", spec)
     yield from (
-        f"{path}metadata.annotations[{name}]: {words}"
-        for name, words in OLD_ANNOTATIONS.items()
+        f"{path}metadata.annotations[{name}]: {message}"
+        for name, message in OLD_ANNOTATIONS.items()
         if name in notes
     )
     yield from _warn_of_volumes(f"{path}spec.volumes", spec.get("volumes") or ())
@@ -252,11 +253,13 @@ def _warn_of_placement(path: str, spec: Obj) -> Warnings:
     )
     for index, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or ()):
         yield from warn_of_old_node_term(
-            f"{here}.{REQUIRED}.nodeSelectorTerms[{index}]", term, judged=False
+            f"{here}.{REQUIRED}.nodeSelectorTerms[{index}]", term, check_values=False
         )
     for index, weighted in enumerate(affinity.get(PREFERRED) or ()):
         yield from warn_of_old_node_term(
-            f"{here}.{PREFERRED}[{index}].preference", weighted.get("preference", {}), judged=True
+            f"{here}.{PREFERRED}[{index}].preference",
+            weighted.get("preference", {}),
+            check_values=True,
         )
     for index, one in enumerate(spec.get("topologySpreadConstraints") or ()):
         here = f"{path}.topologySpreadConstraints[{index}]"
@@ -267,9 +270,9 @@ def _warn_of_placement(path: str, spec: Obj) -> Warnings:
 
 def _warn_of_volumes(path: str, volumes: Sequence[Obj]) -> Warnings:
     for index, volume in enumerate(volumes):
-        for kind, words in OLD_VOLUMES.items():
+        for kind, message in OLD_VOLUMES.items():
             if kind in volume:
-                yield f"{path}[{index}].{GO_FIELD_NAMES.get(kind, kind)}: {words}"
+                yield f"{path}[{index}].{GO_FIELD_NAMES.get(kind, kind)}: {message}"
         claim = volume.get("ephemeral", {}).get("volumeClaimTemplate", {}).get("spec")
         if claim:
             yield from warn_of_claim(f"{path}[{index}].ephemeral.volumeClaimTemplate.spec", claim)
@@ -326,8 +329,8 @@ def _warn_of_containers(path: str, spec: Obj) -> Warnings:
             for other, one in ports[:index]:
                 if all(
                     port.get(field) == one.get(field) for field in ("containerPort", "protocol")
-                ) and (words := _port_conflict(port, one)):
-                    yield f"{inner_path}: {words} port definition with {other}"
+                ) and (message := _port_conflict(port, one)):
+                    yield f"{inner_path}: {message} port definition with {other}"
         first: dict[str, str] = {}
         for inner_path, port in ports:
             name = port.get("name", "")
