@@ -12,11 +12,9 @@ PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "api.md"
 MODULES = (
     "pytest_kscen",
     "pytest_kscen.admission",
-    "pytest_kscen.chaos",
     "pytest_kscen.resources",
     "pytest_kscen.scenario",
     "pytest_kscen.scheduler",
-    "pytest_kscen.storage",
 )
 HEAD = """# Public API
 
