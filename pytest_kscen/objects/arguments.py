@@ -58,7 +58,6 @@ def seconds_of(duration: str | float | timedelta) -> float:
 
 
 def seconds_of_text(duration: str) -> float:
-    """Return the seconds of a duration in Go's syntax, which may be negative."""
     return nanoseconds_of_text(duration) / 1e9
 
 
@@ -139,7 +138,6 @@ def require_range(name: str, given: object, *, whole: bool = False) -> None:
 
 
 def range_error(name: str, given: object, *, whole: bool = False) -> ValueError:
-    """Return the error for a parameter that is no range."""
     return ValueError(f"{name}={given!r}: {ORDER}{', in whole numbers' if whole else ''}")
 
 

@@ -118,8 +118,6 @@ MANAGED_BY = "managed-by"
 
 @dataclass(frozen=True, slots=True)
 class EngineResources:
-    """Resources of a workflow engine in one API group."""
-
     group: str
 
     @property

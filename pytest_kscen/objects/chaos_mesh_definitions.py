@@ -26,8 +26,6 @@ PART = "$part"
 
 
 class RecordedDefinitions:
-    """Definitions recorded from Chaos Mesh, with shared parts stored once."""
-
     def __init__(self, content: Obj) -> None:
         self._parts: dict[str, Obj] = content["parts"]
         self._whole: dict[str, Any] = {}
@@ -57,7 +55,6 @@ def recorded() -> RecordedDefinitions:
 
 
 def schema_of(spec: Obj) -> Obj:
-    """Return the schema of the only version."""
     return spec["versions"][0]["schema"]["openAPIV3Schema"]  # type: ignore[no-any-return]
 
 
@@ -216,13 +213,11 @@ def chaos_definitions() -> tuple[Obj, ...]:
 
 @functools.cache
 def shipped_definition(kind: str) -> Obj:
-    """Return a definition as Chaos Mesh installs it."""
     return _definition(recorded().shipped[kind])
 
 
 @functools.cache
 def engine_definitions(group: str = GROUP) -> tuple[Obj, ...]:
-    """Return the definitions of Workflow, WorkflowNode, Schedule and StatusCheck."""
     return tuple(_definition({**_enriched(kind), "group": group}) for kind in ENGINE_KINDS)
 
 
@@ -265,7 +260,8 @@ def _from_templates(kind: str) -> Obj:
 
 def _template() -> Obj:
     workflow = schema_of(recorded().shipped["Workflow"])
-    return workflow["properties"]["spec"]["properties"]["templates"]["items"]  # type: ignore[no-any-return]
+    template: Obj = workflow["properties"]["spec"]["properties"]["templates"]["items"]
+    return template
 
 
 @functools.cache

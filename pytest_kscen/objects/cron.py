@@ -44,12 +44,12 @@ EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 
 
 class CronError(ValueError):
-    """Malformed schedule."""
+    """Malformed schedule; the text is that of the parser which Kubernetes uses, with the schedule
+    before it.
+    """
 
 
 class CronField(NamedTuple):
-    """Field of a schedule: its range, and the names for its numbers."""
-
     low: int
     high: int
     names: tuple[str, ...] = ()
@@ -67,15 +67,12 @@ FIELDS = (
 
 @dataclass(frozen=True)
 class AllowedValues:
-    """Values that a field allows."""
-
     numbers: frozenset[int]
     any: bool
     """True for `*` and `?`."""
 
     @functools.cached_property
     def at_least(self) -> list[int | None]:
-        """First allowed value at or after each number; None if there is none."""
         numbers = sorted(self.numbers)
         return [
             min((each for each in numbers if each >= start), default=None) for start in range(61)
@@ -84,7 +81,9 @@ class AllowedValues:
 
 @dataclass(frozen=True)
 class Cron:
-    """Parsed schedule. Equal texts share one object through a cache."""
+    """Parsed schedule with its zone. Equal texts share one object through a cache, so reading one
+    again costs nothing.
+    """
 
     text: str
     zone: datetime.tzinfo = datetime.UTC
@@ -115,7 +114,6 @@ class Cron:
         return self._next(start + 1)
 
     def after(self, instant: float) -> Iterator[float]:
-        """Yield all times after this instant."""
         following = self.next_after(instant)
         while following is not None:
             yield following
@@ -239,7 +237,9 @@ def _later(
 
 @functools.lru_cache(maxsize=1024)
 def _changes(zone: datetime.tzinfo, year: int) -> list[int]:
-    """Return the instants at which a zone's offset changes within a year."""
+    """Return the instants at which a zone's offset changes within a year, in order. Days are
+    compared first, then the instant is found by bisection.
+    """
     return [
         _change_between(zone, day, day + DAY)
         for day in range(_new_year(year), _new_year(year + 1), DAY)
@@ -267,7 +267,9 @@ def _new_year(year: int) -> int:
 
 @functools.lru_cache(maxsize=256)
 def unknown_zone(name: str) -> str:
-    """Return Go's error for an unknown time zone; empty for a known one."""
+    """Return Go's error for a time zone that the host's database does not have; empty for a known
+    one.
+    """
     if name in {"", "UTC", "Local"}:
         return ""
     try:
@@ -278,7 +280,9 @@ def unknown_zone(name: str) -> str:
 
 
 def fault_of(text: str, *, seconds: bool = False) -> str:
-    """Return the error of Kubernetes' parser for a schedule; empty for a valid one."""
+    """Return the error of Kubernetes' parser for a schedule, without any of our own words; empty
+    for a valid schedule.
+    """
     try:
         _read(text, datetime.UTC, seconds=seconds)
     except ValueError as fault:
@@ -355,7 +359,6 @@ def _spread(text: str, cron_field: CronField) -> tuple[range, bool]:
 
 
 def _span(text: str, ends: list[str], cron_field: CronField) -> tuple[int, int, bool]:
-    """Return the ends of a range, and whether only one was given."""
     if ends[0] in {"*", "?"}:
         return cron_field.low, cron_field.high, len(ends) == 1
     low = _named_number(ends[0], cron_field)

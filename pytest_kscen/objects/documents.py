@@ -36,8 +36,6 @@ class DocumentRefused(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML loader that keeps timestamps as text, as Kubernetes does."""
-
     yaml_implicit_resolvers = {  # noqa: RUF012  # as yaml declares it
         first: [(tag, regexp) for tag, regexp in resolvers if tag != TIMESTAMP]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -46,7 +44,9 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Document of a file, with the lines of its keys."""
+    """Document of a file, with the lines of all its keys, so that every message about it can give a
+    place.
+    """
 
     where: str
     content: Any
@@ -63,7 +63,6 @@ class Document:
         return self.lines.get(path, 1)
 
     def at(self, *path: str) -> str:
-        """Return file and line of a path."""
         return f"{self.where}:{self.line_at(*path)}"
 
     def kind_is(self, api_version: str, kind: str) -> bool:
@@ -72,7 +71,6 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Name of the document's object; empty without one."""
         metadata = self.content.get("metadata") if isinstance(self.content, dict) else None
         name = metadata.get("name") if isinstance(metadata, dict) else None
         return name if isinstance(name, str) else ""
@@ -85,14 +83,13 @@ def documents(path: pathlib.Path) -> list[Document]:
     except FileNotFoundError:
         raise DocumentRefused(f"there is no file {str(path)!r}{_suggestion(path)}") from None
     except IsADirectoryError:
-        raise DocumentRefused(f"{path} is a folder, and no YAML file is there") from None
+        raise DocumentRefused(f"{path} is a directory: pass a YAML file") from None
     except (OSError, ValueError) as error:
         raise DocumentRefused(f"{path} cannot be read: {error}") from error
     return documents_in(str(path), text)
 
 
 def documents_in(where: str, text: str) -> list[Document]:
-    """Read documents from text; `where` names its source in messages."""
     try:
         return [each for document in _read(where, text) for each in _unrolled(document)]
     except yaml.YAMLError as error:
@@ -115,7 +112,7 @@ def _read(where: str, text: str) -> Iterator[Document]:
         lines, repeated, booleans = _lines(node, most=MAX_EXPANSION * len(text))
         if not lines:
             raise DocumentRefused(
-                f"{where}:{line} refers to itself, or repeats itself beyond measure"
+                f"{where}:{line} refers to itself, or its references expand too far"
             )
         try:
             content = loader.construct_document(node)
@@ -179,7 +176,6 @@ def _is_boolean(node: yaml.Node) -> bool:
 
 
 def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
-    """Yield each child with its key and the node that has its line."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield str(key.value) if isinstance(key, yaml.ScalarNode) else "", key, value
@@ -198,7 +194,9 @@ API_VERSION, KIND = "kscen.io/v1alpha1", "Expectations"
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """Expectation that does not hold, with its place in the file."""
+    """Expectation that does not hold, with its place in the file, the expected and the observed
+    value, for reports and assertions.
+    """
 
     where: str
     what: str

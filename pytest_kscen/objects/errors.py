@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Error of one field, in Kubernetes' words."""
+    """Error of one field. The constructors give message and reason in Kubernetes' words; the values
+    that they quote are shown as Go prints them.
+    """
 
     field: str
     message: str
@@ -90,7 +92,9 @@ class Cause:
 
 
 def quoted(text: str) -> str:
-    """Quote a text as Go's %q does."""
+    """Quote a text as Go's %q does: printable characters stay, all others are escaped. Kubernetes'
+    messages quote values like that.
+    """
     if text.isprintable():
         return '"' + text.replace("\\", r"\\").replace('"', r"\"") + '"'
     return '"' + "".join(_escaped(character) for character in text) + '"'
@@ -126,7 +130,6 @@ _AS_GO = str.maketrans({letter: f"\\u{ord(letter):04x}" for letter in "<>&\u2028
 
 
 def shown(value: Any) -> str:
-    """Format a value as field errors show it: strings quoted, all else as JSON."""
     if isinstance(value, str):
         return quoted(value)
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).translate(_AS_GO)
@@ -246,7 +249,6 @@ def error_of(status: Obj) -> ApiError:
 
 
 def about(resource: Resource, name: str, **more: Any) -> Obj:
-    """Return the details of a Status."""
     group = {"group": resource.group} if resource.group else {}
     return {**({"name": name} if name else {}), **group, "kind": resource.plural, **more}
 

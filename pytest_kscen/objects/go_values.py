@@ -9,7 +9,6 @@ import orjson
 
 
 def as_json(value: Any) -> str:
-    """Return compact JSON, also of numbers that are too large for the fast encoder."""
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -17,7 +16,9 @@ def as_json(value: Any) -> str:
 
 
 def plain(value: Any) -> str:
-    """Format a value as Go's %v does."""
+    """Format a value as Go's %v does: maps sorted by key and without quotes, as Kubernetes'
+    messages show objects.
+    """
     match value:
         case None:
             return "<nil>"
@@ -32,7 +33,9 @@ def plain(value: Any) -> str:
 
 
 def syntax(value: Any) -> str:
-    """Format a value as Go's %#v does."""
+    """Format a value as Go's %#v does, with Go's types, as Kubernetes' messages show values of the
+    wrong type.
+    """
     match value:
         case dict():
             inside = ", ".join(f"{syntax(name)}:{_boxed(value[name])}" for name in sorted(value))
@@ -60,7 +63,6 @@ TYPE_NAMES = {
 
 
 def type_name(value: Any) -> str:
-    """Return the Go type of a value, as %T prints it."""
     return TYPE_NAMES.get(type(value), "map[string]interface {}")
 
 

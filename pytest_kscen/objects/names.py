@@ -23,13 +23,9 @@ _VALID: tuple[str, ...] = ()
 _NAME_AND_PREFIX = 2
 
 
-def _example(*examples: str) -> str:
-    return " or ".join(f"'{example}', " for example in examples)
-
-
 def _refusal(words: str, expression: str, *examples: str) -> str:
-    """Return Kubernetes' message for a text that does not match a regular expression."""
-    hint = f"e.g. {_example(*examples)}" if examples else ""
+    listed = " or ".join(f"'{example}', " for example in examples)
+    hint = f"e.g. {listed}" if examples else ""
     return f"{words} ({hint}regex used for validation is '{expression}')"
 
 
@@ -42,7 +38,9 @@ def within(low: int, high: int) -> str:
 
 
 def _check(expression: str, refusal: str, longest: int = 0, unit: str = "characters") -> Check:
-    """Return the check for a pattern and a maximal length in bytes."""
+    """Return the check for a pattern and a maximal length in bytes; it returns all errors at once,
+    and caches its results.
+    """
     matches = re.compile(expression).fullmatch
     too_long = at_most(longest, unit)
 
@@ -178,7 +176,6 @@ def label_key(value: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def config_key(value: str) -> tuple[str, ...]:
-    """Check a key of a ConfigMap or a Secret."""
     if value in {".", ".."}:
         return (*_config_key(value), f"must not be '{value}'")
     return (

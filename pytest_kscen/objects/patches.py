@@ -22,7 +22,9 @@ COPY_LIMIT = 3 * 1024 * 1024  # bytes that the copies of one patch may add
 
 
 class PatchError(ValueError):
-    """Patch that does not apply to the document."""
+    """Patch that is malformed or does not apply; the text is that of the library which Kubernetes
+    uses.
+    """
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -55,7 +57,6 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 
 def _pruned(value: Any) -> Any:
-    """Remove the nulls of objects in new lists, as Kubernetes' library does."""
     if isinstance(value, list):
         return [_pruned(item) for item in value]
     if isinstance(value, dict):
@@ -64,7 +65,9 @@ def _pruned(value: Any) -> Any:
 
 
 def same_json(one: Any, other: Any) -> bool:
-    """Compare JSON values; unlike Python's equality, 1, true and 1.0 differ."""
+    """Compare JSON values strictly: unlike with Python's equality, 1, true and 1.0 differ. Equal
+    objects are recognised by identity first.
+    """
     if one is other:
         return True
     if type(one) is not type(other):
@@ -79,11 +82,11 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 class _MissingPathError(Exception):
-    """No container exists for the last step of a pointer."""
+    pass
 
 
 class _MissingKeyError(Exception):
-    """Key or index that its container does not have; the text gives the reason."""
+    pass
 
 
 MISSING_PATH_MESSAGES = {
@@ -140,7 +143,6 @@ def _steps(operation: Obj, name: str) -> list[str]:
 
 
 def _at(document: Any, steps: list[str]) -> Any:
-    """Return the value at a pointer; a missing key of an object is null."""
     if not steps:
         raise _MissingPathError
     for step in steps[:-1]:
@@ -153,7 +155,6 @@ def _at(document: Any, steps: list[str]) -> Any:
 
 
 def _child(container: Any, step: str) -> Any:
-    """Return the container that a step of a pointer leads to."""
     if isinstance(container, list):
         with contextlib.suppress(_MissingKeyError):
             return container[_index(step, len(container))]

@@ -30,7 +30,9 @@ _LARGEST_EXPONENT = 400
 
 
 class QuantityFormat(Enum):
-    """Format in which a quantity was written, and is written again."""
+    """Format in which a quantity was written. Kubernetes writes the results of calculations in the
+    format of the first operand.
+    """
 
     DECIMAL = "DecimalSI"
     BINARY = "BinarySI"
@@ -44,19 +46,19 @@ _BINARY_SUFFIX = {power: suffix for suffix, power in _BINARY.items()}
 
 
 class Quantity(NamedTuple):
-    """Number of billionths, with a format."""
+    """Exact number of billionths, with the format in which it is written. Quantities of equal value
+    and different format are not equal; compare their `nanos`.
+    """
 
     nanos: int
     format: QuantityFormat = QuantityFormat.DECIMAL
 
     @property
     def value(self) -> int:
-        """Whole units, rounded away from zero."""
         return _rounded_up(self.nanos, NANO)
 
     @property
     def milli(self) -> int:
-        """Thousandths, rounded away from zero."""
         return _rounded_up(self.nanos, MILLI)
 
     @property
@@ -92,7 +94,9 @@ class Quantity(NamedTuple):
 
 @functools.lru_cache(maxsize=2048)
 def parse(text: str | float) -> Quantity:
-    """Parse a quantity. Raises ValueError with Kubernetes' message."""
+    """Parse a quantity, exactly. Raises ValueError with Kubernetes' message; smaller fractions than
+    a billionth are rounded up.
+    """
     found = _PATTERN.fullmatch(str(text))
     if found is None or not str(text):
         raise ValueError(_WRONG_FORMAT)
@@ -121,7 +125,9 @@ def canonical(text: str | float) -> str:
 
 @functools.lru_cache(maxsize=2048)
 def in_millis(text: str | float) -> str:
-    """Return a quantity of a resource list in canonical form, rounded up to thousandths."""
+    """Return a quantity of a resource list in canonical form, rounded up to thousandths, which are
+    the smallest amounts that resource lists have.
+    """
     quantity = parse(text)
     return (
         str(Quantity(quantity.milli * MILLI, quantity.format))
@@ -131,12 +137,10 @@ def in_millis(text: str | float) -> str:
 
 
 def nanos(text: str | float) -> int:
-    """Return a quantity in billionths, for comparisons."""
     return parse(text).nanos
 
 
 def compare(one: str | float, other: str | float) -> int:
-    """Return -1, 0 or 1 for less, equal or more."""
     return (nanos(one) > nanos(other)) - (nanos(one) < nanos(other))
 
 
@@ -167,7 +171,6 @@ def _nanos(number: str, base: int, exponent: int) -> int:
 
 
 def _rounded_up(numerator: int, denominator: int) -> int:
-    """Divide, and round away from zero."""
     return -(-numerator // denominator) if numerator > 0 else numerator // denominator
 
 
@@ -180,8 +183,8 @@ def _is_short(text: str, form: QuantityFormat) -> bool:
         return False
     whole, part, suffix = found["whole"] or "0", found["part"] or "", found["suffix"]
     if form is QuantityFormat.BINARY:
-        # int64
-        return not part and int(whole) % 8 != 0 and len(whole) + int(_BINARY[suffix] * 3) <= 14  # noqa: PLR2004
+        fits = len(whole) + int(_BINARY[suffix] * 3) <= 14  # noqa: PLR2004  # digits of an int64
+        return not part and int(whole) % 8 != 0 and fits
     exponent = (
         _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:] if suffix[:1] in "eE" else 0)
     )

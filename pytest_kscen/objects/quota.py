@@ -60,7 +60,6 @@ def _of(container: Obj, which: str) -> Mapping[str, str]:
 
 
 def sum_amounts(parts: Iterable[Mapping[str, str]]) -> Amounts:
-    """Return the sums by name."""
     sums: Amounts = {}
     for part in parts:
         for name, amount in part.items():
@@ -69,7 +68,6 @@ def sum_amounts(parts: Iterable[Mapping[str, str]]) -> Amounts:
 
 
 def max_amounts(parts: Iterable[Mapping[str, str]]) -> Amounts:
-    """Return the maxima by name."""
     largest: Amounts = {}
     for part in parts:
         for name, amount in part.items():
@@ -140,7 +138,9 @@ def is_pods(name: str) -> bool:
 
 
 def unstated(pod: Obj, required: Iterable[str]) -> str:
-    """Return which containers lack amounts that a quota makes compulsory, in Kubernetes' words."""
+    """Return which containers lack amounts that a quota makes compulsory, in the words with which
+    Kubernetes refuses the pod; empty if all are given.
+    """
     spec = pod["spec"]
     whole = spec.get("resources") or {}
     if whole.get("requests") or whole.get("limits"):
@@ -281,8 +281,6 @@ ALIASES = {
 
 
 class Meter(NamedTuple):
-    """Measurement of one resource for quotas."""
-
     charge: Callable[[Obj, float], Amounts]
     measures: Callable[[str], bool]  # whether an amount of this name is about it
     """True for names of amounts that concern this resource."""
@@ -301,7 +299,6 @@ METERS: dict[tuple[str, str], Meter] = {
 
 
 def meter_of(group: str, plural: str) -> Meter:
-    """Return the meter of a resource. Most resources are only counted."""
     if (group, plural) in METERS:
         return METERS[group, plural]
     counted = f"count/{plural}.{group}" if group else f"count/{plural}"
@@ -323,7 +320,6 @@ def scopes_of(quota: Obj) -> list[tuple[str, Requirement]]:
 
 
 def is_about(quota: Obj, meter: Meter, obj: Obj) -> bool:
-    """Return whether a quota limits anything for this object."""
     hard = quota["spec"].get("hard") or {}
     return any(map(meter.measures, hard)) and all(
         meter.in_scope(name, want, obj) for name, want in scopes_of(quota)
@@ -331,7 +327,6 @@ def is_about(quota: Obj, meter: Meter, obj: Obj) -> bool:
 
 
 def measured(quota: Obj, meter: Meter) -> list[str]:
-    """Return the names in a quota that concern this resource."""
     return [name for name in quota["spec"].get("hard") or {} if meter.measures(name)]
 
 
@@ -340,13 +335,17 @@ def masked(amounts: Mapping[str, str], names: Iterable[str]) -> Amounts:
 
 
 def growth(new: Mapping[str, str], old: Mapping[str, str]) -> Amounts:
-    """Return by how much amounts have grown; reductions are left out."""
+    """Return by how much amounts have grown; reductions are left out. Quota admission refuses only
+    growth, so an object may always shrink.
+    """
     grown = {name: quantities.subtract(amount, old.get(name, "0")) for name, amount in new.items()}
     return {name: amount for name, amount in grown.items() if quantities.nanos(amount) > 0}
 
 
 def used(quota: Obj, meter: Meter, objects: Iterable[Obj], now: float) -> Amounts:
-    """Return a quota's use by all objects of one resource, including zeros."""
+    """Return a quota's use by all objects of one resource. Names in the quota that nothing uses are
+    zero, as in the quota's status.
+    """
     names = measured(quota, meter)
     amounts = sum_amounts(meter.charge(obj, now) for obj in objects if is_about(quota, meter, obj))
     return dict.fromkeys(names, "0") | masked(amounts, names)

@@ -12,7 +12,7 @@ Objects from a cluster are shared: create a new one instead of changing it.
 
 
 class Resource(NamedTuple):
-    """Entry of the API's discovery."""
+    """Entry of the API's discovery: all that a client needs to address objects of one kind."""
 
     group: str
     version: str
@@ -26,11 +26,9 @@ class Resource(NamedTuple):
 
     @property
     def qualified(self) -> str:
-        """Name in messages: `pods`, `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path of an object, a collection or a subresource."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]

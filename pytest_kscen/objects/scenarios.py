@@ -43,7 +43,6 @@ def phase_of(scenario: Obj) -> str:
 
 
 def simulated(scenario: Obj) -> list[str]:
-    """Return the names of the simulated controllers, in their order."""
     return _names(scenario, "simulationControllers", "enabled")
 
 
@@ -65,18 +64,20 @@ def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
 
 
 def on(scenarios: Iterable[Obj]) -> Obj | None:
-    """Return the scenario that is running or paused and has begun, or None."""
-    return next((each for each in scenarios if phase_of(each) in ON and _has_begun(each)), None)
+    """Return the scenario that is running or paused and has cleared the cluster, or None. At most
+    one is on at a time.
+    """
+    for each in scenarios:
+        if phase_of(each) in ON:
+            step = (each["status"].get("stepStatus") or {}).get("step") or {}
+            # until the cluster has been cleared, in major step 0, all controllers are needed
+            if step.get("major"):
+                return each
+    return None
 
 
 def is_named(scenario: Obj, controller: str) -> bool:
-    """Return whether this controller may have to stand still for the scenario."""
     return bool({EVERY, controller} & {*simulated(scenario), *disabled(scenario)})
-
-
-def _has_begun(scenario: Obj) -> bool:
-    """Return whether the cluster has been cleared; until then all controllers are needed."""
-    return bool(((scenario["status"].get("stepStatus") or {}).get("step") or {}).get("major"))
 
 
 def _names(scenario: Obj, kind: str, which: str) -> list[str]:
@@ -85,7 +86,6 @@ def _names(scenario: Obj, kind: str, which: str) -> list[str]:
 
 
 def results_of(obj: Obj | None) -> dict[str, str]:
-    """Return a scheduler's results on an object, by the annotation's name without its prefix."""
     annotations = ((obj or {}).get("metadata") or {}).get("annotations") or {}
     return {
         key.removeprefix(RESULTS): value
@@ -95,7 +95,6 @@ def results_of(obj: Obj | None) -> dict[str, str]:
 
 
 def parsed(result: str) -> Any:
-    """Return a result as JSON, or as text if it is none."""
     try:
         return orjson.loads(result)
     except orjson.JSONDecodeError:

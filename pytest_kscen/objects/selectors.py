@@ -62,7 +62,9 @@ class Requirement:
 
 @functools.lru_cache(maxsize=512)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """Parse a label selector such as `app=a,tier in (x, y),!old`."""
+    """Parse a label selector such as `app=a,tier in (x, y),!old` into its requirements, sorted by
+    key. Raises ValueError in Kubernetes' words.
+    """
     tokens = _TokenReader(text)
     parsed: list[Requirement] = []
     while tokens.next != END:
@@ -81,8 +83,6 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
 
 
 class _TokenReader:
-    """Remaining tokens of a selector."""
-
     def __init__(self, text: str) -> None:
         self._left = TOKEN.findall(text)[::-1]
 
@@ -194,7 +194,6 @@ def requirements_of(selector: Obj) -> list[Requirement]:
 
 
 def selector_text(selector: Obj) -> str:
-    """Return a LabelSelector object in the syntax of requests."""
     shapes = {
         "Exists": "{key}",
         "DoesNotExist": "!{key}",
@@ -209,8 +208,6 @@ def selector_text(selector: Obj) -> str:
 
 
 class FieldTerm(NamedTuple):
-    """Term of a field selector."""
-
     field: str
     equal: bool
     value: str
@@ -243,7 +240,6 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def field_at(obj: Obj, path: str) -> Any:
-    """Return the value at a dotted path, or None."""
     value: Any = obj
     for step in path.split("."):
         value = value.get(step) if isinstance(value, dict) else None

@@ -53,7 +53,6 @@ FAILURES_AND_REDUNDANCY = {
 
 
 def volume_of(part: Obj) -> str:
-    """Return the volume that a replica or an attachment belongs to."""
     return str((part.get("spec") or {}).get("replicatedVolumeName") or "")
 
 

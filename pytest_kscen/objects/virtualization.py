@@ -31,5 +31,4 @@ PARENT_ROLE = "parent"
 
 
 def phase_of(obj: Obj) -> str:
-    """Return the phase of a machine or an operation; empty without a status."""
     return str((obj.get("status") or {}).get("phase") or "")

@@ -76,7 +76,7 @@ def test_of_two_keys_the_second_counts(tmp_path):
     ("text", "complaint"),
     [
         ("a: [1", r"file.yaml:1 is no YAML: while parsing a flow sequence"),
-        ("&a [*a]", "file.yaml:1 refers to itself, or repeats itself beyond measure"),
+        ("&a [*a]", "file.yaml:1 refers to itself, or its references expand too far"),
         (
             "a0: &0 [x, x]\n"
             + "".join(f"a{n}: &{n} [*{n - 1}, *{n - 1}, *{n - 1}]\n" for n in range(1, 40)),
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_refused(tmp_path, text, complaint):
 
 
 def test_a_folder_and_nothing_are_refused(tmp_path):
-    with pytest.raises(DocumentRefused, match="is a folder, and no YAML file is there"):
+    with pytest.raises(DocumentRefused, match="is a directory: pass a YAML file"):
         documents(tmp_path)
     (tmp_path / "there.yaml").touch()
     with pytest.raises(

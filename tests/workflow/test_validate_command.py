@@ -175,7 +175,7 @@ def test_a_folder_and_what_comes_in(tmp_path, monkeypatch, capsys):
     folder = pathlib.Path("folder")
     (folder / "deep").mkdir(parents=True)
     assert main(["validate", "folder"]) == 2
-    assert capsys.readouterr().err == "folder is a folder, and no YAML file is there\n"
+    assert capsys.readouterr().err == "folder is a directory: pass a YAML file\n"
     for name in ("deep/a.yml", "b.yaml", "notes.txt"):
         (folder / name).write_text(BROKEN)
     monkeypatch.setattr("sys.stdin", io.StringIO(BROKEN))

@@ -7,6 +7,7 @@ only after the effect was observed.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.kube.cache import Ref
@@ -34,8 +35,6 @@ PHASE_MESSAGES = {
 
 
 class ChaosRef(NamedTuple):
-    """Reference to one chaos object of any kind."""
-
     kind: str
     namespace: str
     name: str
@@ -55,7 +54,13 @@ class ChaosDaemon:
         self._pods, self._nodes = context.informers.of(PODS), context.informers.of(NODES)
         self._chaos = {kind: context.informers.of(chaos.resource) for kind, chaos in KINDS.items()}
         self._by_pod = {
-            kind: cache.index("targets", _target_pods) for kind, cache in self._chaos.items()
+            kind: cache.index(
+                "targets",
+                lambda chaos: list(
+                    dict.fromkeys(Target.of(one).ref for one in chaos_status.records_of(chaos))
+                ),
+            )
+            for kind, cache in self._chaos.items()
         }
         self._pod_uids: dict[str, dict[Target, str]] = {}
         """Uids of the pods that each chaos object has selected."""
@@ -65,8 +70,7 @@ class ChaosDaemon:
 
     async def run(self) -> Never:
         for kind, cache in self._chaos.items():
-            # the default argument binds this kind
-            cache.on_change(lambda new, old, kind=kind: self._chaos_changed(kind, new, old))  # type: ignore[misc]
+            cache.on_change(functools.partial(self._chaos_changed, kind))
         self._pods.on_change(self._pod_changed)
         await self._controller.run()
 
@@ -126,7 +130,9 @@ class ChaosDaemon:
         return [chaos_status.new_record(target) for target in targets]
 
     async def _announce(self, chaos: Obj, desired: str, reason: str, records: list[Obj]) -> Obj:
-        """Add the finalizer and write the desired phase, before anything is done."""
+        """Add the finalizer and write the desired phase, before anything is done: a daemon that
+        restarts then finds what it has to undo.
+        """
         phase_written = ((chaos.get("status") or {}).get("experiment") or {}).get("desiredPhase")
         if (
             chaos_status.is_held(chaos)
@@ -217,7 +223,9 @@ class ChaosDaemon:
         return chaos_status.recovered(record, now)
 
     def _pod_of(self, chaos: Obj, target: Target) -> Obj | None:
-        """Return the selected pod itself, not a successor with the same name."""
+        """Return the selected pod itself, or None if it is gone: a successor with the same name is
+        another pod.
+        """
         pod = self._pods.objects.get(target.ref)
         chosen = self._pod_uids.setdefault(chaos["metadata"]["uid"], {})
         if pod and chosen.setdefault(target, pod["metadata"]["uid"]) == pod["metadata"]["uid"]:
@@ -241,7 +249,3 @@ class ChaosDaemon:
 
     def _failed(self, chaos: Obj, activity: str, reason: str) -> None:
         self._context.recorder.warning(chaos, "Failed", f"Failed to {activity}: {reason}")
-
-
-def _target_pods(chaos: Obj) -> list[Ref]:
-    return list(dict.fromkeys(Target.of(record).ref for record in chaos_status.records_of(chaos)))

@@ -61,7 +61,6 @@ class TrafficEnd(NamedTuple):
 
     @classmethod
     def of(cls, pod: Obj) -> TrafficEnd | None:
-        """Return a pod's end, or None while it does not run."""
         status, spec = pod.get("status") or {}, pod["spec"]
         if status.get("phase") != "Running" or not status.get("podIP"):
             return None
@@ -70,7 +69,9 @@ class TrafficEnd(NamedTuple):
 
 @dataclass(slots=True)
 class TrafficRule:
-    """Effect of one NetworkChaos on packets between its selected pods and its targets."""
+    """Effect of one NetworkChaos on packets between its selected pods and its targets. `hits`
+    decides for each new flow; an end is added once its pod runs.
+    """
 
     direction: str
     impairment: Impairment
@@ -107,15 +108,16 @@ class TrafficRule:
 
     def flows(self, target: Target) -> list[Flow]:
         """Return the flows on which an effect at this end can be observed; none without a peer."""
-        here = self.ends[target]
-        return [
-            flow
-            for there, port in self._others(target)
-            for flow in self._both_ways(target.key, here, there, port)
-        ]
+        here, found = self.ends[target], []
+        for there, port in self._others(target):
+            source, destination = (here, there) if target.key == SELF else (there, here)
+            if self.direction != "from":
+                found.append(flow_between(source, destination, port))
+            if self.direction != "to":
+                found.append(flow_between(destination, source, port))
+        return found
 
     def all_flows(self) -> list[Flow]:
-        """Return the flows of all ends."""
         return [flow for target in self.ends for flow in self.flows(target)]
 
     def _others(self, target: Target) -> Iterator[tuple[TrafficEnd, int]]:
@@ -128,15 +130,6 @@ class TrafficRule:
                 yield TrafficEnd("", str(each.network.network_address)), each.port
             if not self.has_target and not self.outside:
                 yield TrafficEnd("", ""), 0
-
-    def _both_ways(
-        self, key: str, here: TrafficEnd, there: TrafficEnd, port: int
-    ) -> Iterator[Flow]:
-        source, target = (here, there) if key == SELF else (there, here)
-        if self.direction != "from":
-            yield flow_between(source, target, port)
-        if self.direction != "to":
-            yield flow_between(target, source, port)
 
 
 def flow_between(source: TrafficEnd, target: TrafficEnd, port: int = 0) -> Flow:
@@ -198,12 +191,14 @@ def share(percent: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:  # noqa: PLR2004  # percent
-        raise ValueError(f"{percent!r} is no percentage")
+        raise ValueError(f"{percent!r} is no percentage: write a number from 0 to 100")
     return value / 100
 
 
 def bits_per_second(rate: str) -> float:
-    """Return a rate such as `10mbit`, or in bytes `1mbps`."""
+    """Return the bits per second of a rate such as `10mbit`, or in bytes per second `1mbps`. Raises
+    ValueError for anything else.
+    """
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(bit|bps)\s*", rate.lower())
     if not found:
         raise ValueError(f"{rate!r} is no rate: write 10mbit, or in bytes 1mbps")
@@ -215,7 +210,9 @@ DEVICES = ("", "eth0")
 
 
 class NetworkEffect:
-    """All NetworkChaos objects of a cluster, as one filter on its network."""
+    """All NetworkChaos objects of a cluster, as one filter on its network. Decisions about flows
+    are cached until a rule changes; rules vanish with their objects.
+    """
 
     def __init__(self, network: Network, names: ExternalNames) -> None:
         self._network = network
@@ -259,7 +256,7 @@ class NetworkEffect:
                     (spec.get("targetDevice") or "") if spec.get("target") else "",
                 ):
                     if device not in DEVICES:
-                        raise ValueError(f'Cannot find device "{device}"')  # noqa: TRY301  # reported below
+                        return NotYet(f'Cannot find device "{device}"')
                 outside = [
                     await self._names.resolve(each) for each in spec.get("externalTargets") or ()
                 ]
@@ -281,9 +278,9 @@ class NetworkEffect:
         rule = self._rules[chaos["metadata"]["uid"]]
         flows = rule.flows(target) or rule.all_flows()  # without a peer, the others' flows count
         if not flows:
-            return "there is nobody at the other end"
+            return "no running pod is at the other end"
         felt = all(self._network.impairment(flow).is_at_least(rule.impairment) for flow in flows)
-        return "" if felt else "its packets pass as before"
+        return "" if felt else "packets still pass as before"
 
     async def recover(
         self,
@@ -326,7 +323,9 @@ class ExternalNames:
         self._api = api
 
     async def resolve(self, text: str) -> ExternalTarget:
-        """Return a target's addresses. Raises ValueError for an unknown name."""
+        """Return a target's addresses and its port, which follows a colon. Raises ValueError for a
+        name that neither the cluster nor the outside world has.
+        """
         place, _, port = text.rpartition(":") if text.count(":") == 1 else (text, "", "")
         if port and not port.isdecimal():
             raise ValueError(f"{text!r} has no port that is a number")
@@ -352,16 +351,13 @@ class ExternalNames:
         is_outside = (
             "." in host and not host.endswith(RESERVED_SUFFIXES) and not dns1123_subdomain(host)
         )
-        if not is_outside or await self._is_in_a_namespace(host):
+        _, _, namespace = host.partition(".")
+        if is_outside and "." not in namespace:
+            with contextlib.suppress(NotFound):  # a name of this cluster, without such a Service
+                is_outside = not await self._api.get(NAMESPACES, namespace)
+        if not is_outside:
             raise ValueError(f"lookup {host}: no such host")
         place = hashlib.sha256(host.encode()).digest()[
             : (DOCUMENTATION_RANGE.max_prefixlen - DOCUMENTATION_RANGE.prefixlen) // 8
         ]
         return str(DOCUMENTATION_RANGE[int.from_bytes(place)])
-
-    async def _is_in_a_namespace(self, host: str) -> bool:
-        """Return whether a name would be a Service's of this cluster, if the Service existed."""
-        _, _, namespace = host.partition(".")
-        with contextlib.suppress(NotFound):
-            return bool("." not in namespace and await self._api.get(NAMESPACES, namespace))
-        return False

@@ -55,11 +55,15 @@ class PodKill:
         deleted[target] = None
         return NotYet()
 
-    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # it was seen to be gone
+    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # its absence was observed
         return ""
 
-    # nothing brings it back
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
+    async def recover(
+        self,
+        chaos: Obj,
+        target: Target,
+        pod: Obj | None,  # noqa: ARG002  # a deleted pod does not return
+    ) -> NotYet | Gone | None:
         self._deleted.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
@@ -98,12 +102,15 @@ class ContainerKill:
         killed[target] = status["containerID"]
         return NotYet()
 
-    # it was seen to have ended
-    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002
+    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # its end was observed
         return ""
 
-    # the kubelet starts it
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
+    async def recover(
+        self,
+        chaos: Obj,
+        target: Target,
+        pod: Obj | None,  # noqa: ARG002  # the kubelet restarts the container
+    ) -> NotYet | Gone | None:
         self._killed.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
@@ -147,8 +154,12 @@ class PodFailure:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
 
-    # all of the pod
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
+    async def inject(
+        self,
+        chaos: Obj,
+        target: Target,  # noqa: ARG002  # the whole pod is the target
+        pod: Obj | None,
+    ) -> NotYet | Gone | None:
         if pod is None:
             return GONE
         by, images = _failed_by(pod)
@@ -163,8 +174,12 @@ class PodFailure:
         has_failed = all(one.get("image") == IMAGE and not one.get("ready") for one in statuses)
         return None if has_failed and not is_true(pod, "Ready") else NotYet()
 
-    # all of the pod
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
+    async def recover(
+        self,
+        chaos: Obj,
+        target: Target,  # noqa: ARG002  # the whole pod is the target
+        pod: Obj | None,
+    ) -> NotYet | Gone | None:
         by, images = _failed_by(pod) if pod else ([], {})
         if pod is None or (uid := chaos["metadata"]["uid"]) not in by:
             return None
@@ -192,7 +207,7 @@ class PodFailure:
             return GONE
         return None
 
-    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # it was seen
+    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # observed before
         return ""
 
     def forget(self, chaos: Obj) -> None:
@@ -200,7 +215,6 @@ class PodFailure:
 
 
 def _failed_by(pod: Obj) -> tuple[list[str], Obj]:
-    """Return the uids of the responsible chaos objects, and the original images."""
     annotation = (pod["metadata"].get("annotations") or {}).get(ANNOTATION)
     read = orjson.loads(annotation) if annotation else {"by": [], "images": {}}
     return read["by"], read["images"]
@@ -245,8 +259,12 @@ class AnnotationMarks:
             else (await self._write(chaos, pod, orjson.dumps(wanted).decode()) or NotYet())
         )
 
-    # all of the pod
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:  # noqa: ARG002
+    async def recover(
+        self,
+        chaos: Obj,
+        target: Target,  # noqa: ARG002  # the whole pod is the target
+        pod: Obj | None,
+    ) -> NotYet | Gone | None:
         if pod and _mark_on(pod, chaos):
             await self._write(chaos, pod, None)
         return None
@@ -260,7 +278,7 @@ class AnnotationMarks:
             return GONE
         return None
 
-    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # it was seen
+    def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # observed before
         return ""
 
     def forget(self, chaos: Obj) -> None:

@@ -37,7 +37,6 @@ MAX_EVENTS = 20  # latest events that a record keeps
 
 
 def is_one_shot(chaos: Obj) -> bool:
-    """Return whether the chaos is done once and never undone."""
     return chaos["kind"] == "PodChaos" and chaos["spec"]["action"] in ONE_SHOT
 
 
@@ -54,7 +53,6 @@ def is_held(chaos: Obj) -> bool:
 
 
 def is_let_go(chaos: Obj) -> bool:
-    """Return whether a user forces the deletion without recovery."""
     return (chaos["metadata"].get("annotations") or {}).get(CLEAN_FINALIZER) == "forced"
 
 
@@ -156,7 +154,6 @@ def conditions_of(records: Sequence[Obj], *, paused: bool) -> list[Obj]:
 
 
 def status_of(chaos: Obj, desired: str, records: Sequence[Obj]) -> Obj:
-    """Return the whole status, as Chaos Mesh writes it."""
     old = chaos.get("status") or {}
     experiment = {**(old.get("experiment") or {}), "desiredPhase": desired}
     if records:

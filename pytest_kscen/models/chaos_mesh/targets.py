@@ -14,7 +14,7 @@ from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.selectors import field_at, requirements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.objects.resources import Obj
@@ -26,7 +26,9 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class NothingSelected(ValueError):
-    """Reason for which a chaos object has no target."""
+    """Reason for which a chaos object has no target: a selector without matches, a mode that draws
+    none, or a kind that acts outside the cluster.
+    """
 
 
 def selected(
@@ -97,13 +99,14 @@ def _holds(wanted: Mapping[str, str], there: Mapping[str, str] | None) -> bool:
 
 
 def _is_in(phases: Iterable[str], phase: str) -> bool:
-    """Return whether a phase is selected; `!Running` excludes a phase."""
     wanted = [each for each in phases if not each.startswith("!")]
     return f"!{phase}" not in phases and (not wanted or phase in wanted)
 
 
 def chosen(mode: str, value: str, among: Sequence[T], chance: Stream) -> list[T]:
-    """Draw as many of the candidates as the mode asks for."""
+    """Draw as many of the candidates as the mode asks for. Raises NothingSelected if that is none,
+    and for a value that does not suit the mode.
+    """
     if not among:
         raise NothingSelected("no pod is selected")
     count = _count(mode, value, len(among), chance)
@@ -150,7 +153,9 @@ POD_LEVEL_KINDS = ("NetworkChaos", "HTTPChaos", "KernelChaos")
 
 
 class Target(NamedTuple):
-    """Target of a chaos object, as its record names it."""
+    """Target of a chaos object: a pod or one of its containers, under the key of the selector that
+    chose it, as a record names it.
+    """
 
     key: str
     namespace: str
@@ -178,8 +183,11 @@ def targets_of(
     """Select the targets of a chaos object, which is done once in its life."""
     found = []
     if place := OUTSIDE_CLUSTER.get(chaos["kind"]):
-        raise NothingSelected(f"its target is {place}, and nothing here can act on that")
-    for key, selection in _selections(chaos):
+        raise NothingSelected(f"its target is {place}, which the simulation cannot act on")
+    selections = [(SELF, chaos["spec"])]
+    if chaos["kind"] == "NetworkChaos" and chaos["spec"].get("target"):
+        selections.append((TARGET, chaos["spec"]["target"]))
+    for key, selection in selections:
         namespace, nodes = chaos["metadata"]["namespace"], list(nodes)
         among = selected(selection.get("selector") or {}, namespace, pods, nodes)
         try:
@@ -195,12 +203,6 @@ def targets_of(
             for each in _containers(chaos, pod)
         ]
     return found
-
-
-def _selections(chaos: Obj) -> Iterator[tuple[str, Obj]]:
-    yield SELF, chaos["spec"]
-    if chaos["kind"] == "NetworkChaos" and chaos["spec"].get("target"):
-        yield TARGET, chaos["spec"]["target"]
 
 
 def _containers(chaos: Obj, pod: Obj) -> list[str]:
@@ -226,7 +228,7 @@ class NotYet:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Result for a target that does not exist any more."""
+    pass
 
 
 GONE = Gone()
@@ -249,7 +251,9 @@ class Effect(Protocol):
         """
 
     async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
-        """Undo the effect on this target, and forget it."""
+        """Undo the effect on this target and forget it, even if it was never injected. The daemon
+        repeats the call while the result is NotYet.
+        """
 
     def forget(self, chaos: Obj) -> None:
         """Forget a deleted object, perhaps without recovery: its finalizer may have been removed by

@@ -76,7 +76,6 @@ class CiliumAgents:
         return NO_IMPAIRMENT if passes else BLOCKED
 
     def _pod_of(self, machine: str) -> Pod | None:
-        """Return the machine's latest pod: during a migration there are two."""
         return next(reversed(self._pods.get(machine, {}).values()), None)
 
     def _policy_changed(self, new: Obj | None, old: Obj | None) -> None:

@@ -27,7 +27,9 @@ TRANSPORTS = ("TCP", "UDP", "SCTP")
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """Party that policies select, with all labels that a selector may use."""
+    """Party that policies select, with its own labels, those of its namespace, and the namespace
+    itself as a label.
+    """
 
     namespace: str
     labels: Mapping[str, str]
@@ -42,7 +44,9 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class ExternalParty:
-    """Party that is no pod: an entity with its name, and an address."""
+    """Party that is no pod: an entity such as `world` or `host`, and an address for rules about
+    networks.
+    """
 
     entity: str = "world"
     address: str = ""
@@ -56,7 +60,9 @@ Selector: TypeAlias = tuple["Requirement", ...]
 
 @dataclass(frozen=True, slots=True)
 class PortRange:
-    """Entry of the ports in toPorts. Port 0 matches every port."""
+    """Entry of the ports in toPorts, from `first` to `last`. Port 0 matches every port, and the
+    protocol ANY matches TCP, UDP and SCTP.
+    """
 
     first: int
     last: int
@@ -110,8 +116,6 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True)
 class PolicyDirection:
-    """Rules of a policy for one direction."""
-
     allow: tuple[PolicyRule, ...]
     deny: tuple[PolicyRule, ...]
     denies_the_rest: bool
@@ -119,8 +123,6 @@ class PolicyDirection:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Spec of a CiliumNetworkPolicy; an object may have several."""
-
     namespace: str
     subject: Selector
     ingress: PolicyDirection

@@ -91,7 +91,6 @@ class ReportPacing:
     def record_report(
         self, replica: VolumeReplica, status: ResourceStatus, answer: ReportAnswer
     ) -> None:
-        """Note that this state was reported, which makes nothing due any more."""
         self._reported[replica.name] = status, answer
         self._clear(replica.name)
 
@@ -172,8 +171,6 @@ PRIMARY, UP_TO_DATE = Role.PRIMARY, DiskState.UP_TO_DATE
 
 
 class _CachedOrders(NamedTuple):
-    """Latest orders for a replica, and the inputs that they were made from."""
-
     replica: str
     inputs: object
     orders: AgentOrders

@@ -46,15 +46,15 @@ class SetFinalizers:
 
 @dataclass(slots=True)
 class DeleteObject:
-    """Deletion of an object, with its uid as precondition."""
-
     resource: Resource
     obj: Obj
 
 
 @dataclass(slots=True)
 class WriteStatus:
-    """Replacement of an object's status."""
+    """Replacement of an object's status. It goes on top of earlier writes of the same batch, and
+    may be deferred if it is not urgent.
+    """
 
     resource: Resource
     obj: Obj

@@ -33,8 +33,6 @@ PHASE_BY_REASON = {
 
 
 class AttachmentState(NamedTuple):
-    """Phase and conditions of one attachment."""
-
     phase: str
     attached: ConditionValue
     replica: ConditionValue
@@ -123,11 +121,13 @@ def _attached(
                 reason="LocalityNotSatisfied",
                 message=f"there is no replica with a disk on {node} yet",
             )
-        words = f"every replica with a disk is on another node than {node}"
+        words = f"no replica with a disk is on {node}"
         return ConditionValue(holds=False, reason="UnableToProvideLocalVolumeAccess", message=words)
     if node not in view.desired_nodes:
         return ConditionValue(
-            False, "WaitingForActiveAttachmentsToDetach", "others are attached, and no more may be"
+            False,
+            "WaitingForActiveAttachmentsToDetach",
+            "the volume is attached to as many nodes as its class allows",
         )
     return ConditionValue(False, *_awaited(node, replica, io_ready=io_ready))
 
@@ -137,7 +137,7 @@ def _awaited(node: str, replica: VolumeReplica | None, *, io_ready: bool) -> tup
     if replica is None or replica.deleting or not replica.node:
         return "WaitingForReplica", f"there is no replica on {node} yet"
     if TIE_BREAKER in (replica.type, replica.actual_type):
-        return "ConvertingTieBreakerToAccess", f"the replica on {node} is a tie-breaker still"
+        return "ConvertingTieBreakerToAccess", f"the replica on {node} is still a tie-breaker"
     if not io_ready:
         return "WaitingForReplicatedVolumeReady", "the volume is not ready for I/O"
     if not replica.online.holds:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.clock import Clock
-    from pytest_kscen.embedded.controller import Controller
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.kube.api import Api
     from pytest_kscen.models.storage.system import StorageSystem
@@ -57,7 +56,9 @@ RETRY_ACQUIRE = 2.0  # after a lost race for the lease, or without an answer of 
 
 
 class LeaseLostError(Exception):
-    """Loss of the lease: another controller leads, or may lead."""
+    """Loss of the lease: another controller leads, or may lead. It ends the controller's container,
+    which starts again as a candidate.
+    """
 
 
 class ControllerLease:
@@ -72,7 +73,9 @@ class ControllerLease:
         self._lease: Obj = {}
 
     async def acquire(self) -> None:
-        """Wait until this controller holds the lease."""
+        """Wait until this controller holds the lease: until it is free, has expired, or was this
+        one's before. Errors of the API are retried.
+        """
         while (wait := await self._seconds_to_wait()) > 0:
             await self._clock.sleep(wait, background=True)
 
@@ -142,7 +145,9 @@ class _DeferredWrites(NamedTuple):
 
 
 class StorageController:
-    """Controller process. A new one starts with nothing but what the API shows."""
+    """Controller process. It starts with nothing but what the API shows, waits for the lease, and
+    then reconciles every volume; less urgent statuses are deferred and combined.
+    """
 
     def __init__(self, system: StorageSystem, container: ContainerContext) -> None:
         self._system = system
@@ -171,7 +176,16 @@ class StorageController:
         await self._system.synced()
         await lease.acquire()
         self._container.write("became the leader\n")
-        controller = self._controller()
+        system = self._system
+        controller = self._context.controller(
+            self._reconcile, system.volumes, system.replicas, system.attachments, system.classes
+        )
+        known = [volume["metadata"]["name"] for volume in system.volumes]
+        concerned = [
+            one["spec"]["replicatedVolumeName"] for one in [*system.replicas, *system.attachments]
+        ]
+        for name in dict.fromkeys([*known, *concerned]):
+            controller.enqueue(name)
 
         def volume_changed(volume: str) -> None:
             self._deferred.pop(volume, None)
@@ -185,20 +199,6 @@ class StorageController:
             await tasks.watch()
         finally:
             remove_controller()
-
-    def _controller(self) -> Controller[str]:
-        """Create the controller and enqueue every volume that exists or is mentioned."""
-        system = self._system
-        controller = self._context.controller(
-            self._reconcile, system.volumes, system.replicas, system.attachments, system.classes
-        )
-        known = [volume["metadata"]["name"] for volume in system.volumes]
-        concerned = [
-            one["spec"]["replicatedVolumeName"] for one in [*system.replicas, *system.attachments]
-        ]
-        for name in dict.fromkeys([*known, *concerned]):
-            controller.enqueue(name)
-        return controller
 
     async def _reconcile(self, name: str) -> float | None:
         # with the numbers and nodes that were assigned a moment ago
@@ -289,7 +289,11 @@ class StorageController:
         )
 
     def _attachments(self, name: str) -> list[VolumeAttachment]:
-        found = sorted(self._system.attachments_by_volume.of(name), key=_by_age)
+        """Return a volume's attachments, first come, first served; equal seconds by name."""
+        found = sorted(
+            self._system.attachments_by_volume.of(name),
+            key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]),
+        )
         return [self._system.parsed.attachment(obj) for obj in found]
 
     def _without_volume(self, name: str) -> list[ApiWrite]:
@@ -326,22 +330,16 @@ class StorageController:
 
 
 _WAITING = ConditionValue(
-    holds=False, reason="WaitingForReplicatedVolume", message="there is no such volume"
+    holds=False, reason="WaitingForReplicatedVolume", message="the volume does not exist"
 )
 WAITING_FOR_VOLUME = attachment_rules.AttachmentState(
     phase=attachment_rules.PENDING,
     attached=_WAITING,
     replica=_WAITING,
-    ready=ConditionValue(holds=False, reason="NotAttached", message="there is no such volume"),
+    ready=ConditionValue(holds=False, reason="NotAttached", message="the volume does not exist"),
 )
 
 
 def _free_minor(system: StorageSystem) -> int:
     taken = dict.fromkeys(system.parsed.previous(volume).minor for volume in system.volumes)
     return next(number for number in range(MINORS) if number not in taken)
-
-
-def _by_age(attachment: Obj) -> tuple[str, str]:
-    """Return the sort key for first come, first served; equal seconds are ordered by name."""
-    metadata = attachment["metadata"]
-    return metadata["creationTimestamp"], metadata["name"]

@@ -116,7 +116,9 @@ def _missing_disks(view: VolumeView, generation: Generation) -> int:
 
 
 class _ReplicaPlanner:
-    """Numbers and nodes as they are assigned, one replica after the other."""
+    """Assignment of numbers and nodes during one decision. What one replica gets, the next cannot;
+    nothing is assigned by it in the cluster.
+    """
 
     def __init__(self, view: VolumeView, context: DecisionContext) -> None:
         self._view, self._context = view, context
@@ -141,7 +143,6 @@ class _ReplicaPlanner:
         return node
 
     def schedule(self, replica: VolumeReplica) -> list[ApiWrite]:
-        """Assign a node to a replica without one."""
         node = self.take_node(replica.type)
         if not node:
             return []
@@ -302,21 +303,16 @@ def _part_status_write(
 def _status_write(
     context: DecisionContext, resource: Resource, obj: Obj, status: Obj
 ) -> list[ApiWrite]:
-    """Return the write of a changed status, or nothing."""
     before = obj.get("status") or {}
     if status == before:
         return []
-    is_urgent = not context.generation.has_same_orders(status, before) or _is_worse(status, before)
-    return [WriteStatus(resource, obj, status, is_urgent)]
-
-
-def _is_worse(status: Obj, before: Obj) -> bool:
-    """Return whether a condition that was True is not any more."""
+    is_urgent = not context.generation.has_same_orders(status, before)
     now, then = status.get("conditions") or (), before.get("conditions") or ()
-    if now is then:
-        return False
-    true = [one["type"] for one in now if one["status"] == "True"]
-    return bool([one for one in then if one["status"] == "True" and one["type"] not in true])
+    if not is_urgent and now is not then:
+        # urgent as well: a condition that was True is not any more
+        true = [one["type"] for one in now if one["status"] == "True"]
+        is_urgent = any(one["status"] == "True" and one["type"] not in true for one in then)
+    return [WriteStatus(resource, obj, status, is_urgent)]
 
 
 AGENT_RESPONSE_TIME = 2.0  # seconds until a working agent has answered

@@ -94,7 +94,12 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
             timeout=INSTALL_TIMEOUT,
         )
     nodes = [
-        node["metadata"]["name"] for node in (await api.list(NODES)).items if not _is_tainted(node)
+        node["metadata"]["name"]
+        for node in (await api.list(NODES)).items
+        if all(  # else the node is reserved for something else by its owner
+            taint["key"].startswith("node.kubernetes.io/")
+            for taint in (node.get("spec") or {}).get("taints") or ()
+        )
     ]
     await _create(api, REPLICATED_STORAGE_POOLS, pool(nodes), chosen.status_of_pool(nodes))
     for name, replication in (CLASSES | chosen.classes).items():
@@ -136,12 +141,6 @@ async def _create(api: Api, resource: Resource, obj: Obj, status: Obj) -> None:
     made = await api.create(resource, {**obj, "status": status})
     if made.get("status") != status:
         await api.update(resource, {**made, "status": status}, subresource="status")
-
-
-def _is_tainted(node: Obj) -> bool:
-    """Return whether a node is reserved for something else by its owner."""
-    taints = (node.get("spec") or {}).get("taints") or ()
-    return any(not taint["key"].startswith("node.kubernetes.io/") for taint in taints)
 
 
 def _controllers_ready(deployment: Obj | None) -> bool:

@@ -57,7 +57,6 @@ class StorageNodes:
         await self._pods.synced()
 
     def host(self, name: str) -> StorageNode:
-        """Return a node; an unknown one counts as not ready."""
         return self.hosts.get(name) or StorageNode(name)
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:

@@ -66,7 +66,6 @@ class ParsedObjects:
         return replica
 
     def replicas_of(self, objs: Iterable[Obj], volume: Obj | None) -> list[VolumeReplica]:
-        """Return several replicas, all read with the same volume."""
         beside, found = self._generation.volume_part(volume), []
         for obj in objs:
             known = self._read.get(obj["metadata"]["name"])
@@ -80,7 +79,9 @@ class ParsedObjects:
     def with_nodes(
         self, objs: Iterable[Obj], volume: Obj, storage_nodes: StorageNodes
     ) -> list[VolumeReplica]:
-        """Return a volume's replicas with the consequences of their nodes' problems."""
+        """Return a volume's replicas with the consequences of their nodes' problems: on a node
+        whose agent does not work, a replica is neither online nor ready.
+        """
         beside, hosts, found = self._generation.volume_part(volume), storage_nodes.hosts, []
         for obj in objs:
             name = obj["metadata"]["name"]
@@ -159,7 +160,9 @@ class ParsedObjects:
 
 
 class StorageSystem:
-    """Storage of one cluster."""
+    """Storage of one cluster, shared by all of its pods: the kernels under them, the caches of the
+    API's objects, and the listeners of running controllers and agents.
+    """
 
     def __init__(
         self, site: Site, informers: Informers, clock: Clock, chance: Chance, generation: Generation
@@ -265,18 +268,19 @@ class StorageSystem:
         volume = replica["spec"]["replicatedVolumeName"]
         if new is None:
             self.parsed.forget_replica(replica["metadata"]["name"])
-        if new is None or old is None or self._is_news(new, old):
+        if new is None or old is None:
+            is_news = True
+        else:
+            # changed orders are the controller's own and no news, unless deletion has begun
+            before, now = self.parsed.of(old, None), self.parsed.of(new, None)
+            is_news = now != before or (
+                now.deleting and now.ordered_primary != before.ordered_primary
+            )
+        if is_news:
             self.notify_controllers(volume)
         if self._orders_changed(new, old):
             for node in _nodes_of(replica):
                 self.notify_agents(node, volume)
-
-    def _is_news(self, new: Obj, old: Obj) -> bool:
-        """Return whether a replica reports something new. Changed orders are the controller's own
-        and no news, unless the replica is being deleted.
-        """
-        before, now = self.parsed.of(old, None), self.parsed.of(new, None)
-        return now != before or (now.deleting and now.ordered_primary != before.ordered_primary)
 
     def _orders_changed(self, new: Obj | None, old: Obj | None) -> bool:
         """Return whether agents have other orders. A deleted object stays theirs until the

@@ -27,7 +27,9 @@ AGENT_FINALIZER = "sds-replicated-volume.deckhouse.io/agent"
 
 
 class ConditionValue(NamedTuple):
-    """Value of a condition, with its reason."""
+    """Value of a condition as the rules compute it, with its reason and a message. Conditions
+    compare by value, so equal ones are never written twice.
+    """
 
     holds: bool | None
     """Unknown if None."""
@@ -47,14 +49,12 @@ def _offline(reason: str, message: str) -> tuple[ConditionValue, ConditionValue]
     )
 
 
-UNSCHEDULED = _offline("Unscheduled", "no node has been found for it")
+UNSCHEDULED = _offline("Unscheduled", "no suitable node was found")
 UNINITIALIZED = _offline("Uninitialized", "it has never had the volume's data")
 QUORUM_LOST = _offline("QuorumLost", "its kernel has no quorum")
 
 
 class ReplicaAddress(NamedTuple):
-    """Address that a replica listens on."""
-
     ipv4: str
     port: int
 
@@ -124,7 +124,7 @@ class VolumeReplica:
         """
         with_problem = VolumeReplica(*_init_values(self))
         with_problem.online = with_problem.io_ready = ConditionValue(
-            holds=False, reason=problem, message=f"nobody speaks for {self.node}"
+            holds=False, reason=problem, message=f"the agent on {self.node} does not report"
         )
         return with_problem
 
@@ -159,8 +159,6 @@ class VolumeAttachment:
 
 
 class PreviousDecisions(NamedTuple):
-    """Decisions about a volume that its status records."""
-
     desired: list[str]
     """Nodes where the volume was to be attached."""
     minor: int | None
@@ -246,7 +244,9 @@ class VolumeView:
         return desired
 
     def may_be_on(self, node: str) -> bool:
-        """Return whether the class allows using the volume on this node."""
+        """Return whether the class allows using the volume on this node: local access needs a
+        replica with a disk there.
+        """
         if not self.layout.is_local:
             return True
         replica = self.on(node)
@@ -254,7 +254,6 @@ class VolumeView:
 
     @cached_property
     def reporting(self) -> list[VolumeReplica]:
-        """Members whose agents work, so that their reports are current."""
         return [replica for replica in self.members if not self.host(replica).problem]
 
     def on(self, node: str) -> VolumeReplica | None:
@@ -268,7 +267,9 @@ class VolumeView:
 
 
 def duplicates_of(replicas: list[VolumeReplica]) -> list[VolumeReplica]:
-    """Return the replicas on nodes that another one had before."""
+    """Return the replicas on nodes that another one had before. The one with the controller's
+    finalizer counts as the first.
+    """
     if len({one.node for one in replicas}) == len(replicas):
         return []
     taken: dict[str, VolumeReplica] = {}
@@ -284,7 +285,9 @@ ZONAL, TRANS_ZONAL = "Zonal", "TransZonal"
 
 @dataclass(frozen=True, slots=True)
 class VolumeLayout:
-    """Layout that a volume's class asks for."""
+    """Layout that a volume's class asks for: numbers of replicas, where they may be, and how many
+    nodes may use the volume.
+    """
 
     diskful: int
     io_ready: int
@@ -306,15 +309,11 @@ class VolumeLayout:
 
 
 class QuorumSettings(NamedTuple):
-    """Quorum settings of the kernels."""
-
     votes: int
     redundancy: int
 
 
 class ReplicaChanges(NamedTuple):
-    """Differences between a volume's replicas and its layout."""
-
     tie_breakers: int
     access: int
     converted: list[VolumeReplica]

@@ -81,7 +81,6 @@ READY_TIMEOUT = 120.0
 async def install_definitions(
     api: Api, clock: Clock, definitions: Sequence[Obj] = DEFINITIONS
 ) -> None:
-    """Install definitions, and return when objects of these kinds can be created."""
     for definition in definitions:
         await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     for definition in definitions:

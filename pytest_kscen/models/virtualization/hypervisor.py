@@ -43,7 +43,6 @@ class Guest:
 
     @property
     def holder(self) -> str:
-        """Return the uid of the launcher's pod; empty without one."""
         return str(self.container.pod["metadata"]["uid"]) if self.container else ""
 
 
@@ -100,7 +99,6 @@ class Hypervisor:
         self._changed(guest)
 
     async def wait_until_off(self, guest: Guest, *, within: float) -> None:
-        """Wait until the guest is off, at most this many seconds."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
         guest.off_waiters.append(waiter)
@@ -120,13 +118,11 @@ class Hypervisor:
             self.set_state(guest, OFF)
 
     def cut_power(self, ref: Ref) -> None:
-        """Take the guest's power away at once."""
         guest = self.guest(ref)
         if guest.state != OFF:
             self.set_state(guest, OFF)
 
     def set_switch(self, vm: Obj, *, on: bool) -> None:
-        """Remember that a user switched this machine on or off."""
         self._switches[vm["metadata"]["uid"]] = on
         self._changed(self.guest(Ref.of(vm)))
 

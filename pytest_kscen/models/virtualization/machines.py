@@ -172,7 +172,9 @@ FINALIZER = "virtualization.deckhouse.io/vm-cleanup"
 
 
 class VirtualMachines:
-    """Controller of VirtualMachines."""
+    """Controller of VirtualMachines. It creates and deletes launcher pods, and holds each machine
+    by a finalizer until its last pod is gone.
+    """
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
         self._context = context

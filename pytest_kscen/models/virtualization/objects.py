@@ -62,6 +62,12 @@ def virtual_machine(name: str, namespace: str, *, cores: int = 4, memory: str = 
 def launcher(vm: Obj, suffix: str) -> Obj:
     """Return the pod that a machine starts in. Its grace period exceeds the guest's."""
     metadata, spec = vm["metadata"], vm["spec"]
+    fraction = str(spec["cpu"].get("coreFraction", "100%")).rstrip("%")
+    percent = int(fraction) if fraction.isdecimal() else 100
+    requests = {
+        "cpu": f"{spec['cpu']['cores'] * percent * 10}m",
+        "memory": spec["memory"]["size"],
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -88,7 +94,7 @@ def launcher(vm: Obj, suffix: str) -> Obj:
                 },
             ],
             "containers": [
-                {"name": CONTAINER, "image": IMAGE, "resources": {"requests": _requests(spec)}}
+                {"name": CONTAINER, "image": IMAGE, "resources": {"requests": requests}}
             ],
         },
     }
@@ -109,12 +115,6 @@ def receiver(vm: Obj, suffix: str, *, other_than: str, selector: Obj) -> Obj:
             "nodeSelector": {**pod["spec"]["nodeSelector"], **selector},
         },
     }
-
-
-def _requests(spec: Obj) -> Obj:
-    fraction = str(spec["cpu"].get("coreFraction", "100%")).rstrip("%")
-    percent = int(fraction) if fraction.isdecimal() else 100
-    return {"cpu": f"{spec['cpu']['cores'] * percent * 10}m", "memory": spec["memory"]["size"]}
 
 
 # Definitions, as strict as the real ones for all fields in use. Fields without an effect on

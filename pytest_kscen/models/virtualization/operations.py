@@ -157,7 +157,9 @@ class OperationActions:
         self._replaced[uid] = [pod["metadata"]["uid"] for pod in pods]
 
     async def undo(self, operation: Obj, vm: Obj) -> None:
-        """Remove the target pod of a superseded migration."""
+        """Delete the target pod of a superseded migration, so that it does not wait for a guest
+        forever.
+        """
         for pod in self._pods_of.of(vm["metadata"]["uid"]):
             if pod["metadata"]["uid"] == self._receivers.get(operation["metadata"]["uid"]):
                 await self._pod_control.delete(vm, pod)
@@ -191,7 +193,9 @@ class OperationActions:
 
 
 class VirtualMachineOperations:
-    """Controller of VirtualMachineOperations."""
+    """Controller of VirtualMachineOperations. It never repeats an action: an operation in progress
+    is only observed until it is done or has failed.
+    """
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
         self._context = context
@@ -244,8 +248,13 @@ class VirtualMachineOperations:
             await self._fail(
                 operation, "VirtualMachineNotFound", "The virtual machine was deleted."
             )
-        else:
-            await self._check(operation, vm)
+        elif reason := self._actions.failure(operation, vm):
+            await self._fail(operation, "OperationFailed", reason)
+        elif self._actions.is_done(operation, vm):
+            self._context.recorder.normal(
+                operation, "VirtualMachineOperationSucceeded", "VirtualMachineOperation succeeded"
+            )
+            await self._write(operation, "Completed", "True", "OperationCompleted", "")
 
     async def _begin(self, operation: Obj, vm: Obj | None) -> None:
         await self._context.api.caught_up()  # with the operations that began a moment ago
@@ -275,16 +284,6 @@ class VirtualMachineOperations:
         await self._write(
             operation, "InProgress", "False", OPERATION_RULES[operation["spec"]["type"]].reason, ""
         )
-
-    async def _check(self, operation: Obj, vm: Obj) -> None:
-        """Finish the operation if it has completed or failed."""
-        if why := self._actions.failure(operation, vm):
-            await self._fail(operation, "OperationFailed", why)
-        elif self._actions.is_done(operation, vm):
-            self._context.recorder.normal(
-                operation, "VirtualMachineOperationSucceeded", "VirtualMachineOperation succeeded"
-            )
-            await self._write(operation, "Completed", "True", "OperationCompleted", "")
 
     async def _fail(self, operation: Obj, reason: str, message: str) -> None:
         self._context.recorder.warning(operation, "VirtualMachineOperationFailed", message)

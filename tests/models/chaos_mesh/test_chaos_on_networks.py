@@ -171,7 +171,10 @@ def test_a_name_that_is_nobodys(pair, name):
         ),
         ({"action": "partition", "device": "eth7"}, 'Cannot find device "eth7"'),
         ({"action": "delay"}, "spec.delay is needed for action delay"),
-        ({"action": "loss", "loss": {"loss": "101"}}, "'101' is no percentage"),
+        (
+            {"action": "loss", "loss": {"loss": "101"}},
+            "'101' is no percentage: write a number from 0 to 100",
+        ),
         ({"action": "netem"}, "action netem does nothing to the packets"),
         (
             {"action": "bandwidth", "bandwidth": {"rate": "fast", "limit": 1, "buffer": 1}},
@@ -213,7 +216,7 @@ def test_it_is_injected_when_the_packets_feel_it(pair, monkeypatch):
         pair.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
         pair.cluster.advance(1)
         assert pair.conditions("NetworkChaos") == "S"
-        assert ("Failed", "Failed to apply chaos: its packets pass as before") in pair.events()
+        assert ("Failed", "Failed to apply chaos: packets still pass as before") in pair.events()
     pair.patch("NetworkChaos", {"metadata": {"annotations": {"look": "again"}}})
     pair.cluster.advance(1)
     assert pair.conditions("NetworkChaos") == "SI"
@@ -224,7 +227,7 @@ def test_who_is_both_ends_is_cut_off_from_nobody(pair):
     pair.chaos("NetworkChaos", app="a", action="partition", direction="both", target=itself)
     pair.cluster.advance(1)
     assert pair.conditions("NetworkChaos") == "S"
-    assert ("Failed", "Failed to apply chaos: there is nobody at the other end") in pair.events()
+    assert ("Failed", "Failed to apply chaos: no running pod is at the other end") in pair.events()
 
 
 def test_who_is_at_both_ends_with_others_is_cut_off_from_them(pair):

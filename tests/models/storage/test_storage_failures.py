@@ -38,7 +38,7 @@ def test_a_leader_that_lives_renews_its_lease(yard):
 
 
 def test_an_agent_that_is_killed_is_missed_and_comes_back(yard):
-    """Its replica's own words stay; the controller's say that nobody speaks for it."""
+    """Its replica's own words stay; the controller's say that its agent does not report."""
     yard.ready_volume()
     node = yard.nodes()[1]
     before = yard.said(RVR, "v-1")

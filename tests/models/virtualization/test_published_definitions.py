@@ -89,7 +89,7 @@ def test_the_real_server_takes_our_definitions_and_what_fits_them():
 
 def test_a_parent_lives_with_them_as_with_our_own(monkeypatch):
     monkeypatch.setattr(
-        parents, "define", functools.partial(install_definitions, definitions=real())
+        parents, "install_definitions", functools.partial(install_definitions, definitions=real())
     )
     with contextlib.closing(EmbeddedCluster("published", nodes=1)) as cluster:
         parent = cluster.parent()

@@ -224,7 +224,6 @@ class Drbd:
 
     @property
     def pending(self) -> int:
-        """Number of pending timers: zero in a cluster at rest."""
         return len(self._timers)
 
     def up(self, node: str, resource: str, config: ResourceConfig) -> None:
@@ -263,7 +262,9 @@ class Drbd:
         volume.initialize(node)
 
     def primary(self, node: str, resource: str) -> None:
-        """Promote a replica. Raises DrbdRefused with the reason; a later attempt may succeed."""
+        """Promote a replica. Raises DrbdRefused with the reason, such as another Primary or missing
+        quorum; a later attempt may succeed.
+        """
         volume, replica = self._running_replica(node, resource)
         if replica.role is Role.PRIMARY:
             return
@@ -272,7 +273,6 @@ class Drbd:
         volume.promote(node)
 
     def secondary(self, node: str, resource: str) -> None:
-        """Demote a replica; always allowed where the resource is up."""
         volume, replica = self._running_replica(node, resource)
         if replica.role is Role.PRIMARY:
             volume.demote(node)

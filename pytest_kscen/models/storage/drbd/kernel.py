@@ -43,7 +43,6 @@ class Resync:
         self._timer: Timer | None = None
 
     def remaining(self, now: float) -> float:
-        """Return the bytes that have not arrived yet."""
         return max(0.0, self._remaining - max(0.0, self._rate) * (now - self._since))
 
     def set_rate(self, rate: float, now: float, timers: Timers) -> None:

@@ -58,7 +58,6 @@ class ConnectionMesh:
         return self._links_from.get(one, NO_LINKS).get(other)
 
     def links_from(self, node: str) -> dict[str, PeerLink]:
-        """Return a node's links by their other ends."""
         return self._links_from.get(node, NO_LINKS)
 
     def peers(self, replica: DrbdReplica) -> Iterator[DrbdReplica]:

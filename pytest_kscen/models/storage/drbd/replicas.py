@@ -46,8 +46,6 @@ DISK_TRANSITIONS = {
 
 
 class PeerView(NamedTuple):
-    """View of a silent peer: its state when it was last connected."""
-
     role: Role
     disk: DiskState
     quorum: bool
@@ -55,7 +53,9 @@ class PeerView(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class DrbdReplica:
-    """Replica of one resource on one node."""
+    """Replica of one resource on one node, with a disk or without. The resource changes it
+    directly; its fields are as the kernel would report them.
+    """
 
     node: str
     config: ResourceConfig | None = None

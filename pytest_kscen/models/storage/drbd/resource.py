@@ -275,17 +275,20 @@ class DrbdResource:
 
     @property
     def is_gone(self) -> bool:
-        """True once it is down on all nodes and no disk remembers it."""
         return not any(replica.config or replica.diskful for replica in self.replicas.values())
 
     @property
     def has_missing_data(self) -> bool:
-        """True if a replica misses data that no resync is bringing."""
+        """True if a replica misses data that no resync is bringing, so that statuses have to be
+        computed with amounts.
+        """
         return bool([one for one in self.replicas.values() if one.missing or one.activity])
 
     @property
     def is_static(self) -> bool:
-        """True if no amount changes until the next update of the state."""
+        """True if no amount changes until the next update of the state, so that statuses may be
+        cached.
+        """
         return not self.resolver.resyncs and not self.writes.has_absent
 
     def dismantle(self) -> None:
@@ -295,7 +298,9 @@ class DrbdResource:
         del self.mesh, self.resolver
 
     def update_state(self) -> None:
-        """Resolve the state, drop cached statuses and report the change."""
+        """Let the replicas settle on a new state, drop the cached statuses, and report the change.
+        Called at the end of every command and event.
+        """
         self.resolver.resolve()
         self.size = min(
             [one.size for one in self.replicas.values() if one.disk is not DISKLESS], default=None

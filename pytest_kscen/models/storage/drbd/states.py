@@ -36,8 +36,6 @@ class DiskState(StrEnum):
 
 
 class ConnectionState(StrEnum):
-    """State of a connection, by DRBD's names."""
-
     STAND_ALONE = "StandAlone"
     CONNECTING = "Connecting"
     CONNECTED = "Connected"
@@ -101,7 +99,9 @@ _agreement_key = attrgetter(
 
 
 class PeerConnection(NamedTuple):
-    """Connection to one peer, as seen by one node."""
+    """Connection to one peer as one node sees it: the peer's role and disk are the last ones
+    known.
+    """
 
     state: ConnectionState
     peer_role: Role = Role.UNKNOWN
@@ -113,7 +113,9 @@ class PeerConnection(NamedTuple):
 
 
 class ResourceStatus(NamedTuple):
-    """Status of a resource, as seen by one node."""
+    """Status of a resource as one node sees it, without the peers' own views. Equal statuses are no
+    change for listeners.
+    """
 
     role: Role
     disk_state: DiskState

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 
 class Timer:
-    """Pending call of a function at a later time, unless it is cancelled."""
-
     __slots__ = ("_timers", "callback")
 
     def __init__(self, timers: Timers, callback: Callable[[], None]) -> None:
@@ -75,7 +73,9 @@ MEBI = 2**20
 
 @dataclass(frozen=True, slots=True)
 class DrbdParameters:
-    """Parameters of the model in seconds, bytes, and bytes per second."""
+    """Parameters of the model in seconds, bytes, and bytes per second. Pairs are the bounds of a
+    uniform draw; tests replace them by exact values.
+    """
 
     ping: float = 10.0
     """DRBD's ping-int: the interval of pings on an idle connection."""

@@ -54,8 +54,8 @@ LAYOUTS = {
 
 
 class ConditionsGeneration(Generation):
-    """Generation with the volume conditions IOReady and Quorum, and kernel configurations in
-    statuses.
+    """Generation with the volume conditions IOReady and Quorum. The controller writes each kernel's
+    configuration into the statuses of volume and replicas, from which agents read it.
     """
 
     name = "conditions"
@@ -76,7 +76,6 @@ class ConditionsGeneration(Generation):
 
     # the number of replicas decides, whatever the layout
     def tie_breakers(self, layout: VolumeLayout, diskful: int, access: int) -> int:  # noqa: ARG002
-        """Return the number that makes the total of replicas odd."""
         return (diskful + access + 1) % 2 if diskful else 0
 
     def quorum(self, layout: VolumeLayout, diskful: int, total: int) -> QuorumSettings:
@@ -364,7 +363,6 @@ def _has_quorum(held: int, total: int, needed: int) -> ConditionValue:
 
 
 def node_id(number: int) -> int:
-    """Return the kernel's node id, of which there are eight."""
     return number % NODE_IDS
 
 
@@ -377,7 +375,11 @@ def peers_of(view: VolumeView, replica: VolumeReplica) -> Obj:
 
 
 @lru_cache(maxsize=1024)
-def _peer(number: int, address: ReplicaAddress, is_diskful: bool) -> Obj:  # noqa: FBT001  # a cache's key
+def _peer(
+    number: int,
+    address: ReplicaAddress,
+    is_diskful: bool,  # noqa: FBT001  # part of the cache's key
+) -> Obj:
     """Return a peer's entry, one object for all replicas that have the same peer."""
     return {
         "nodeId": node_id(number),
@@ -387,7 +389,6 @@ def _peer(number: int, address: ReplicaAddress, is_diskful: bool) -> Obj:  # noq
 
 
 def _phase(view: VolumeView, decision: VolumeDecision, initialized_count: int) -> str:
-    """Return the volume's phase, by the first rule that applies."""
     if view.deleting:
         return "Terminating"
     if initialized_count < max(view.layout.diskful, len(view.diskful)):

@@ -24,13 +24,13 @@ T = TypeVar("T")
 IN_SYNC = {
     DiskState.UP_TO_DATE: ConditionValue(holds=True, reason="InSync"),
     DiskState.INCONSISTENT: ConditionValue(
-        holds=False, reason="Synchronizing", message="its data is being written"
+        holds=False, reason="Synchronizing", message="a resync is in progress"
     ),
     DiskState.OUTDATED: ConditionValue(
-        holds=False, reason="Outdated", message="others have written since"
+        holds=False, reason="Outdated", message="other replicas have newer data"
     ),
     DiskState.CONSISTENT: ConditionValue(
-        holds=False, reason="Consistent", message="others may have written since"
+        holds=False, reason="Consistent", message="other replicas may have newer data"
     ),
     DiskState.DISKLESS: ConditionValue(holds=False, reason="DiskLost", message="the disk is gone"),
     DiskState.UNKNOWN: ConditionValue(holds=False, reason="UnknownDiskState"),
@@ -93,7 +93,6 @@ def has_begun(obj: Obj, initialized: Obj | None) -> bool:
 
 
 def sync_progress(status: ResourceStatus) -> str:
-    """Return the share of the data that has arrived, as text."""
     if status.disk_state == UP_TO_DATE:
         return "100%"
     targets = (

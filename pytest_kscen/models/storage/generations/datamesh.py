@@ -161,12 +161,10 @@ class EffectiveLayout:
 
     @property
     def failures(self) -> int:
-        """Number of further replicas that may fail."""
         return min(self.votes_to_spare, self.copies_to_spare)
 
     @property
     def redundancy(self) -> int:
-        """Number of up-to-date copies beside the first."""
         return self.up_to_date - 1
 
     @property
@@ -176,7 +174,7 @@ class EffectiveLayout:
             words += (
                 f"; {self.reachable_tie_breakers} of {self.tie_breakers} tie-breakers reachable"
             )
-        return words + (f"; {self.stale} not heard of" if self.stale else "")
+        return words + (f"; {self.stale} not reporting" if self.stale else "")
 
     def published(self, layout: VolumeLayout) -> Obj:
         levels = {
@@ -251,11 +249,10 @@ def _largest_group(replicas: Sequence[VolumeReplica]) -> list[VolumeReplica]:
 
 
 def readiness_condition(view: VolumeView, now: EffectiveLayout, *, formed: bool) -> ConditionValue:
-    """Return the condition Ready, by the first rule that applies."""
     rows: tuple[tuple[bool, bool | None, str, str], ...] = (
         (view.deleting, False, "Terminating", "the volume is being deleted"),
         (not formed, False, "Forming", "its replicas are being made"),
-        (not now.is_known, None, "StatusUnknown", "no agent tells of it"),
+        (not now.is_known, None, "StatusUnknown", "no agent reports a state"),
         (now.votes_to_spare < 0, False, "QuorumLost", now.message),
         (now.copies_to_spare < 0, False, "InsufficientUpToDateReplicas", now.message),
     )
@@ -268,7 +265,9 @@ def readiness_condition(view: VolumeView, now: EffectiveLayout, *, formed: bool)
 def resilience_condition(
     layout: VolumeLayout, now: EffectiveLayout, ready: ConditionValue
 ) -> ConditionValue:
-    """Return the condition Resilient: as much may fail as the class promises."""
+    """Return the condition Resilient: as many failures can be tolerated, and as many copies exist,
+    as the class promises. Without readiness, the reason is that of Ready.
+    """
     if not ready.holds:
         return ready
     whole = now.failures >= layout.failures and now.redundancy >= layout.redundancy - 1

@@ -58,7 +58,6 @@ INITIAL_QUORUM_FIELD = "initialQuorumReachedAt"
 
 
 def connected_peers(status: Obj) -> tuple[str, ...]:
-    """Return the names of the replicas that a replica reports as connected."""
     return tuple(
         peer["name"]
         for peer in status.get("peers") or ()
@@ -197,14 +196,18 @@ def replica_state(
     rows = (
         (replica.deleting, "Terminating", "it is being removed"),
         (not replica.node, "Pending", "no node that may hold it is free"),
-        (bool(host.problem), "AgentNotReady", f"nobody speaks for {replica.node}: {host.problem}"),
-        (not replica.address, "Provisioning", "its node makes room for it"),
+        (
+            bool(host.problem),
+            "AgentNotReady",
+            f"the agent on {replica.node} does not report: {host.problem}",
+        ),
+        (not replica.address, "Provisioning", "its node has not assigned an address yet"),
         (not replica.actual_type, "WaitingForDatamesh", "it is not a member yet"),
-        ("quorum" not in status, "Configuring", "its kernel is being told"),
+        ("quorum" not in status, "Configuring", "its kernel is being configured"),
         (
             replica.is_diskful and not replica.up_to_date and replica.in_quorum,
             "Synchronizing",
-            "its data is being written",
+            "a resync is in progress",
         ),
         (not replica.in_quorum, "Critical", "its kernel has no quorum"),
         (len(lost) > 1, "Degraded", f"not connected with {', '.join(lost)}"),
@@ -225,7 +228,9 @@ MOST_ATTACHMENTS = 2
 
 
 class EffectiveLayoutGeneration(Generation):
-    """Generation with an effective layout, and no conditions of health."""
+    """Generation with a datamesh and an effective layout. Volumes publish numbers of failures that
+    they can still tolerate, and no conditions of health.
+    """
 
     name = "effectiveLayout"
     definitions = EFFECTIVE_LAYOUT_DEFINITIONS
@@ -261,8 +266,12 @@ class EffectiveLayoutGeneration(Generation):
     def tie_breakers(self, layout: VolumeLayout, diskful: int, access: int) -> int:  # noqa: ARG002
         return int(diskful % 2 == 0 and diskful > 0 and layout.failures == layout.diskful // 2)
 
-    # replicas with disks vote
-    def quorum(self, layout: VolumeLayout, diskful: int, total: int) -> QuorumSettings:  # noqa: ARG002
+    def quorum(
+        self,
+        layout: VolumeLayout,
+        diskful: int,
+        total: int,  # noqa: ARG002  # only replicas with disks vote
+    ) -> QuorumSettings:
         return QuorumSettings(diskful // 2 + 1, min(layout.redundancy, max(diskful, 1)))
 
     def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
@@ -410,9 +419,11 @@ class EffectiveLayoutGeneration(Generation):
         }
         return {**status, "datameshTransitions": transitions(view, decision, status, now)}
 
-    # a later generation publishes conditions
-    def health(self, view: VolumeView, now: EffectiveLayout) -> dict[str, ConditionValue]:  # noqa: ARG002
-        """Return the volume's conditions of health."""
+    def health(
+        self,
+        view: VolumeView,  # noqa: ARG002  # a later generation publishes conditions
+        now: EffectiveLayout,  # noqa: ARG002
+    ) -> dict[str, ConditionValue]:
         return {}
 
     def status_inputs(
@@ -472,7 +483,9 @@ class EffectiveLayoutGeneration(Generation):
 
 
 class ReadyGeneration(EffectiveLayoutGeneration):
-    """Generation with an effective layout, and the conditions Ready and Resilient."""
+    """Generation that adds the conditions Ready and Resilient to the effective layout, from the
+    same counts.
+    """
 
     name = "ready"
 
@@ -492,7 +505,6 @@ def _configuration(failures: int, redundancy: int, topology: str, access: str) -
 
 
 def _membership(view: VolumeView) -> str:
-    """Return the members by type, such as 2D+1TB."""
     kinds = {"Diskful": "D", "TieBreaker": "TB", "Access": "A"}
     counts = {
         letters: sum(one.type == kind for one in view.members) for kind, letters in kinds.items()

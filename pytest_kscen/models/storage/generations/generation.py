@@ -38,7 +38,9 @@ PORTS = range(7000, 8000)
 
 
 class VolumeDecision(NamedTuple):
-    """Decision of the controller about a volume in its present state."""
+    """Decision of the controller about a volume in its present state. Each generation writes it
+    where its agents look for it.
+    """
 
     quorum: QuorumSettings
     minor: int
@@ -55,7 +57,9 @@ class VolumeDecision(NamedTuple):
 
 
 class AgentOrders(NamedTuple):
-    """Orders for one replica, as an agent reads them from the API."""
+    """Orders for one replica, as an agent reads them from the API and applies them to its
+    kernel.
+    """
 
     config: ResourceConfig | None
     """Configuration of the kernel; None until the peers are known."""
@@ -67,7 +71,9 @@ class AgentOrders(NamedTuple):
 
 
 class AgentReport(NamedTuple):
-    """Report of an agent about its replica."""
+    """Report of an agent about its replica: its address, the orders that it read, and the kernel's
+    status if that is due.
+    """
 
     address: ReplicaAddress
     orders: AgentOrders
@@ -90,8 +96,8 @@ class AgentReport(NamedTuple):
 
 
 class Generation(ABC):
-    """Generation of the storage. Implementations have no state; one instance serves all
-    clusters.
+    """Translation between the API's objects and the common terms of a volume's view, for one
+    generation of the storage. Implementations have no state; one instance serves all clusters.
     """
 
     name: str
@@ -118,15 +124,13 @@ class Generation(ABC):
     def quorum(self, layout: VolumeLayout, diskful: int, total: int) -> QuorumSettings: ...
 
     @abstractmethod
-    def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
-        """Return whether the volume can be used, as a condition."""
+    def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue: ...
 
     @abstractmethod
     def has_quorum(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue: ...
 
     @abstractmethod
-    def status_of_pool(self, nodes: Sequence[str]) -> Obj:
-        """Return the status of a pool at its installation."""
+    def status_of_pool(self, nodes: Sequence[str]) -> Obj: ...
 
     @abstractmethod
     def status_of_class(self, replication: str) -> Obj: ...
@@ -146,7 +150,6 @@ class Generation(ABC):
         """Return the part of a volume's or a replica's status that agents act on."""
 
     def has_same_orders(self, status: Obj, before: Obj) -> bool:
-        """Return whether two statuses give agents the same orders."""
         return self.orders_in_status(status) == self.orders_in_status(before)
 
     @abstractmethod
@@ -161,13 +164,17 @@ class Generation(ABC):
 
     @abstractmethod
     def volume_status(self, view: VolumeView, decision: VolumeDecision, now: str) -> Obj:
-        """Return the volume's new status."""
+        """Return the volume's new status: the controller's decision and its health, as this
+        generation publishes them. `now` is the timestamp for changed conditions.
+        """
 
     @abstractmethod
     def replica_status(
         self, view: VolumeView, replica: VolumeReplica, decision: VolumeDecision, now: str
     ) -> Obj:
-        """Return a replica's status with the controller's part updated."""
+        """Return a replica's status with the controller's part updated; the agent's part is kept as
+        it is.
+        """
 
     @abstractmethod
     def status_inputs(
@@ -188,7 +195,9 @@ class Generation(ABC):
 
     @abstractmethod
     def report(self, replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
-        """Return a replica's status with the agent's part updated."""
+        """Return a replica's status with the agent's part updated; the controller's part is kept as
+        it is.
+        """
 
 
 def common_fields(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
