@@ -183,7 +183,9 @@ def test_what_is_elsewhere_is_not_injected(mesh, kind):
     mesh.cluster.advance(60)
     assert mesh.conditions(kind) == ""
     assert [
-        reason for reason, message in mesh.events() if "nothing here can act on that" in message
+        reason
+        for reason, message in mesh.events()
+        if "which the simulation cannot act on" in message
     ] == ["Failed"]
     mesh.delete(kind)
     mesh.cluster.advance(1)
