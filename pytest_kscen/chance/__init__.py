@@ -1,5 +1,6 @@
-"""The one door to randomness: named streams derived from one seed, so that a new actor shifts
-nobody else's draws.
+"""Randomness: named streams derived from one seed, so that a new actor shifts no other's draws.
+
+Every other package draws from here; the linter bans the raw calls. Imports nothing else.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ SUFFIX_ALPHABET = (
 
 
 class Stream:
-    """One actor's chance. Draws rest on random() and getrandbits() alone, which no Python version
+    """Random draws of one actor, based on random() and getrandbits() only, which no Python version
     changes.
 
-    Its generators are made when something is drawn of them, which most actors never do. A salt has
-    a generator of its own for names; they take as much of the seed's with a salt as without, so
-    that what is drawn after them is the same."""
+    Generators are created at the first draw, as most actors never draw. With a salt, names come
+    from a generator of their own; as much is drawn from the seed's as without one, so later draws
+    agree.
+    """
 
     def __init__(self, seed: int, salt: str = "") -> None:
         self._seed, self._salt = seed, salt
@@ -39,19 +41,19 @@ class Stream:
         return random.Random(f"{self._seed}/{self._salt}")
 
     def restart(self) -> None:
-        """From here on, draw what was drawn at first."""
+        """Start over: the next draws repeat the first ones."""
         for made in ("_random", "_names"):
             self.__dict__.pop(made, None)
 
     def below(self, bound: int) -> int:
-        """A whole number from 0 to bound - 1."""
+        """Return an integer from 0 to bound - 1."""
         return int(self._random.random() * bound)
 
     def between(self, low: float, high: float) -> float:
         return low + (high - low) * self._random.random()
 
     def whole(self, low: int, high: int) -> int:
-        """A whole number from low to high, both included."""
+        """Return an integer from low to high, both included."""
         return low + self.below(high - low + 1)
 
     def choice(self, items: Sequence[T]) -> T:
@@ -61,7 +63,7 @@ class Stream:
         return self.sample(items, len(items))
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """This many of the items, in random order."""
+        """Return so many of the items, in random order."""
         left = list(items)
         return [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
 
@@ -70,21 +72,22 @@ class Stream:
         return _suffix(self._names, length) if self._salt else plain
 
     def uid(self) -> str:
-        """A version 4 UUID."""
+        """Return a version 4 UUID."""
         return self.uid_and_key()[0]
 
     def uid_and_key(self) -> tuple[str, str]:
-        """The same, and what it is without a salt, which no salt changes."""
+        """Return a UUID, and the UUID without a salt, which is the same for every salt."""
         key = _uid(self._random)
         return _uid(self._names) if self._salt else key, key
 
 
 class Chance:
-    """All the randomness of one run.
+    """Randomness of one run.
 
-    A salt changes what things are called (`suffix`, `uid`), and nothing else: in a cluster that
-    outlives the run, another of the same seed must not come upon its names. So no stream may go by
-    such a name; one that would goes by its key."""
+    A salt changes names (`suffix`, `uid`) and nothing else: in a cluster that outlives the run,
+    another run of the same seed must not meet its objects. So no stream may be named after such a
+    name; use its key instead.
+    """
 
     def __init__(self, seed: int | str, salt: str = "") -> None:
         self.seed = str(seed)
@@ -92,15 +95,13 @@ class Chance:
         self._streams: dict[str, Stream] = {}
 
     def stream(self, name: str) -> Stream:
-        """The stream of this name; whoever asks again goes on where the last one stopped."""
+        """Return the stream of this name; a second call continues where the first one stopped."""
         if name not in self._streams:
             self._streams[name] = self.passing_stream(name)
         return self._streams[name]
 
     def passing_stream(self, name: str) -> Stream:
-        """A stream that nobody is going to ask for again: it is not kept, however many there
-        are.
-        """
+        """Return a stream that is not kept, for names that are used once."""
         return Stream(
             int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()), self._salt
         )
@@ -119,10 +120,10 @@ def _uid(generator: random.Random) -> str:
 
 
 def draw_seed() -> str:
-    """A seed or a salt that nobody chose, for whoever asks for one."""
+    """Return a random seed or salt."""
     return str(random.SystemRandom().getrandbits(48))
 
 
 def seed_from(text: str) -> str:
-    """The seed that belongs to a name, so that a suite repeats by itself."""
+    """Return the seed derived from a test's name, so that a suite repeats itself."""
     return str(int.from_bytes(hashlib.sha256(text.encode()).digest()[:6]))

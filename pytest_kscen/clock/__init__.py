@@ -1,6 +1,13 @@
-"""The one door to time: a clock to ask and to wait by, and a runner that turns it.
+"""Time: a clock that actors read and wait by, and a runner that drives the event loop.
 
-Nothing of ours may enter here.
+Every other package takes time from here; the linter bans the raw calls. Imports nothing else of
+pytest_kscen.
+
+  clock      the protocols Clock and Runner, timestamps, and Signal
+  virtual    simulated time: its clock, its runner, and requests from other threads
+  loop       the event loop whose time jumps
+  wall       real time: its clock and runner
+  tasks      tasks with a fixed order, crashes of actors, reports of a stall
 """
 
 from pytest_kscen.clock.clock import Clock, Runner, Signal, epoch_of, timestamp_of

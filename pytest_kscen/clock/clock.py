@@ -1,6 +1,4 @@
-"""What actors and tests may know of time: two small protocols, and Kubernetes' spelling of an
-instant.
-"""
+"""Protocols of time for actors and tests, Kubernetes' timestamps, and a signal to stop."""
 
 from __future__ import annotations
 
@@ -23,20 +21,21 @@ MICROS = 1_000_000  # in a second
 
 
 class Clock(Protocol):
-    """What an actor holds. It never learns whether time is real."""
+    """Clock of an actor. Whether its time is simulated or real is hidden from the actor."""
 
     def now(self) -> float:
-        """Seconds since the Unix epoch, in cluster time."""
+        """Return the seconds since the Unix epoch, in cluster time."""
 
     async def sleep(self, seconds: float, *, background: bool = False) -> None:
-        """Wait.
+        """Wait so many seconds of cluster time.
 
-        A background sleep (a heartbeat, housekeeping) does not keep a waiting test alive.
+        A background sleep (a heartbeat, housekeeping) does not keep simulated time running: once
+        only background sleeps are left, the run is stalled.
         """
 
 
 class Runner(Protocol):
-    """What a synchronous test holds: it turns the loop that the actors live in."""
+    """Driver of the event loop that actors run in, for a synchronous test."""
 
     @property
     def clock(self) -> Clock: ...
@@ -48,37 +47,36 @@ class Runner(Protocol):
         """Run a coroutine to its end."""
 
     def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a request to its answer: at once if nothing has to be waited for, and then nobody
-        else moves.
+        """Run a request to its answer: at once, without running any other task, if it need not
+        wait.
         """
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        """Let an actor live beside the test.
+        """Start an actor beside the test. If it crashes, the next call raises ActorCrashedError."""
 
-        If it crashes, the next call raises ActorCrashedError.
-        """
-
-    def hear_of_crashes(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
-        """Be told of each actor's crash when it happens, whoever turns time then; until what
-        comes back is called.
+    def on_crash(self, callback: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        """Call back at each actor's crash, in the thread that runs the loop; return the
+        unsubscriber.
         """
 
     def advance(self, seconds: float) -> None:
-        """Let this much time pass."""
+        """Let so many seconds of cluster time pass."""
 
     def until(self, condition: Callable[[], object], timeout: float) -> bool:
-        """Let time pass until the condition holds (True) or the time is up (False)."""
+        """Let time pass until the condition holds (True) or the timeout is over (False)."""
 
     def in_thread(self, function: Callable[[], T]) -> Awaitable[T]:
-        """Do real input or output in a thread; simulated time stands still until it is done."""
+        """Run blocking input or output in a thread; simulated time stands still until it is
+        done.
+        """
 
     def close(self) -> None:
-        """End every actor, newest first, and the loop."""
+        """Cancel all actors, newest first, and close the loop."""
 
 
 @functools.lru_cache(maxsize=1024)
 def timestamp_of(seconds: float, *, micro: bool = False) -> str:
-    """Kubernetes' Time (whole seconds) or MicroTime for an instant."""
+    """Return Kubernetes' Time (whole seconds) or MicroTime of an instant."""
     fraction, whole = math.modf(seconds)
     carried, micros = divmod(round(fraction * MICROS), MICROS)
     return f"{_second(whole + carried)}.{micros:06d}Z" if micro else f"{_second(whole + carried)}Z"
@@ -86,20 +84,17 @@ def timestamp_of(seconds: float, *, micro: bool = False) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _second(seconds: float) -> str:
-    """An instant is told several times, and many fall into the same second."""
+    """Format whole seconds. Cached, as many instants fall into the same second."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat()[:-6]
 
 
 def epoch_of(timestamp: str) -> float:
-    """The instant that a Kubernetes timestamp names."""
+    """Return the instant of a Kubernetes timestamp, in seconds since the epoch."""
     return datetime.datetime.fromisoformat(timestamp).timestamp()
 
 
-# The word that an actor waits for beside its timers: stop.
-
-
 class Signal:
-    """Given once, seen by all."""
+    """Signal that is given once and never withdrawn; every waiter sees it."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -115,9 +110,7 @@ class Signal:
         await self._event.wait()
 
     async def within(self, seconds: float) -> bool:
-        """Sleep this long, by the time of the loop, which is its clock's; True at once when the
-        signal comes.
-        """
+        """Sleep so many seconds of the loop's time; return True at once when the signal comes."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()

@@ -1,8 +1,9 @@
-"""An event loop whose time jumps to the next timer when nothing can run.
+"""Event loop whose time jumps to the next timer when nothing can run.
 
-The loop belongs to whichever thread turns it: the test's, or that of an HTTP port while the test
-looks away. Timers that are due together fire in the order in which they were set. Real input and
-output runs in threads and holds time."""
+The loop runs in the thread that calls `turn`: the test's, or that of an HTTP port between the
+test's calls. Timers due at the same instant fire in the order in which they were set. Real input
+and output runs in threads, and simulated time stands still meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +26,12 @@ if TYPE_CHECKING:
     from contextvars import Context
 
 
-# Real input and output, in threads: begun within an instant, and answered in the order in which
-# it was asked for. How long it takes is the wall's affair, so nothing of it may show: an answer
-# is delivered only when the instant has otherwise come to rest, the oldest question's first.
-
-
 class ThreadedWork:
-    """What is under way, oldest first."""
+    """Real input and output under way in threads, oldest first.
+
+    How long a thread takes depends on the machine, so results are delivered only when nothing else
+    can run at this instant, in the order of the requests.
+    """
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -50,7 +50,10 @@ class ThreadedWork:
         return answer
 
     def deliver(self, *, in_order: bool) -> bool:
-        """Give one answer, of the oldest question or of any; False if that is still to come."""
+        """Deliver one finished result; return False if there is none.
+
+        With `in_order` only the oldest request may be delivered.
+        """
         for answer, work in self.under_way.items():
             if work.done():
                 del self.under_way[answer]
@@ -77,11 +80,11 @@ class ThreadedWork:
 logger = logging.getLogger(__name__)
 
 STEPS_PER_INSTANT = 1_000_000
-STEPS_LOOKED_AT = 10_000
+STEPS_COUNTED = 10_000
 
 
 class CallbackHandle:
-    """A call that is going to be made: a callback and its arguments; cancelled by forgetting it."""
+    """Scheduled call: a callback with its arguments. Cancelling drops the callback."""
 
     __slots__ = ("_when", "call", "context")
 
@@ -101,11 +104,11 @@ class CallbackHandle:
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """asyncio's interface over a heap of timers."""
+    """asyncio's event loop over a heap of timers, with simulated time."""
 
     def __init__(self) -> None:
         self.instant = 0.0
-        """What `time()` tells."""
+        """Simulated time in seconds, as `time()` returns it."""
         self._ready: collections.deque[CallbackHandle] = collections.deque()
         self._sequence = itertools.count()
         self._timers: list[tuple[float, int, Any]] = []
@@ -123,7 +126,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._steps = 0
         self._busy: StepCounter | None = None
 
-    # --- turning ---
+    # --- running ---
 
     def turn(
         self,
@@ -132,11 +135,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         settled: Callable[[], object] | None = None,
         pace: Callable[[float], object] | None = None,
     ) -> None:
-        """Run until `done` holds, asked after every round of callbacks, or `settled`, asked when an
-        instant has come to rest.
+        """Run until `done` holds, checked after every round of callbacks, or `settled` at rest of
+        an instant.
 
-        With a `pace`, time does not jump: the pace is told how many seconds the next timer is off
-        and waits in our stead."""
+        With a `pace`, time does not jump: `pace` is called with the seconds until the next timer,
+        waits that long, and returns whether the time has passed.
+        """
         # asyncio's documented hook for loops of others
         previous = asyncio._get_running_loop()  # noqa: SLF001
         if previous is not None:
@@ -150,12 +154,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         try:
             while not (done() or self._stopping):
                 if self._arrivals:
-                    self._let_in()
+                    self._queue_arrivals()
                 elif count := len(self._ready):
                     self._steps += count
                     if self._steps > STEPS_PER_INSTANT:
-                        self._look_at()
-                    self._run(self._ready, count)  # and nobody who comes meanwhile
+                        self._count_steps()
+                    self._run(self._ready, count)  # not those added meanwhile
                 elif (due := self.next_timer()) is not None and due <= self.instant:
                     self._fire(self.instant)
                 elif settled and settled():
@@ -163,25 +167,25 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 elif self._work.under_way:
                     self._await_work()
                 elif pace:
-                    self._stroll(pace)
+                    self._wait_for_pace(pace)
                 else:
                     self._jump()
         finally:
             self._running = False
             asyncio._set_running_loop(None)  # noqa: SLF001
 
-    def _let_in(self) -> None:
-        """What other threads have asked for takes its place behind all that can run now."""
+    def _queue_arrivals(self) -> None:
+        """Queue calls of other threads behind everything that can run now."""
         while self._arrivals:
             self._ready.append(self._arrivals.popleft())
 
     def _await_work(self) -> None:
-        """Take an answer from a thread, or wait for one."""
+        """Deliver a result of a thread, or wait for one."""
         if not self._work.deliver(in_order=self._replayable):
             self.wait_for_arrivals()
 
     def _run(self, handles: collections.deque[CallbackHandle], count: int) -> None:
-        """So many of them."""
+        """Run so many callbacks."""
         for _ in range(count):
             handle = handles.popleft()
             call = handle.call
@@ -192,50 +196,50 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
                 self.call_exception_handler({"message": "error in a callback", "exception": error})
 
-    def _look_at(self) -> None:
-        """Who is it that does not let time pass: begun when there have been too many steps,
-        ended by an error that names them.
+    def _count_steps(self) -> None:
+        """Count the steps of an instant that does not end; raise StalledError with the busiest
+        tasks.
         """
         self._busy = self._busy or StepCounter()
         self._busy.note(handle.call[0] for handle in self._ready if handle.call)
-        if self._steps > STEPS_PER_INSTANT + STEPS_LOOKED_AT:
+        if self._steps > STEPS_PER_INSTANT + STEPS_COUNTED:
             raise self._busy.error(
                 f"{self._steps} steps were taken in one instant (at {self.instant} s) and "
                 "time did not move"
             )
 
     def admit(self) -> None:
-        """Run what other threads have asked for, and nothing else: time and everybody in it
-        stand still.
-        """
+        """Run calls of other threads and nothing else: simulated time and its tasks stand still."""
         while self._arrivals:
             self._run(self._arrivals, 1)
 
     def is_busy(self) -> bool:
-        """Whether something can run now."""
+        """Return whether a callback can run now."""
         return bool(self._ready or self._arrivals)
 
     def wait_for_arrivals(self, seconds: float | None = None) -> None:
-        """Sleep really, until another thread asks for something or this much wall time is over."""
+        """Block until another thread schedules a call, or so many seconds of wall time have
+        passed.
+        """
         with self._wake:
             if not self._arrivals and not self._nudged:
                 self._wake.wait(seconds)
             self._nudged = False
 
     def nudge(self) -> None:
-        """Wake the thread that waits in this loop, so that it looks again."""
+        """Wake the thread that blocks in this loop, so that it checks its condition again."""
         with self._wake:
             self._nudged = True
             self._wake.notify_all()
 
-    def _stroll(self, pace: Callable[[float], object]) -> None:
+    def _wait_for_pace(self, pace: Callable[[float], object]) -> None:
         due = self.next_timer()
-        moved = pace(math.inf if due is None else due - self.instant)
-        if due is not None and moved:
+        time_passed = pace(math.inf if due is None else due - self.instant)
+        if due is not None and time_passed:
             self._move_to(due)
 
     def _jump(self) -> None:
-        """Move to the next instant at which something is due."""
+        """Move time to the next timer; raise StalledError if there is none."""
         timers, background = self._timers, self._background
         while timers and timers[0][2].cancelled():
             heappop(timers)
@@ -272,7 +276,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self.instant
 
     def sleeper(self, seconds: float, *, background: bool) -> asyncio.Future[None]:
-        """A future that is done after this time: lighter than a timer that sets one."""
+        """Return a future that is done after so many seconds; cheaper than a timer with a
+        callback.
+        """
         future: asyncio.Future[None] = asyncio.Future(loop=self)
         heappush(
             self._background if background else self._timers,
@@ -313,23 +319,23 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Real input and output: simulated time stands still until it is done."""
+        """Run real input or output in a thread; simulated time stands still until it is done."""
         return self._work.begin(executor, func, *args)
 
     @property
     def replayable(self) -> bool:
-        """Whether nothing has happened so far at an instant of the wall's choosing."""
+        """Return whether everything so far happened at instants that the seed alone determines."""
         return self._replayable
 
-    def meddle(self) -> None:
-        """Tell that the wall has had its say; from now on real work is answered as it comes, and
-        may depend on later work.
+    def mark_unreplayable(self) -> None:
+        """Record that wall time has affected the run; results of threads are then delivered as they
+        come.
         """
         self._replayable = False
 
     def is_exposed(self) -> bool:
-        """Whether it matters when another thread asks for something: what is turning, or under
-        way, has no fixed place for it.
+        """Return whether a call of another thread would now fall at an instant that varies between
+        runs.
         """
         return self._running or bool(self._work.under_way)
 
@@ -350,7 +356,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def get_task_factory(self) -> Any:
         return self._factory
 
-    # --- the loop's life ---
+    # --- life cycle ---
 
     def run_until_complete(self, future: Any) -> Any:
         task = asyncio.ensure_future(future, loop=self)
@@ -367,7 +373,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.turn(lambda: False)
 
     def stop(self) -> None:
-        """Whoever turns it now stops after this round."""
+        """Stop the running `turn` after its present round."""
         self._stopping = True
 
     def is_running(self) -> bool:
@@ -384,7 +390,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._work.close()
 
     async def shutdown_asyncgens(self) -> None:
-        """Nothing to do: a watch left open belongs to its task, which is cancelled."""
+        """Do nothing: a generator left open belongs to its task, which is cancelled."""
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109, ARG002
         self._work.close(wait=True)
@@ -399,4 +405,4 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def set_debug(self, enabled: bool) -> None:  # noqa: FBT001  # asyncio's signature
-        """Asyncio's debug mode measures real time, which means nothing here."""
+        """Ignore debug mode, which measures real time."""

@@ -1,5 +1,6 @@
-"""Tasks whose order never depends on an address: asyncio keeps tasks in sets, so their hash must
-be a number of ours.
+"""Tasks of both loops: a fixed order, requests run by hand, reports of a stall, crashes of actors.
+
+asyncio keeps tasks in sets, so their hash must be a number that does not depend on an address.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class NumberedTask(asyncio.Task[Any]):
-    """A task that hashes as its number, so that sets of tasks iterate in the same order in every
+    """Task whose hash is its number, so that sets of tasks iterate in the same order in every
     run.
     """
 
@@ -28,8 +29,9 @@ class NumberedTask(asyncio.Task[Any]):
 
 
 class TaskRegistry:
-    """Numbers the tasks of one loop and holds them until they are done; a pending task that
-    nobody holds is collected.
+    """Factory that numbers the tasks of one loop, and holds them until they are done.
+
+    Without a reference, a pending task would be garbage-collected.
     """
 
     def __init__(self) -> None:
@@ -56,15 +58,12 @@ class TaskRegistry:
         return iter(list(self._live.values()))
 
 
-# A request that is begun by hand: answered at once, or carried on by a task.
-
-
 T = TypeVar("T")
 
 
 def start_request(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, Any]:
-    """Start a request by hand: (True, its result) if it never waits, else (False, a coroutine
-    for the rest of it).
+    """Run a request up to its first wait: return (True, result), or (False, coroutine of the
+    rest).
     """
     # asyncio's documented hook for loops of others
     outer = asyncio._get_running_loop()  # noqa: SLF001
@@ -78,9 +77,7 @@ def start_request(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple
 
 
 async def _carry_on(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> T:
-    return await _resume(
-        coroutine, waits_for
-    )  # a task takes nothing but a coroutine, and that is a generator
+    return await _resume(coroutine, waits_for)  # a task requires a coroutine, not a generator
 
 
 @types.coroutine
@@ -98,23 +95,20 @@ def _resume(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any,
 
 
 def carried_by(frame: types.FrameType) -> Any:
-    """The request that is carried on in this frame, if one is."""
+    """Return the request that a frame of `_carry_on` continues, None for other frames."""
     return frame.f_locals["coroutine"] if frame.f_code is _carry_on.__code__ else None
 
 
-# How a run ends when time cannot move: a report of who waits for what, or of who is busy, read
-# from the tasks' await chains.
-
-
 class StalledError(RuntimeError):
-    """Time cannot move.
+    """Report that simulated time cannot move.
 
-    Common causes: an actor waits for something that nobody will do; only heartbeats are left; a
-    loop of sleep(0) that never lets time pass."""
+    Common causes: an actor waits for something that never happens; only background sleeps are left;
+    a loop of sleep(0) lets no time pass.
+    """
 
 
 class ActorCrashedError(RuntimeError):
-    """An actor that lives beside the test has raised; its own error is the cause."""
+    """Report that an actor beside the test has raised; its own error is the cause."""
 
 
 def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
@@ -129,7 +123,7 @@ def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
 
 
 class StepCounter:
-    """Who takes the steps of an instant that does not end."""
+    """Steps per task in an instant that does not end."""
 
     SHOWN = 8
 
@@ -149,7 +143,7 @@ class StepCounter:
 
 
 def _doer(callback: Any) -> str:
-    """A task and where it is, or a function: the one that a timer calls, where its owner tells."""
+    """Return the name of a task with its position, or of the function that a timer calls."""
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
         return f"{owner.get_name()} in {' > '.join(_chain(owner.get_coro())) or 'its last step'}"
@@ -184,19 +178,13 @@ def _chain(awaited: Any) -> Iterator[str]:
         )
 
 
-# The actors beside a test: held while they live, in the order of their birth, and heard when
-# one crashes.
-
-
 class Actors:
-    """The tasks of one runner's actors, and the first crash among them that nobody has been told
-    of.
-    """
+    """Tasks of one runner's actors, in the order of their start, and the first unreported crash."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self.crash: ActorCrashedError | None = None
-        self._hearing: list[Callable[[ActorCrashedError], None]] = []
+        self._crash_callbacks: list[Callable[[ActorCrashedError], None]] = []
 
     def start(
         self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], name: str
@@ -205,12 +193,12 @@ class Actors:
         self._tasks[task] = None
         task.add_done_callback(self._ended)
 
-    def hear(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
-        self._hearing.append(hears)
-        return lambda: self._hearing.remove(hears)
+    def on_crash(self, callback: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        self._crash_callbacks.append(callback)
+        return lambda: self._crash_callbacks.remove(callback)
 
     def cancel(self) -> list[asyncio.Task[Any]]:
-        """Tell all of them to end, newest first."""
+        """Cancel all actors, newest first; return their tasks."""
         tasks = list(reversed(self._tasks))
         for task in tasks:
             task.cancel()
@@ -228,5 +216,5 @@ class Actors:
         crash = ActorCrashedError(f"the actor {task.get_name()} crashed: {error!r}")
         crash.__cause__ = error
         self.crash = self.crash or crash
-        for hears in list(self._hearing):
-            hears(crash)
+        for callback in list(self._crash_callbacks):
+            callback(crash)

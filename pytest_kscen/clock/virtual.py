@@ -1,8 +1,8 @@
-"""Time that jumps: a virtual clock, and the runner that turns its loop for a synchronous test.
+"""Simulated time: its clock, and the runner that drives its loop for a synchronous test.
 
-Between the test's calls time stands still. A call that can be answered at once is, without turning
-the loop. An HTTP port may have the loop turned from its own thread while the test looks away
-(`submit`); one thread turns it at a time."""
+Time stands still between the test's calls. A request that need not wait is answered without running
+the loop. Other threads (an HTTP port) call `submit`; one thread runs the loop at a time.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
     from pytest_kscen.clock.tasks import ActorCrashedError
 
 
-# How another thread is answered while simulated time stands still. What can be answered at once
-# is, and nothing else moves. What has to wait (a watch, `kubectl wait`) makes the pacer's
-# thread turn the loop at the pace of the wall clock until it is answered. The test's own thread
-# always goes first.
-
-
 class Pacer:
-    """Turns the loop for other threads."""
+    """Runs the loop for requests of other threads, between the test's own calls.
+
+    A request that need not wait is answered at once, and nothing else moves. One that waits (a
+    watch, `kubectl wait`) makes the pacer's thread run the loop at the pace of the wall clock until
+    it is answered. The test's thread always has precedence.
+    """
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
-        self._turnstile = threading.RLock()
+        self._turn_lock = threading.RLock()
         self._change = threading.Condition()
         self._wanted = 0
         self._asked = 0
@@ -42,13 +41,15 @@ class Pacer:
         self._closing = False
 
     @contextlib.contextmanager
-    def stand_aside(self) -> Iterator[None]:
-        """Give the loop to the calling thread."""
+    def exclusive(self) -> Iterator[None]:
+        """Give the loop to the calling thread for the block's duration; the pacer's thread steps
+        back.
+        """
         with self._change:
             self._wanted += 1
         self._loop.nudge()
         try:
-            with self._turnstile:
+            with self._turn_lock:
                 yield
         finally:
             with self._change:
@@ -57,13 +58,13 @@ class Pacer:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         answer: Future[T] = Future()
-        if not self._wanted and self._turnstile.acquire(
+        if not self._wanted and self._turn_lock.acquire(
             blocking=False
-        ):  # nobody turns the loop: no need to call the pacer
+        ):  # the loop is free: the pacer is not needed
             try:
-                self._take_up(coroutine, answer)
+                self._begin_request(coroutine, answer)
             finally:
-                self._turnstile.release()
+                self._turn_lock.release()
             if not answer.done():
                 self._call_pacer()
         else:
@@ -90,21 +91,21 @@ class Pacer:
     def _admit(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
         with self._change:
             self._asked -= 1
-        self._take_up(coroutine, answer)
+        self._begin_request(coroutine, answer)
 
-    def _take_up(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
+    def _begin_request(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
         if answer.cancelled():
             coroutine.close()
             return
         if self._loop.is_exposed():
-            self._loop.meddle()
+            self._loop.mark_unreplayable()
         try:
             answered, rest = start_request(self._loop, coroutine)
-        except Exception as error:  # noqa: BLE001  # it belongs to whoever asked
-            _settle(answer, error=error)
+        except Exception as error:  # noqa: BLE001  # the caller gets it
+            _set_answer(answer, error=error)
             return
         if answered:
-            _settle(answer, rest)
+            _set_answer(answer, rest)
         else:
             task = self._loop.create_task(rest, name="a client on the port")
             self._waiting[task] = answer
@@ -120,9 +121,9 @@ class Pacer:
         if task.cancelled():
             answer.cancel()
         elif error := task.exception():
-            _settle(answer, error=error)
+            _set_answer(answer, error=error)
         else:
-            _settle(answer, task.result())
+            _set_answer(answer, task.result())
 
     def _live(self) -> None:
         while True:
@@ -132,7 +133,7 @@ class Pacer:
                 )
                 if self._closing:
                     return
-            with self._turnstile:
+            with self._turn_lock:
                 if not self._loop.is_closed():
                     self._serve()
 
@@ -143,22 +144,24 @@ class Pacer:
                 self._loop.turn(
                     lambda: self._wanted or self._closing or not self._waiting, pace=self._pace
                 )
-        except BaseException as error:  # noqa: BLE001  # it belongs to those who wait; this thread serves the next ones
+        except BaseException as error:  # noqa: BLE001  # the callers get it; this thread serves the next ones
             while self._waiting:
                 task, answer = self._waiting.popitem()
                 task.cancel()
-                _settle(answer, error=error)
+                _set_answer(answer, error=error)
 
     def _pace(self, seconds: float) -> bool:
-        """Wait until the next timer is due by the wall; False if something came in between."""
-        self._loop.meddle()
+        """Wait for so many seconds of wall time; return False if a call arrived before."""
+        self._loop.mark_unreplayable()
         end = elapsed() + min(seconds, threading.TIMEOUT_MAX / 2)
         self._loop.wait_for_arrivals(max(0.0, end - elapsed()))
         return elapsed() >= end
 
 
-def _settle(answer: Future[T], result: Any = None, *, error: BaseException | None = None) -> None:
-    """Tell who asked, unless he has hung up."""
+def _set_answer(
+    answer: Future[T], result: Any = None, *, error: BaseException | None = None
+) -> None:
+    """Set the result or error of a future, unless its caller has cancelled it."""
     if not answer.set_running_or_notify_cancel():
         return
     if error:
@@ -173,7 +176,7 @@ START = 1767225600.0  # 2026-01-01T00:00:00Z, the instant at which every simulat
 
 
 class VirtualClock:
-    """Simulated time."""
+    """Clock of a VirtualLoop; time begins at `START`."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -186,7 +189,7 @@ class VirtualClock:
 
 
 class VirtualRunner:
-    """Turns a virtual loop."""
+    """Runner of a VirtualLoop in the test's own thread."""
 
     def __init__(self) -> None:
         self.loop = VirtualLoop()  # type: ignore[abstract]  # asyncio means the rest to be left out
@@ -195,7 +198,7 @@ class VirtualRunner:
         self._pacer = Pacer(self.loop)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        with self._pacer.stand_aside():
+        with self._pacer.exclusive():
             return self._run(coroutine)
 
     def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -210,22 +213,22 @@ class VirtualRunner:
                 "a synchronous call inside the running loop would have to wait: use the "
                 "asynchronous client and await it"
             )
-        with self._pacer.stand_aside():
+        with self._pacer.exclusive():
             answered, rest = start_request(self.loop, coroutine)
             return rest if answered else self._run(rest)  # type: ignore[no-any-return]
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         self._actors.start(self.loop, coroutine, name)
 
-    def hear_of_crashes(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
-        return self._actors.hear(hears)
+    def on_crash(self, callback: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        return self._actors.on_crash(callback)
 
     def advance(self, seconds: float) -> None:
-        with self._pacer.stand_aside():
+        with self._pacer.exclusive():
             self._run(self.clock.sleep(seconds))
 
     def until(self, condition: Callable[[], object], timeout: float) -> bool:
-        with self._pacer.stand_aside():
+        with self._pacer.exclusive():
             end = self.loop.create_task(self.clock.sleep(timeout), name="the test's time-out")
             held = False
 
@@ -244,7 +247,7 @@ class VirtualRunner:
         return await self.loop.run_in_executor(None, function)  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        with self._pacer.stand_aside():
+        with self._pacer.exclusive():
             actors = self._actors.cancel()
             leftover = [task for task in self.loop.tasks() if task not in actors]
             for task in leftover:
@@ -258,18 +261,18 @@ class VirtualRunner:
 
     @property
     def replayable(self) -> bool:
-        """Whether the wall has had no say: no client on a port had to wait, or asked while the
-        test turned the loop.
+        """Return whether wall time has not affected the run: no client on a port had to wait, for
+        example.
         """
         return self.loop.replayable
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Answer another thread: within this instant, or at the pace of the wall clock if it has
-        to wait.
+        """Answer another thread: within this instant, or at the pace of the wall clock if it has to
+        wait.
         """
         return self._pacer.submit(coroutine)
 
-    # --- turning ---
+    # --- running the loop ---
 
     def _run(self, awaitable: Awaitable[T]) -> T:
         task = asyncio.ensure_future(awaitable, loop=self.loop)
@@ -286,9 +289,9 @@ class VirtualRunner:
         self, done: Callable[[], object], settled: Callable[[], object] | None = None
     ) -> None:
         self._actors.raise_crash()
-        deaf = self._actors.hear(lambda _: self.loop.stop())
+        unsubscribe = self._actors.on_crash(lambda _: self.loop.stop())
         try:
             self.loop.turn(done, settled=settled)
         finally:
-            deaf()
+            unsubscribe()
         self._actors.raise_crash()

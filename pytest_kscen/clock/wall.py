@@ -1,6 +1,4 @@
-"""Time as the wall has it: a clock for real clusters, and a runner whose loop lives in a thread
-beside the test.
-"""
+"""Real time: a clock for real clusters, and a runner whose loop has a thread beside the test."""
 
 from __future__ import annotations
 
@@ -23,15 +21,17 @@ POLL = 0.1  # seconds between two looks at a condition
 
 
 def elapsed() -> float:
-    """Seconds of wall time since some instant: for pacing and for measuring ourselves."""
+    """Return seconds of wall time since a fixed instant: for pacing and measuring, never for
+    timestamps.
+    """
     return time.monotonic()
 
 
 class WallClock:
-    """Real time, which never goes back: it follows the machine's, which may be set or sleep, but
-    only forward.
+    """Clock of real time that never goes back, whatever happens to the machine's clock.
 
-    Servers date what they make by theirs: who fell behind would take it for the future's.
+    It follows the machine's clock forward, since servers date objects by theirs: a clock that lags
+    would take new objects for future ones.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class WallClock:
 
 
 class WallRunner:
-    """Keeps a loop turning in a thread of its own, so that actors live on while the test thinks."""
+    """Runner of a loop in a thread of its own, so that actors go on while the test computes."""
 
     def __init__(self) -> None:
         self.clock = WallClock()
@@ -80,8 +80,8 @@ class WallRunner:
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
         self.loop.call_soon_threadsafe(self._actors.start, self.loop, coroutine, name)
 
-    def hear_of_crashes(self, hears: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
-        return self._actors.hear(hears)
+    def on_crash(self, callback: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
+        return self._actors.on_crash(callback)
 
     def advance(self, seconds: float) -> None:
         self.call(self.clock.sleep(seconds))
@@ -99,8 +99,8 @@ class WallRunner:
         return await asyncio.to_thread(function)
 
     def close(self, last: Coroutine[Any, Any, Any] | None = None) -> None:
-        """End every actor and the loop; `last` puts away what the actors spoke through, once
-        they have ended.
+        """Cancel all actors and close the loop. `last` runs in between, and closes the actors'
+        connections.
         """
         if self.loop.is_closed():
             if last:

@@ -1,6 +1,10 @@
-"""The append-only record of a run: what actors did and saw, in cluster time.
+"""Journal: the append-only record of a run, in cluster time. Checks read nothing else.
 
-Checks read nothing else.
+Actors write through `ActorJournal`; reports follow it; `judge` reads it from a file. Imports
+`clock` alone.
+
+  journal   write, read, follow; the order that a stored file must have
+  schema    version of the format, and the upgrade of older entries
 """
 
 from pytest_kscen.journal.journal import (

@@ -1,10 +1,9 @@
-"""A journal's life: opened when a run begins, appended to by witnesses, read by checks: one file of
-JSON lines.
+"""Write and read a journal: one JSON object per line.
 
-Where it is to be kept, each entry is in its file at once, whatever becomes of whoever writes. Where
-it is not, it streams to disk once it outgrows a little memory, so that a long run does not keep its
-past. Where a line could not be written it breaks off: what comes after it would be judged as if
-nothing were missing."""
+A journal with a path has each entry in its file at once, whatever happens to the process. Without a
+path it moves from memory to a temporary file as it grows. After a line that could not be written
+nothing is written any more: an incomplete record would be judged as complete.
+"""
 
 from __future__ import annotations
 
@@ -28,31 +27,27 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
 
 
-# What lines of one run cannot do: go back in time, tell a turn of the run again or out of its
-# order, or change what was not so.
-
-
 RUN_ENTRIES = ("run-started", "frozen", "healed", "liveness", "leftovers", "run-ended")
-"""What a run tells once at most, in this order.
+"""Entries of a run's course: each occurs once at most, and in this order.
 
-Whatever else it tells may come after its end, too.
+Other entries may follow even after the last one.
 """
-RESTORE_FILE = "bring the file back as the run has left it"
+RESTORE_FILE = "restore the file as the run has written it"
 WELL = "True"
 
 
 class EntryOrder:
-    """How far a journal has come, whose lines are told one after the other."""
+    """Check of a stored journal, line by line: time, the run's course, and observed conditions."""
 
     def __init__(self) -> None:
         self._line = self._turned_on = 0
         self._at = 0.0
         self._turn = ""
         self._seen: dict[str, dict[str, str]] = {}
-        """Of each volume that is checked, how its conditions were seen last."""
+        """Last observed conditions of each volume that is checked."""
 
     def against(self, at: float, what: str, data: dict[str, Any]) -> str:
-        """Why the next line cannot be there; nothing if it can."""
+        """Return why the next line cannot follow the ones before; an empty text if it can."""
         if what in RUN_ENTRIES:
             if self._turn and RUN_ENTRIES.index(what) <= RUN_ENTRIES.index(self._turn):
                 return (
@@ -69,7 +64,7 @@ class EntryOrder:
         try:
             return self._against_conditions(what, data)
         except (KeyError, TypeError, AttributeError):
-            return ""  # whoever needs what the line lacks says so
+            return ""  # reported by the check that needs the missing field
 
     def _against_conditions(self, what: str, data: dict[str, Any]) -> str:
         if what == "checker-started":
@@ -95,7 +90,7 @@ class EntryOrder:
 
     @property
     def against_a_cut(self) -> str:
-        """Why the next line cannot have been cut off by whatever killed the run; nothing if it
+        """Return why the last line cannot have been cut off by a killed run; an empty text if it
         can.
         """
         if self._turn != RUN_ENTRIES[-1]:
@@ -107,39 +102,37 @@ class EntryOrder:
 
 
 def _differs(one: str, other: str) -> bool:
-    """What is not well is all the same."""
+    """Return whether one condition is healthy and the other is not; unhealthy states are all
+    alike.
+    """
     return (one == WELL) is not (other == WELL)
 
 
 IN_MEMORY = 4 * 1024 * 1024
-LOOK_EVERY = 256  # entries
+CHECK_SIZE_EVERY = 256  # entries
 BLOCK = 1 << 16
 NAMES = {"leftovers": "objects", "liveness": "late"}
-"""What is told with lists of names that are joined into one line, once all is read: by then
-nobody knows where they stood.
-"""
+"""Field of each entry that holds a list of names, checked while the line number is known."""
 
 
 class JournalDamaged(ValueError):
-    """A line of its file is not what was written; the message says which, and what is wrong with
-    it.
-    """
+    """Report a line that is not what was written, with its number and the reason."""
 
 
 class JournalTaken(ValueError):
-    """Another that is open writes to its file."""
+    """Report that another open journal writes to the file."""
 
 
 class JournalLost(Exception):
-    """A line could not be written. It is no OSError, which would pass for a server's."""
+    """Report that a line could not be written. Not an OSError, which would pass for a server's."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One thing that happened: when (seconds since the run began), who says so, what it was, and
-    its particulars.
+    """One event of a run: `at` in seconds since its start, the actor, the kind of event, and its
+    data.
 
-    Nobody changes one; it is not frozen, for many are made.
+    Never changed after it was written. Not frozen, since very many are made.
     """
 
     at: float
@@ -149,23 +142,25 @@ class Entry:
 
 
 class Journal:
-    """Append and read; nothing is ever changed."""
+    """Append-only journal of one run; iterating it reads the entries from the start."""
 
     def __init__(self, clock: Clock, path: pathlib.Path | None = None) -> None:
-        """`path` is that of a file that outlives it."""
+        """Open a file that outlives the journal, or keep the entries in memory and a temporary
+        file.
+        """
         self.path = path
         self._clock = clock
         self._began = clock.now()
-        self._pen = (
-            threading.RLock()
-        )  # on the wall's clock a test and its actors write in threads of their own
+        self._lock = threading.RLock()  # on real clusters test and actors write from two threads
         self._file: BinaryIO = _opened(path) if path else io.BytesIO()
         self.size = 0
-        """Bytes that it has."""
+        """Bytes written so far."""
         self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
-        self.when_lost: Callable[[JournalLost], object] | None = None
-        """Hears that it breaks off, instead of whoever writes."""
+        self.on_lost: Callable[[JournalLost], object] | None = None
+        """Called once when the journal cannot be written any more; without it the writer gets
+        JournalLost.
+        """
         self._is_lost = False
 
     @property
@@ -180,49 +175,50 @@ class Journal:
         if self._is_lost:
             return
         try:
-            with self._pen:
+            with self._lock:
                 at = round(self._clock.now() - self._began, 6)
                 line = {"at": at, "actor": actor, "what": what, **data}
                 self._put(_line(line if self.entries else {**schema.stamp(), **line}))
         except OSError as error:
-            self._lose(error)
+            self._record_loss(error)
             return
         for follower in self._followers:
             follower(Entry(at, actor, what, data))
 
-    def _lose(self, error: OSError) -> None:
-        """Once, and for good."""
+    def _record_loss(self, error: OSError) -> None:
         self._is_lost = True
         where = self.path or tempfile.gettempdir()
         lost = JournalLost(
-            f"the journal breaks off, since {where} takes no more: {error}: make room there"
+            f"the journal is incomplete: writing to {where} failed: {error}; free space there"
         )
         lost.__cause__ = error
-        if self.when_lost is None:
+        if self.on_lost is None:
             raise lost
-        self.when_lost(lost)
+        self.on_lost(lost)
 
-    def keep_in(self, path: pathlib.Path, once_ours: Callable[[], object] = lambda: None) -> None:
-        """Go on in this file, which outlives it and begins with all that was written so far;
-        `JournalTaken` if it is another's.
+    def keep_in(
+        self, path: pathlib.Path, before_truncating: Callable[[], object] = lambda: None
+    ) -> None:
+        """Move to this file: copy all that was written so far, and append to it from now on.
 
-        Until `once_ours` has been called there is in it what was there before.
+        Raise JournalTaken if another run writes to it. The file's old content is kept until
+        `before_truncating` has returned.
         """
         file = _locked(path)
         try:
-            once_ours()
+            before_truncating()
             file.truncate()
         except BaseException:
             file.close()
             raise
-        with self._pen:
+        with self._lock:
             past, written = self._file, self.content()
             self._file, self.path = file, path
             past.close()
             try:
                 _write_all(self._file, written)
             except OSError as error:
-                self._lose(error)
+                self._record_loss(error)
 
     def _put(self, line: bytes) -> None:
         _write_all(self._file, line)
@@ -230,18 +226,18 @@ class Journal:
         self.size += len(line)
         # Once it outgrows memory; a SpooledTemporaryFile would look at each entry.
         if (
-            not self.entries % LOOK_EVERY
+            not self.entries % CHECK_SIZE_EVERY
             and isinstance(self._file, io.BytesIO)
             and self._file.tell() > IN_MEMORY
         ):
-            # open for the journal's life
+            # stays open as long as the journal
             past, file = self._file, tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
             _write_all(file, past.getvalue())
             self._file = file
             past.close()
 
     def follow(self, follower: Callable[[Entry], None]) -> None:
-        """Have each entry from now on as it is written."""
+        """Call back for each entry written from now on, in the writer's thread."""
         self._followers.append(follower)
 
     def __iter__(self) -> Iterator[Entry]:
@@ -252,20 +248,20 @@ class Journal:
                 yield _entry(line)
 
     def content(self) -> bytes:
-        """All of it, as in its file."""
+        """Return the whole journal as the bytes of its file."""
         return b"".join(self._blocks())
 
     def _blocks(self) -> Iterator[bytes]:
-        """What has been written so far, while writing may go on: the file's own place stays at
-        its end.
+        """Yield the bytes written so far, while writing may go on: the file's position stays at its
+        end.
         """
         offset = 0
         while True:
-            with self._pen:
+            with self._lock:
                 try:
                     self._file.seek(offset)
                     block = self._file.read(BLOCK)
-                finally:  # whatever interrupts whoever reads, what is written next goes to the end
+                finally:  # the next write goes to the end, even if the reader is interrupted
                     self._file.seek(0, os.SEEK_END)
             if not block:
                 return
@@ -277,7 +273,7 @@ class Journal:
 
 
 class ActorJournal:
-    """One actor's pen."""
+    """Journal of one actor: every note carries the actor's name."""
 
     __slots__ = ("_journal", "actor")
 
@@ -287,7 +283,7 @@ class ActorJournal:
 
     @property
     def now(self) -> float | None:
-        """The time that is written to what is noted now; None if nobody keeps it."""
+        """Return the time that a note written now would get; None if no journal is open."""
         now = self._journal.now
         return None if now is None else round(now, 6)
 
@@ -295,19 +291,19 @@ class ActorJournal:
         self._journal.write(self.actor, what, data)
 
     def called(self, name: str) -> ActorJournal:
-        """A pen for a part of this actor."""
+        """Return the journal of a part of this actor."""
         return ActorJournal(self._journal, f"{self.actor}/{name}")
 
 
 def _opened(path: pathlib.Path) -> BinaryIO:
-    """Empty, and ours."""
+    """Open an empty file, locked for this process."""
     file = _locked(path)
     file.truncate()
     return file
 
 
 def _locked(path: pathlib.Path) -> BinaryIO:
-    """Ours as long as it is open, which a process that dies leaves to nobody."""
+    """Open and lock a file; the lock ends with the process. Raise JournalTaken if it is locked."""
     file = os.fdopen(
         os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0
     )
@@ -322,7 +318,7 @@ def _locked(path: pathlib.Path) -> BinaryIO:
 
 
 def is_being_written(path: pathlib.Path) -> bool:
-    """Whether somebody who lives has this journal open for writing."""
+    """Return whether a living process has this journal open for writing."""
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -334,15 +330,14 @@ def is_being_written(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> list[Entry]:
-    """A journal from its file: the run can be judged again without its cluster.
-
-    Of a killed one the last line may be cut.
-    """
+    """Read a journal from its file. The last line of a killed run may be incomplete."""
     return list(stored(path))
 
 
 def stored(path: pathlib.Path) -> Iterator[Entry]:
-    """The same, entry by entry."""
+    """Yield the entries of a journal's file; raise JournalDamaged at the first line that cannot
+    be.
+    """
     course = EntryOrder()
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -395,7 +390,7 @@ def _are_names(value: object) -> bool:
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
-    """A file without a buffer may take less at once."""
+    """Write all the bytes: an unbuffered file may take fewer at once."""
     rest = data[file.write(data) :]
     while rest:
         rest = rest[file.write(rest) :]
@@ -425,12 +420,10 @@ def _entry(line: bytes) -> Entry:
     return Entry(data.pop("at"), data.pop("actor"), data.pop("what"), data)
 
 
-# For actors that outlive a run: what they write goes into the journal that is open just then;
-# without one, nobody keeps it.
-
-
 class JournalSwitch:
-    """Where a `Journal` is written to."""
+    """Journal of actors that outlive a run: forwards to the open journal, drops notes without
+    one.
+    """
 
     def __init__(self) -> None:
         self.to: Journal | None = None

@@ -258,9 +258,7 @@ class Run:
         words = self._stop, self._hurry
         heed = heard(self.cluster.runner.loop, *words, awaited=lambda: self._waits or self.is_over)
         self._heard = self.signal_handlers.enter_context(heed)
-        self._crash_subscription.callback(
-            self.cluster.runner.hear_of_crashes(self.life.cluster_crashed)
-        )
+        self._crash_subscription.callback(self.cluster.runner.on_crash(self.life.cluster_crashed))
         try:
             self.call(self.life.start(duration, lambda: self._reported.start(self.journal)))
         except BaseException:

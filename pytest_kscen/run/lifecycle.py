@@ -138,7 +138,7 @@ class RunLifecycle:
         self._crash: Exception | None = None
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
-        context.journal.when_lost = self._journal_lost
+        context.journal.on_lost = self._journal_lost
 
     # --- Walking the table ---
 

@@ -1,4 +1,7 @@
-"""Exit code and output of a container that has terminated, for expressions."""
+"""Exit code and output of a terminated container, as expressions use them.
+
+Called by `engine.actors` for Tasks and by `probes.command`.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 LIMIT = 1024 * 1024
-"""Bytes that an expression may look at."""
+"""Bytes of output that an expression may use."""
 LONGEST_CHARACTER = 4
-"""Bytes of the longest one: where a log is cut, one may be lost."""
+"""Bytes of the longest character: where a log is cut, one may be lost."""
 
 NOT_FOUND = 127
-"""The exit code of a shell that does not know a command."""
+"""Exit code of a shell that does not find a command."""
 
 
 def exit_code_of(pod: Obj, container: str) -> int | None:
-    """None if it has not come to an end."""
+    """Return the container's exit code, None if it has not terminated."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         terminated = (status.get("state") or {}).get("terminated")
         if status["name"] == container and terminated:
@@ -29,9 +32,7 @@ def exit_code_of(pod: Obj, container: str) -> int | None:
 
 
 async def output_of(api: Api, pod: Obj, container: str) -> str:
-    """All of it, without the blank space around it; what would be cut short is refused
-    (Impossible).
-    """
+    """Return the container's log, stripped; raise NodeActionError if it is longer than `LIMIT`."""
     metadata = pod["metadata"]
     text = await api.log(
         metadata["name"],
@@ -41,21 +42,20 @@ async def output_of(api: Api, pod: Obj, container: str) -> str:
     )
     if len(text.encode()) > LIMIT:
         raise NodeActionError(
-            f"it has written more than {LIMIT} bytes, and expressions look at no more: "
-            "let it write less"
+            f"its output is longer than {LIMIT} bytes, the limit of expressions: let it write less"
         )
     return text.strip()
 
 
 def missing_command_message(context: list[str]) -> str:
-    """In words, of the variables that expressions were given: what they say of such a pod is
-    hardly what was meant.
+    """Return a message if the variables of expressions show a shell that found no command.
+
+    A Task may succeed by such a result, although its author hardly meant it.
     """
     if f"exitCode: {NOT_FOUND}" not in context:
         return ""
     written = next((each.partition(": ")[2] for each in context if each.startswith("stdout: ")), "")
-    said = f", and has written: {written}" if written else ""
+    output = f"; its output: {written}" if written else ""
     return (
-        f"its pod has ended with the exit code {NOT_FOUND}, as a shell does that does not "
-        f"find a command{said}"
+        f"its pod has ended with the exit code {NOT_FOUND}: a shell did not find a command{output}"
     )

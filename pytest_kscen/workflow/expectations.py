@@ -1,5 +1,6 @@
-"""What is expected of a workflow, as it stands beside it in YAML: checked before it is played,
-held against its story after.
+"""Expectations of a workflow, in YAML: validated before it runs, compared with its story after.
+
+Called by collection. `docs/workflows.md` lists the keys; `CHECKS` is the same list.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 PHASES = (SUCCEED, FAILED)
 BOUNDS = ("least", "most")
 WITHIN = "1h"
-"""How long a workflow may take of which nobody says it."""
+"""Time limit of a workflow without `within`."""
 HUNDRED = 100
 A_NODE = "what is expected of its nodes, as in {phase: Succeed} or {ran: false}"
 
@@ -39,14 +40,16 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class WorkflowExpectations:
-    """Of one workflow. Without any, it has to succeed."""
+    """Expectations of one workflow; without any, its phase must be Succeed."""
 
     document: Document | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, document: Document, workflow: Obj) -> WorkflowExpectations:
-        """Those of a document, or a DocumentRefused that names the line of what makes no sense."""
+        """Read a document's expectations; raise DocumentRefused with the line of the first
+        error.
+        """
         obj = document.content
         require_known_keys(document, (), obj, ("apiVersion", "kind", "workflow", *CHECKS))
         wanted = {key: obj[key] for key in obj if key in CHECKS}
@@ -68,7 +71,7 @@ class WorkflowExpectations:
         return str(self.wanted.get("within", WITHIN))
 
     def unfinished(self, observed: str) -> Unmet:
-        """It has taken longer than it may."""
+        """Return the unmet expectation of a workflow that exceeds its time limit."""
         return unmet(
             self.document if "within" in self.wanted else None,
             ("within",),
@@ -77,8 +80,9 @@ class WorkflowExpectations:
         )
 
     def unmet(self, story: WorkflowStory, score: float | None) -> list[Unmet]:
-        """Those that do not hold, in the order in which they were written; a phase that nobody
-        names is Succeed.
+        """Return the unmet expectations in the order in which they were written.
+
+        Without `phase`, Succeed is expected.
         """
         wanted = {"phase": SUCCEED, **self.wanted}
         found: list[Unmet] = []
@@ -117,39 +121,37 @@ class WorkflowExpectations:
                 "a node" if ran else "no node",
                 observed,
             )
-        for told in nodes:
+        for node in nodes:
             for key, value in expected.items():
                 if key not in ("ran", "count"):
-                    yield from self._of_one(told, path, key, value)
+                    yield from self._of_one(node, path, key, value)
 
-    def _of_one(self, told: NodeHistory, path: Path, key: str, value: Any) -> Iterator[Unmet]:
-        """The workflow, or a node."""
+    def _of_one(self, node: NodeHistory, path: Path, key: str, value: Any) -> Iterator[Unmet]:
+        """Yield the unmet expectation of one key, for the workflow or a node."""
         path = (*path, key)
-        if key == "phase" and told.phase != value:
+        if key == "phase" and node.phase != value:
             yield unmet(
                 self.document,
                 path,
                 value,
-                f"{told.phase}{f' ({told.message})' if told.message else ''}",
+                f"{node.phase}{f' ({node.message})' if node.message else ''}",
             )
-        elif key == "phases" and told.phases != value:
-            yield unmet(self.document, path, " → ".join(value), " → ".join(told.phases))
-        elif key == "message" and value not in told.message:
-            yield unmet(self.document, path, f"one with {value!r}", told.message or "none")
+        elif key == "phases" and node.phases != value:
+            yield unmet(self.document, path, " → ".join(value), " → ".join(node.phases))
+        elif key == "message" and value not in node.message:
+            yield unmet(self.document, path, f"one with {value!r}", node.message or "none")
         elif key == "duration":
             for bound, limit in value.items():
-                seconds, length = seconds_of_text(limit), told.duration
+                seconds, length = seconds_of_text(limit), node.duration
                 if length is None or (length < seconds if bound == "least" else length > seconds):
                     observed = "no end" if length is None else in_words(length)
                     yield unmet(self.document, (*path, bound), f"at {bound} {limit}", observed)
 
 
-# --- what makes sense ---
-
-
 def expectation_errors(document: Document, workflows: Sequence[Document]) -> Iterator[str]:
-    """With file and line, what makes no sense of this; the Workflows are those of which it may
-    be.
+    """Yield the errors of an expectations document, with file and line.
+
+    `workflows` are the Workflows that it may refer to.
     """
     names, of = [each.name for each in workflows], document.content.get("workflow")
     if of is None and len(names) > 1:
@@ -210,10 +212,6 @@ def _nodes(document: Document, path: Path, value: Any) -> None:
             NODE[key](document, (*here, key), one)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 LENGTH = _fits(_is_length, "a duration, as in 90s")
 TEXT = _fits(
     lambda value: isinstance(value, str) and bool(value), "what the message has to contain"
@@ -239,6 +237,9 @@ CHECKS = {
     "within": LENGTH,
     "nodes": _nodes,
     "score": _fits(
-        lambda value: _is_number(value) and 0 <= value <= HUNDRED, "the least score, from 0 to 100"
+        lambda value: (
+            isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= HUNDRED
+        ),
+        "the least score, from 0 to 100",
     ),
 }

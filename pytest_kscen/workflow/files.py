@@ -1,7 +1,8 @@
-"""A Workflow as somebody hands it over: an object, or a YAML file of several documents.
+"""Read a Workflow from an object or a YAML file, and refuse what cannot end well.
 
-What can only hang or fail is refused here, before any cluster is touched, with the file, the line
-and the template."""
+Called by collection, the `workflow` marker, `run.workflow` and `kscen validate`, before any cluster
+is touched. Errors name the file, the line and the template.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +30,17 @@ MOST_SHOWN = 20
 
 
 class WorkflowRefused(DocumentRefused):
-    """What was given is no Workflow that could come to an end. The words say where, and why."""
+    """Report a source without a usable Workflow, with every error's place and reason."""
 
 
 class WorkflowWarning(UserWarning):
-    """What is merely odd in a Workflow.
-
-    Whoever wants none, or an error instead, says so by pytest's `filterwarnings`.
-    """
+    """Warning of a questionable part of a Workflow; filter it with pytest's `filterwarnings`."""
 
 
 def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj:
-    """The one Workflow of a file, or the object itself, with these values of its parameters in
-    their places.
+    """Return the Workflow of a file or object, with the given values of its parameters in place.
+
+    Raise WorkflowRefused if there is none, if a file has several, or if it is invalid.
     """
     if isinstance(source, Mapping):
         return validated(Document("", dict(source)), parameters)
@@ -69,13 +68,15 @@ def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj
 
 
 def validated(document: Document, parameters: Mapping[str, Any] | None = None) -> Obj:
-    """What it is a Workflow by, or all that is wrong with it."""
+    """Return the document's Workflow with its parameters in place; warn, or raise
+    WorkflowRefused.
+    """
     obj: Any = document.content
     kind = obj.get("kind") if isinstance(obj, dict) else None
     if kind != WORKFLOW:
-        said = f"its kind is {kind!r}" if kind else "it has no kind"
+        found_kind = f"its kind is {kind!r}" if kind else "it has no kind"
         raise WorkflowRefused(
-            f"{_where(document)}no Workflow is there: {said}; one begins with apiVersion: "
+            f"{_where(document)}this is not a Workflow: {found_kind}; start with apiVersion: "
             f"{API_VERSIONS[0]}"
         )
     if parameters:
@@ -110,9 +111,9 @@ def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
 
 
 def companion_objects(found: list[Document]) -> list[Obj]:
-    """What stands beside workflows: objects of other kinds, which have to be there before.
+    """Return the other objects of a file, which are applied before its workflows.
 
-    Expectations are none.
+    Expectations are not among them. An invalid Schedule is refused here as well.
     """
     apart = [
         (expecting.API_VERSION, expecting.KIND),
@@ -129,7 +130,8 @@ def companion_objects(found: list[Document]) -> list[Obj]:
             or not isinstance(obj.get("apiVersion"), str)
         ):
             raise WorkflowRefused(
-                f"{document.at()}: {ERROR}: no object is there that Kubernetes could know"
+                f"{document.at()}: {ERROR}: this is not a Kubernetes object: "
+                "set apiVersion and kind"
             )
         if not document.name:
             raise WorkflowRefused(f"{document.at('metadata')}: {ERROR}: metadata.name is missing")
@@ -141,12 +143,12 @@ def companion_objects(found: list[Document]) -> list[Obj]:
 
 
 def issues_in(document: Document, obj: Any = None) -> list[ValidationIssue]:
-    """All that is wrong with a Workflow or a Schedule, as it stands in its document: in the
-    order of its lines.
-    """
-    twice = [error(path, f"{path[-1]!r} stands there twice") for path in document.repeated]
+    """Return all issues of a document's Workflow or Schedule, in the order of its lines."""
+    twice = [error(path, f"{path[-1]!r} occurs twice") for path in document.repeated]
     odd = [
-        warning(path, "a bare y or n is text here and a boolean to kubectl: put it in quotes")
+        warning(
+            path, "an unquoted y or n is text here, and a boolean for kubectl: put it in quotes"
+        )
         for path in document.booleans
     ]
     found = [*twice, *odd, *validate(document.content if obj is None else obj)]
@@ -154,7 +156,7 @@ def issues_in(document: Document, obj: Any = None) -> list[ValidationIssue]:
 
 
 def issue_line(document: Document, fault: ValidationIssue, severity: str = "") -> str:
-    """In a line: where it stands, how bad it is, in which template, what it is."""
+    """Return an issue as one line: place, severity, template, message."""
     about = f"template {fault.template!r}: " if fault.template else ""
     if not document.where:
         return f"{severity or fault.severity}: {fault}"

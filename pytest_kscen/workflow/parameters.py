@@ -1,9 +1,9 @@
-"""A workflow's parameters: plain values, put at their paths in its spec.
+"""Parameters of a workflow: plain values, put at their paths in its spec.
 
-A path names what stands in the spec already, so that nothing is written that would not be read:
-`templates[cut].deadline`,
-`templates[0].networkChaos.delay.latency`. In brackets stands the name of a list's element, its
-number, or a map's key."""
+A path names a field that the spec has already, so that no value goes unread:
+`templates[cut].deadline`, `templates[0].networkChaos.delay.latency`. Brackets hold the name or the
+number of a list's element, or a key of a map.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ KINDS = {
 
 
 class ParameterError(ValueError):
-    """A parameter that there is not, has no value, or does not fit where it goes."""
+    """Report an unknown parameter, one without a value, or a value that does not fit its path."""
 
 
 def apply_parameters(spec: Obj, given: Mapping[str, Any]) -> Obj:
-    """The spec with its parameters' values in their places: those given, else the declared ones."""
+    """Return a copy of the spec with the given values, or else the declared ones, at their
+    paths.
+    """
     parameters = list(_declared(spec))
     names = [parameter["name"] for parameter in parameters]
     for name in given:
@@ -52,9 +54,7 @@ def apply_parameters(spec: Obj, given: Mapping[str, Any]) -> Obj:
 
 
 def values_of(spec: Obj) -> dict[str, Any]:
-    """Those that a spec has, by their parameters' names, as far as it makes sense: nobody may
-    have looked at it yet.
-    """
+    """Return the values by parameter name, as far as they can be read: the spec may be invalid."""
     declared = spec.get("parameters")
     sound = (
         [each for each in declared if isinstance(each, dict) and "value" in each]
@@ -82,7 +82,7 @@ def _value(parameter: Obj, given: Mapping[str, Any]) -> Any:
         return given[name]
     if "value" not in parameter:
         raise ParameterError(
-            f"parameter {name!r} has no value: give one, or declare one that it has otherwise"
+            f"parameter {name!r} has no value: pass one, or declare a default value"
         )
     return parameter["value"]
 
@@ -93,7 +93,7 @@ def _put(spec: Obj, path: str, value: Any, who: str) -> None:
         steps.append(found["name"] or found["inside"])
         at = found.end()
     if not steps or at < len(path) or path.startswith("."):
-        raise ParameterError(f"{who}: that is no path; write one as in templates[cut].deadline")
+        raise ParameterError(f"{who}: not a path; write one as in templates[cut].deadline")
     *way, last = steps
     holder: Any = spec
     for step in way:
@@ -102,13 +102,13 @@ def _put(spec: Obj, path: str, value: Any, who: str) -> None:
     there = holder[key]
     if there is not None and _kind(there) != _kind(value):
         raise ParameterError(
-            f"{who}: {_kind(there)} stands there ({there!r}), and {value!r} is {_kind(value)}"
+            f"{who}: the field has {_kind(there)} ({there!r}), and {value!r} is {_kind(value)}"
         )
     holder[key] = copy.deepcopy(value)
 
 
 def _key(holder: Any, step: str, who: str) -> str | int:
-    """What the step means in a map or a list."""
+    """Return the key or index that a step of a path selects in a map or list."""
     if isinstance(holder, dict):
         if step in holder:
             return step

@@ -1,4 +1,7 @@
-"""Objects that a Schedule creates (chaos or a workflow): how each is built, and how far it is."""
+"""Objects that a Schedule spawns (chaos or a workflow): how each is built, and how far it is.
+
+Called by `schedules` and `engine.actors`. Functions only; no calls to a cluster.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +29,24 @@ if TYPE_CHECKING:
 WORKFLOW, KEY_OF_WORKFLOW = "Workflow", "workflow"
 ONE_SHOT = ("pod-kill", "container-kill")
 SCHEDULED_AT = "workflow.kscen.io/scheduled-at"
-"""The annotation that says for which time it was spawned."""
+"""Annotation with the time for which an object was spawned."""
 LONGEST_STEM = 52
-"""Of a name, so that it may be a label's value with the time behind it."""
+"""Longest name of a Schedule that fits into a label's value with the time behind it."""
 DIGEST = 6
-"""Characters that tell names apart."""
+"""Characters of the digest by which shortened names differ."""
 
 
 class ScheduleError(ValueError):
-    """The Schedule does not say what it spawns."""
+    """Report a Schedule that does not define the object it spawns."""
 
 
 def type_of(schedule: Obj) -> str:
-    """What it spawns; a CronWorkflow need not say."""
+    """Return the kind of the spawned object; a CronWorkflow may leave it out."""
     return str(schedule["spec"].get("type") or WORKFLOW)
 
 
 def body_of(schedule: Obj) -> Obj:
-    """The spec of what is spawned."""
+    """Return the spec of the spawned object; raise ScheduleError if it is missing."""
     type_ = type_of(schedule)
     if type_ != WORKFLOW and type_ not in KINDS:
         raise ScheduleError(f"unknown type: {type_}{nearest(type_, (WORKFLOW, *KINDS))}")
@@ -55,19 +58,15 @@ def body_of(schedule: Obj) -> Obj:
 
 
 def name_at(schedule: Obj, due: float) -> str:
-    """No time gets two, and no two Schedules get the same."""
-    return f"{_stem(schedule)}-{int(due)}"
+    """Return the name of the object spawned for this time: unique per Schedule and second.
 
-
-def _stem(schedule: Obj) -> str:
-    """Its name, or as much of it as there is room for beside what makes it another than anybody
-    else's.
+    A name that is too long, or could be that of another kind of schedule, is cut with a digest.
     """
-    name = schedule["metadata"]["name"]
-    if len(name) <= LONGEST_STEM and schedule.get("kind") != CRON_WORKFLOWS.kind:
-        return str(name)
-    digest = hashlib.sha256(f"{schedule.get('kind')}/{name}".encode()).hexdigest()[:DIGEST]
-    return f"{name[: LONGEST_STEM - DIGEST - 1].rstrip('-.')}-{digest}"
+    name = str(schedule["metadata"]["name"])
+    if len(name) > LONGEST_STEM or schedule.get("kind") == CRON_WORKFLOWS.kind:
+        digest = hashlib.sha256(f"{schedule.get('kind')}/{name}".encode()).hexdigest()[:DIGEST]
+        name = f"{name[: LONGEST_STEM - DIGEST - 1].rstrip('-.')}-{digest}"
+    return f"{name}-{int(due)}"
 
 
 def build(schedule: Obj, resource: Resource, due: float, labels: dict[str, str], owner: Obj) -> Obj:
@@ -91,8 +90,9 @@ def is_chaos(job: Obj) -> bool:
 
 
 def is_finished(job: Obj, now: float) -> bool:
-    """A workflow is over; chaos has had its time and is undone, or it is done once and nothing
-    is left to do it to.
+    """Return whether a workflow is over, or chaos has ended and recovered.
+
+    A kill happens once: it is finished when done, or when its selector matches nothing.
     """
     if not is_chaos(job):
         return is_over(job) or is_true(job, ACCOMPLISHED)
@@ -105,7 +105,7 @@ def is_finished(job: Obj, now: float) -> bool:
 
 
 def ends_at(job: Obj) -> float | None:
-    """When the duration of chaos is over, if it has one."""
+    """Return the instant at which the duration of chaos is over; None without a duration."""
     duration = job["spec"].get("duration") if is_chaos(job) else None
     try:
         return (

@@ -1,5 +1,8 @@
-"""The Schedule controller: plan what is due for each Schedule and CronWorkflow, then create and
-delete its objects.
+"""Schedule controller: plan what each Schedule and CronWorkflow is due for, and carry it out.
+
+Started by `engine.drive`. Each Schedule has a worker of its own, which looks again after changes
+and at due times. All state is in the API, and spawned objects are named by their time, so a
+restarted controller spawns nothing twice.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, KINDS, MANAGED_BY, P
 from pytest_kscen.objects.cron import EXACT_COUNT_LIMIT, Cron, CronError
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
 from pytest_kscen.objects.resources import owner_reference
-from pytest_kscen.workflow import schedule_jobs as made
+from pytest_kscen.workflow import schedule_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,17 +32,13 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-# What is to be done for a Schedule at one look: decided from the Schedule, what it has spawned,
-# and the time. Pure.
-
-
 ALLOW = "Allow"
 DEFAULT_HISTORY_LIMIT = 1
-"""How many that it has spawned are kept, if the Schedule does not say."""
+"""Spawned objects that are kept without a `historyLimit`."""
 
 
 class ScheduleWarning(NamedTuple):
-    """A warning, with the shipped reason."""
+    """Warning Event of a Schedule, with Chaos Mesh's reason."""
 
     reason: str
     message: str
@@ -47,33 +46,37 @@ class ScheduleWarning(NamedTuple):
 
 @dataclass(slots=True)
 class SchedulePlan:
-    """One look's decisions."""
+    """Decisions of one look at a Schedule."""
 
     spawn: float | None = None
-    """The time for which something is to be spawned."""
+    """Time for which an object is to be spawned."""
     settled: float | None = None
-    """The time up to which nothing is left to do."""
+    """Time up to which nothing is left to do: the new `status.time`."""
     delete: list[Obj] = field(default_factory=list)
     pause: list[Obj] = field(default_factory=list)
-    """Chaos that is to be as its Schedule is: paused, or not."""
+    """Chaos whose pause annotation is to follow the Schedule's."""
     running: list[Obj] = field(default_factory=list)
-    told: list[ScheduleWarning] = field(default_factory=list)
+    warnings: list[ScheduleWarning] = field(default_factory=list)
     wake: float | None = None
-    """When to look again, if nothing happens before."""
+    """Time of the next look, unless something changes before."""
 
 
 def plan_for(schedule: Obj, spawned: Iterable[Obj], now: float) -> SchedulePlan:
-    """A CronError says that its schedule cannot be read."""
+    """Return the decisions for a Schedule, from its spawned objects and the time. No side effects.
+
+    Raise CronError if its cron line cannot be read.
+    """
     cron = Cron.of(schedule["spec"]["schedule"])
     jobs = sorted(
-        (job for job in spawned if not job["metadata"].get("deletionTimestamp")), key=made.age
+        (job for job in spawned if not job["metadata"].get("deletionTimestamp")),
+        key=schedule_jobs.age,
     )
-    plan = SchedulePlan(running=[job for job in jobs if not made.is_finished(job, now)])
-    # The oldest go first, and who runs still stays.
+    plan = SchedulePlan(running=[job for job in jobs if not schedule_jobs.is_finished(job, now)])
+    # The oldest are deleted first; running ones are kept.
     surplus = len(jobs) - int(schedule["spec"].get("historyLimit") or DEFAULT_HISTORY_LIMIT)
     for job in jobs[: max(0, surplus)]:
         if job in plan.running:
-            plan.told.append(
+            plan.warnings.append(
                 ScheduleWarning(
                     "Skip", f"Skip removing history: {job['metadata']['name']} is still running"
                 )
@@ -83,21 +86,24 @@ def plan_for(schedule: Obj, spawned: Iterable[Obj], now: float) -> SchedulePlan:
     plan.pause = [
         job
         for job in plan.running
-        if made.is_chaos(job) and made.is_paused(job) != made.is_paused(schedule)
+        if schedule_jobs.is_chaos(job)
+        and schedule_jobs.is_paused(job) != schedule_jobs.is_paused(schedule)
     ]
-    wakes = [end for job in plan.running if (end := made.ends_at(job)) is not None and end > now]
-    if not made.is_paused(schedule) and not schedule["metadata"].get("deletionTimestamp"):
-        last = _keep_appointment(plan, schedule, cron, jobs, now)
+    wakes = [
+        end for job in plan.running if (end := schedule_jobs.ends_at(job)) is not None and end > now
+    ]
+    if not schedule_jobs.is_paused(schedule) and not schedule["metadata"].get("deletionTimestamp"):
+        last = _plan_missed_time(plan, schedule, cron, jobs, now)
         if (following := cron.next_after(last)) is not None:
             wakes.append(following)
     plan.wake = min(wakes, default=None)
     return plan
 
 
-def _keep_appointment(
+def _plan_missed_time(
     plan: SchedulePlan, schedule: Obj, cron: Cron, jobs: list[Obj], now: float
 ) -> float:
-    """Of several times that were missed only the last counts; this is it, or the one before."""
+    """Plan the latest missed time, and return it; or the one before it if nothing is due."""
     status, metadata = schedule.get("status") or {}, schedule["metadata"]
     since = epoch_of(status.get("time") or metadata["creationTimestamp"])
     due, count = cron.missed(since, now)
@@ -109,7 +115,7 @@ def _keep_appointment(
     if deadline is not None and due + deadline < now:
         plan.settled = due
         moment = datetime.datetime.fromtimestamp(due, cron.zone)
-        plan.told.append(
+        plan.warnings.append(
             ScheduleWarning(
                 "MissSchedule",
                 f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}",
@@ -121,27 +127,27 @@ def _keep_appointment(
             f"too many missed start times (> {EXACT_COUNT_LIMIT}). Set or decrease "
             ".spec.startingDeadlineSeconds or check clock skew"
         )
-        plan.told.append(ScheduleWarning("MissSchedule", message))
+        plan.warnings.append(ScheduleWarning("MissSchedule", message))
     else:
-        _decide(plan, schedule, jobs, due)
+        _plan_spawn(plan, schedule, jobs, due)
     return due
 
 
-def _decide(plan: SchedulePlan, schedule: Obj, jobs: list[Obj], due: float) -> None:
-    if any(job["metadata"]["name"] == made.name_at(schedule, due) for job in jobs):
-        plan.settled = due  # it was spawned, and there was no time left to say so
+def _plan_spawn(plan: SchedulePlan, schedule: Obj, jobs: list[Obj], due: float) -> None:
+    if any(job["metadata"]["name"] == schedule_jobs.name_at(schedule, due) for job in jobs):
+        plan.settled = due  # spawned, but the status could not be written
     elif plan.running and schedule["spec"].get("concurrencyPolicy") != ALLOW:
         message = (
             f"Forbid spawning new job because: {plan.running[0]['metadata']['name']} is still "
             "running"
         )
-        plan.told.append(ScheduleWarning("Forbid", message))
+        plan.warnings.append(ScheduleWarning("Forbid", message))
     else:
         plan.spawn = plan.settled = due
 
 
 def active_references(jobs: Iterable[Obj]) -> list[Obj]:
-    """What status.active says of them."""
+    """Return the references for `status.active`, by name."""
     found = [
         {name: value for name, value in reference_to(job).items() if name != "resourceVersion"}
         for job in jobs
@@ -149,27 +155,24 @@ def active_references(jobs: Iterable[Obj]) -> list[Obj]:
     return sorted(found, key=lambda reference: str(reference["name"]))
 
 
-# The Schedule controller: each Schedule has a follower that looks at it when something has
-# changed or a time has come. All it knows stands in the API: what was spawned is named after
-# its time, so that one that is started anew spawns nothing twice.
-
-
 COMPONENT = "kscen-schedule"
 RETRY_AFTER = 10.0
-"""Seconds until what the API has refused is tried again."""
+"""Seconds until a refused request is retried."""
 
 
 class ScheduleController:
-    """The actor."""
+    """Controller of all Schedules and CronWorkflows: starts a worker for each, and watches their
+    objects.
+    """
 
     def __init__(self, actor: Actor, family: EngineResources = SHIPPED) -> None:
         self.actor = actor
         self.recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
         self._family = family
         self._followers: dict[str, ScheduleWorker] = {}
-        """By the uids of what they follow."""
+        """Workers by the uid of their Schedule."""
         self._spawned: dict[str, Informer] = {}
-        """Of each type that some Schedule spawns."""
+        """Caches of spawned objects, by type."""
 
     async def run(self) -> Never:
         async with asyncio.TaskGroup() as group:
@@ -204,12 +207,12 @@ class ScheduleController:
         schedules.on_change(changed)
 
     async def _live(self, uid: str, follower: ScheduleWorker) -> None:
-        """What one of them meets stops no other; one that cannot be followed is tried again when
-        it has changed.
+        """Run a worker; its error affects its own Schedule alone, which is tried again after a
+        change.
         """
         try:
             await follower.run()
-        except Exception as error:  # noqa: BLE001  # whatever stands in it
+        except Exception as error:  # noqa: BLE001  # any content
             self.actor.log(
                 logging.ERROR, "cannot be followed", schedule=follower.where, error=str(error)
             )
@@ -217,9 +220,11 @@ class ScheduleController:
             del self._followers[uid]
 
     async def spawned_of(self, type_: str) -> Informer:
-        """A picture of what Schedules of this type have spawned."""
+        """Return the synced cache of objects that Schedules of this type have spawned."""
         if type_ not in self._spawned:
-            wanted = self._family.workflows if type_ == made.WORKFLOW else KINDS[type_].resource
+            wanted = (
+                self._family.workflows if type_ == schedule_jobs.WORKFLOW else KINDS[type_].resource
+            )
             resource = await self.actor.api.resource_of(wanted.api_version, wanted.kind)
             informer = self._spawned[type_] = Informer(
                 self.actor.api, self.actor.clock, resource, labels=MANAGED_BY
@@ -246,29 +251,31 @@ def _owners(obj: Obj) -> list[str]:
 
 
 class ScheduleWorker:
-    """One Schedule's."""
+    """Worker of one Schedule: plans and carries out one look after the other."""
 
-    def __init__(self, schedules: ScheduleController, picture: Informer, schedule: Obj) -> None:
+    def __init__(
+        self, schedules: ScheduleController, schedules_cache: Informer, schedule: Obj
+    ) -> None:
         self.changed = asyncio.Event()
         self._all = schedules
         self._actor = schedules.actor
-        self._picture = picture
+        self._schedules = schedules_cache
         self._name = schedule["metadata"]["name"]
         self._namespace = schedule["metadata"]["namespace"]
         self._uid = schedule["metadata"]["uid"]
         self._about = {
             "schedule": self._name,
             "namespace": self._namespace,
-            "by": picture.resource.kind,
+            "by": schedules_cache.resource.kind,
         }
-        self._told: set[ScheduleWarning] = set()
-        """At the last look: nothing is told twice in a row."""
+        self._last_warnings: set[ScheduleWarning] = set()
+        """Warnings of the last look, which are not repeated."""
 
     async def run(self) -> None:
-        """Until it is gone."""
+        """Look at the Schedule after changes and at due times, until it is deleted."""
         while schedule := self._current():
             self.changed.clear()
-            # Until this instant, or until something has changed.
+            # Wait until this instant, or until something has changed.
             until = await self._look(schedule)
             if until is None:
                 await self.changed.wait()
@@ -282,52 +289,54 @@ class ScheduleWorker:
                 changed.cancel()
 
     def _current(self) -> Obj | None:
-        schedule = self._picture.get(self._name, self._namespace)
+        schedule = self._schedules.get(self._name, self._namespace)
         return schedule if schedule and schedule["metadata"]["uid"] == self._uid else None
 
-    # --- one look ---
-
     async def _look(self, schedule: Obj) -> float | None:
-        """When to look again."""
+        """Carry out the decisions for now; return the time of the next look."""
         try:
-            made.body_of(schedule)
-            picture = await self._all.spawned_of(made.type_of(schedule))
+            schedule_jobs.body_of(schedule)
+            cache = await self._all.spawned_of(schedule_jobs.type_of(schedule))
             plan = plan_for(
-                schedule, picture.index("owner", _owners).of(self._uid), self._actor.clock.now()
+                schedule, cache.index("owner", _owners).of(self._uid), self._actor.clock.now()
             )
-        except (CronError, made.ScheduleError) as error:
-            self._tell(schedule, {ScheduleWarning("Failed", f"Failed to get run time: {error}")})
+        except (CronError, schedule_jobs.ScheduleError) as error:
+            self._report_warnings(
+                schedule, {ScheduleWarning("Failed", f"Failed to get run time: {error}")}
+            )
             return None
         except (ApiError, OSError) as error:
-            self._tell(
+            self._report_warnings(
                 schedule, {ScheduleWarning("Failed", f"Failed to list active jobs: {error}")}
             )
             return self._actor.clock.now() + RETRY_AFTER
-        self._tell(schedule, set(plan.told))
+        self._report_warnings(schedule, set(plan.warnings))
         try:
             running = plan.running
             if plan.spawn is not None:
-                running = [*running, await self._spawn(schedule, plan.spawn, picture)]
+                running = [*running, await self._spawn(schedule, plan.spawn, cache)]
             await self._write_status(schedule, plan.settled, running)
-            await self._pause(schedule, plan.pause, picture.resource)
+            await self._pause(schedule, plan.pause, cache.resource)
             for job in plan.delete:
-                await self._delete(schedule, job, picture.resource)
+                await self._delete(schedule, job, cache.resource)
         except (ApiError, OSError) as error:
             self._actor.log(logging.WARNING, "refused", schedule=self.where, error=str(error))
             return min(self._actor.clock.now() + RETRY_AFTER, plan.wake or float("inf"))
         return plan.wake
 
-    async def _spawn(self, schedule: Obj, due: float, picture: Informer) -> Obj:
-        """What was made for this time, if it is there already and ours."""
-        job = made.build(
-            schedule, picture.resource, due, self._actor.labels, owner_reference(schedule)
+    async def _spawn(self, schedule: Obj, due: float, cache: Informer) -> Obj:
+        """Create the object of this time; return the existing one if an earlier attempt created
+        it.
+        """
+        job = schedule_jobs.build(
+            schedule, cache.resource, due, self._actor.labels, owner_reference(schedule)
         )
         name = job["metadata"]["name"]
-        with self._complaining(schedule, "create new object"):
+        with self._reporting_errors(schedule, "create new object"):
             try:
-                obj = await self._actor.api.create(picture.resource, job)
+                obj = await self._actor.api.create(cache.resource, job)
             except AlreadyExists:
-                found = await self._actor.api.get(picture.resource, name, self._namespace)
+                found = await self._actor.api.get(cache.resource, name, self._namespace)
                 if self._uid not in _owners(found):
                     raise
                 return found
@@ -336,7 +345,7 @@ class ScheduleWorker:
         )
         self._actor.log(logging.INFO, "spawned", schedule=self.where, object=name, kind=job["kind"])
         self._all.recorder.normal(schedule, "Spawned", f"Create new object: {name}")
-        await picture.reached(obj["metadata"]["resourceVersion"])
+        await cache.reached(obj["metadata"]["resourceVersion"])
         return obj
 
     async def _write_status(
@@ -348,24 +357,24 @@ class ScheduleWorker:
             status["time"] = timestamp_of(settled)  # type: ignore[assignment]  # its other field
         if all(before.get(field, []) == value for field, value in status.items()):
             return
-        resource = self._picture.resource
-        with self._complaining(schedule, "update status"):
+        resource = self._schedules.resource
+        with self._reporting_errors(schedule, "update status"):
             patch = {"status": status}
             now = await self._actor.api.patch(
                 resource, self._name, patch, self._namespace, subresource="status"
             )
-        await self._picture.reached(now["metadata"]["resourceVersion"])
+        await self._schedules.reached(now["metadata"]["resourceVersion"])
 
     async def _pause(self, schedule: Obj, jobs: Iterable[Obj], resource: Resource) -> None:
-        """Chaos does as its Schedule does."""
-        paused = made.is_paused(schedule)
+        """Set the pause annotation of chaos to that of the Schedule."""
+        paused = schedule_jobs.is_paused(schedule)
         for job in jobs:
             name, patch = (
                 job["metadata"]["name"],
                 {"metadata": {"annotations": {PAUSE: str(paused).lower()}}},
             )
             with (
-                self._complaining(schedule, f"set pause to {paused} for {name}"),
+                self._reporting_errors(schedule, f"set pause to {paused} for {name}"),
                 contextlib.suppress(NotFound),
             ):
                 await self._actor.api.patch(resource, name, patch, self._namespace)
@@ -373,23 +382,21 @@ class ScheduleWorker:
     async def _delete(self, schedule: Obj, job: Obj, resource: Resource) -> None:
         name = job["metadata"]["name"]
         with (
-            self._complaining(schedule, f"delete {self._namespace}/{name}"),
+            self._reporting_errors(schedule, f"delete {self._namespace}/{name}"),
             contextlib.suppress(NotFound),
         ):
             await self._actor.api.delete(resource, name, self._namespace, propagation="Background")
             self._actor.note("schedule-forgot", **self._about, object=name)
 
-    # --- its voice ---
-
-    def _tell(self, schedule: Obj, told: set[ScheduleWarning]) -> None:
-        for reason, message in sorted(told - self._told):
+    def _report_warnings(self, schedule: Obj, warnings: set[ScheduleWarning]) -> None:
+        for reason, message in sorted(warnings - self._last_warnings):
             self._all.recorder.warning(schedule, reason, message)
             self._actor.note("schedule-warned", **self._about, reason=reason, message=message)
             self._actor.log(logging.WARNING, reason, schedule=self.where, why=message)
-        self._told = told
+        self._last_warnings = warnings
 
     @contextlib.contextmanager
-    def _complaining(self, schedule: Obj, activity: str) -> Iterator[None]:
+    def _reporting_errors(self, schedule: Obj, activity: str) -> Iterator[None]:
         try:
             yield
         except ApiError as error:

@@ -1,5 +1,8 @@
-"""The StatusCheck controller for clusters without Chaos Mesh: run each check's probe and record
-its conditions.
+"""StatusCheck controller, for clusters without Chaos Mesh: run probes and record conditions.
+
+Started by `engine.drive`. Consecutive outcomes decide: `failureThreshold` failures complete a
+check, `successThreshold` successes complete a Synchronous one, and its duration completes any. Each
+StatusCheck has a task; all state is in its status, so a restarted controller resumes it.
 """
 
 from __future__ import annotations
@@ -33,22 +36,17 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# What a StatusCheck asks for, and how it stands after so many answers. Pure. Answers in a row
-# decide: as many failures as its threshold says end it, and so do successes if it is
-# Synchronous. Its duration ends it in any case.
-
-
 CONTINUOUS = "Continuous"
 SUCCESS, FAILURE = "Success", "Failure"
 COMPLETED, DURATION_EXCEED = "Completed", "DurationExceed"
 FAILURE_EXCEED, SUCCESS_EXCEED = "FailureThresholdExceed", "SuccessThresholdExceed"
 REASON = "StatusCheck"
-"""Before the condition that completed it."""
+"""Prefix of the reason: the condition that completed the check follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusCheckSettings:
-    """Of one StatusCheck. Lengths are in seconds."""
+    """Settings of one StatusCheck, with Chaos Mesh's defaults; lengths are in seconds."""
 
     is_continuous: bool
     interval: float
@@ -56,12 +54,12 @@ class StatusCheckSettings:
     failures: int
     successes: int
     records: int
-    """How many it keeps."""
+    """Records that the status keeps."""
     duration: float | None
 
     @classmethod
     def of(cls, spec: Obj) -> StatusCheckSettings:
-        """One whose duration is none has none; that it is wrong is said by each answer."""
+        """Read a spec. An unreadable duration counts as none; each outcome's message reports it."""
         try:
             duration = seconds_of_text(spec["duration"]) if spec.get("duration") else None
         except ValueError:
@@ -79,56 +77,56 @@ class StatusCheckSettings:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeStreak:
-    """The last answers that were alike, and how many: there may be more of them than are kept."""
+    """Last outcome, and how often it came in a streak: records may hold fewer."""
 
     outcome: str = ""
     length: int = 0
 
     @classmethod
     def of(cls, status: Obj) -> OutcomeStreak:
-        """As far as it is known."""
-        row = cls()
+        """Return the streak at the end of a status' records."""
+        streak = cls()
         for record in status.get("records") or ():
-            row = row.then(record["outcome"])
-        return row
+            streak = streak.then(record["outcome"])
+        return streak
 
     def then(self, outcome: str) -> OutcomeStreak:
         return OutcomeStreak(outcome, self.length + 1 if outcome == self.outcome else 1)
 
 
 def with_record(
-    status: Obj, terms: StatusCheckSettings, at: str, outcome: str, message: str = ""
+    status: Obj, settings: StatusCheckSettings, at: str, outcome: str, message: str = ""
 ) -> Obj:
-    """The status with one more answer, and with what is wrong with that."""
+    """Return the status with one more record, and the message of its outcome."""
     records = [*(status.get("records") or ()), {"startTime": at, "outcome": outcome}][
-        -terms.records :
+        -settings.records :
     ]
-    told = {"message": message} if message or status.get("message") else {}
-    return {**status, "count": status.get("count", 0) + 1, "records": records, **told}
+    shown = {"message": message} if message or status.get("message") else {}
+    return {**status, "count": status.get("count", 0) + 1, "records": records, **shown}
 
 
 def with_conditions(
-    status: Obj, terms: StatusCheckSettings, row: OutcomeStreak, now: str, *, is_late: bool
+    status: Obj, settings: StatusCheckSettings, streak: OutcomeStreak, now: str, *, is_late: bool
 ) -> Obj:
-    """The status with its conditions; what has come first among the reasons to be complete is
-    the reason.
+    """Return the status with its conditions; the first condition that completes it is the
+    reason.
     """
     held = {
         DURATION_EXCEED: is_late,
-        FAILURE_EXCEED: row.outcome == FAILURE and row.length >= terms.failures,
-        SUCCESS_EXCEED: row.outcome == SUCCESS and row.length >= terms.successes,
+        FAILURE_EXCEED: streak.outcome == FAILURE and streak.length >= settings.failures,
+        SUCCESS_EXCEED: streak.outcome == SUCCESS and streak.length >= settings.successes,
     }
-    ends = (DURATION_EXCEED, FAILURE_EXCEED) if terms.is_continuous else tuple(held)
+    ends = (DURATION_EXCEED, FAILURE_EXCEED) if settings.is_continuous else tuple(held)
     reason = next((REASON + type_ for type_ in ends if held[type_]), "")
     conditions = status.get("conditions")
     for type_, holds in {**held, COMPLETED: bool(reason)}.items():
-        told = {
+        condition = {
             "type": type_,
             "status": str(holds),
             "reason": reason if type_ == COMPLETED else "",
             "lastProbeTime": now,
         }
-        conditions = set_condition(conditions, told, now)
+        conditions = set_condition(conditions, condition, now)
     judged = {**status, "conditions": conditions}
     return {**judged, "completionTime": now} if reason else judged
 
@@ -137,14 +135,9 @@ def is_completed(check: Obj) -> bool:
     return is_true(check, COMPLETED)
 
 
-# The StatusCheck controller: each one that is there has a task that asks, until it is complete
-# or gone. All that it knows stands in the status, so that another controller goes on where this
-# one has stopped.
-
-
 COMPONENT = "kscen-status-check"
 RETRY_AFTER = 10.0
-"""Seconds until what the API has refused is tried again."""
+"""Seconds until a refused request is retried."""
 END_EVENTS = {
     DURATION_EXCEED: ("warning", "duration exceed"),
     FAILURE_EXCEED: ("warning", "failure threshold exceed"),
@@ -153,14 +146,14 @@ END_EVENTS = {
 
 
 class StatusCheckController:
-    """The actor."""
+    """Controller of all StatusChecks of one API group: one task for each."""
 
     def __init__(self, actor: Actor, family: EngineResources) -> None:
         self._actor = actor
         self._resource = family.status_checks
         self._recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        """By the uids of those that are there."""
+        """Tasks by the uid of their StatusCheck."""
 
     async def run(self) -> Never:
         checks = Informer(self._actor.api, self._actor.clock, self._resource)
@@ -187,26 +180,24 @@ class StatusCheckController:
             name = f"status check {new['metadata']['name']}"
             self._tasks[_uid(new)] = self._group.create_task(self._follow(new), name=name)
 
-    # --- one of them ---
-
     async def _follow(self, check: Obj) -> None:
-        """What one of them meets stops no other."""
+        """Run a check to completion; an error affects it alone."""
         try:
             if not is_completed(check):
-                await self._live(check)
-        except Exception as error:  # noqa: BLE001  # whatever stands in it
+                await self._run_check(check)
+        except Exception as error:  # noqa: BLE001  # any content
             self._log(logging.ERROR, "cannot be followed", check, error)
 
-    async def _live(self, check: Obj) -> None:
+    async def _run_check(self, check: Obj) -> None:
         clock = self._actor.clock
-        terms, form = StatusCheckSettings.of(check["spec"]), _form_of(check["spec"])
+        settings, form = StatusCheckSettings.of(check["spec"]), _form_of(check["spec"])
         status, now = check.get("status") or {}, clock.now()
-        row = OutcomeStreak.of(status)
+        streak = OutcomeStreak.of(status)
         if not status.get("startTime"):
             status = with_conditions(
                 {**status, "startTime": timestamp_of(now)},
-                terms,
-                row,
+                settings,
+                streak,
                 timestamp_of(now),
                 is_late=False,
             )
@@ -214,17 +205,25 @@ class StatusCheckController:
             began = now
         else:
             began = epoch_of(status["startTime"])
-        ends = None if terms.duration is None else began + terms.duration
+        ends = None if settings.duration is None else began + settings.duration
         last = [epoch_of(record["startTime"]) for record in status.get("records") or ()][-1:]
-        due = max(clock.now(), (last[0] if last else began) + terms.interval)
+        due = max(clock.now(), (last[0] if last else began) + settings.interval)
         while not is_completed({"status": status}):
             is_over = ends is not None and due > ends
             await clock.sleep((ends if is_over and ends is not None else due) - clock.now())
             if not is_over:
-                due = clock.now() + terms.interval
+                due = clock.now() + settings.interval
                 at = timestamp_of(clock.now())
                 metadata = check["metadata"]
-                answer = await self._outcome(metadata["namespace"], terms, form)
+                answer = (
+                    ProbeOutcome(False, str(form))
+                    if isinstance(form, InvalidProbe)
+                    else await outcome_of(
+                        form,
+                        ProbeContext(self._actor, {"namespace": metadata["namespace"]}),
+                        settings.timeout,
+                    )
+                )
                 self._actor.note(
                     "status-check",
                     namespace=metadata["namespace"],
@@ -236,33 +235,26 @@ class StatusCheckController:
                     words = f"HTTP execution of status check failed: {answer.message}"
                     self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
                 outcome = SUCCESS if answer.passed else FAILURE
-                status, row = (
-                    with_record(status, terms, at, outcome, answer.message),
-                    row.then(outcome),
+                status, streak = (
+                    with_record(status, settings, at, outcome, answer.message),
+                    streak.then(outcome),
                 )
             is_late = ends is not None and clock.now() >= ends
-            status = with_conditions(status, terms, row, timestamp_of(clock.now()), is_late=is_late)
+            status = with_conditions(
+                status, settings, streak, timestamp_of(clock.now()), is_late=is_late
+            )
             await self._write(check, status)
-        self._tell(check, status)
-
-    async def _outcome(
-        self, namespace: str, terms: StatusCheckSettings, form: HttpProbe | InvalidProbe
-    ) -> ProbeOutcome:
-        if isinstance(form, InvalidProbe):
-            return ProbeOutcome(False, str(form))
-        return await outcome_of(
-            form, ProbeContext(self._actor, {"namespace": namespace}), terms.timeout
-        )
+        self._report_completion(check, status)
 
     async def _write(self, check: Obj, status: Obj) -> None:
-        """However often that is refused, as long as the check is there."""
+        """Write a status, again and again while it is refused and the check exists."""
         metadata = check["metadata"]
         what = (self._resource, metadata["name"], {"status": status}, metadata["namespace"])
         while True:
             try:
                 await self._actor.api.patch(*what, subresource="status")
             except NotFound:
-                return  # it is gone, and so will this be
+                return  # deleted: this task is about to be cancelled
             except (ApiError, OSError) as error:
                 self._log(logging.WARNING, "refused", check, error)
                 await self._actor.clock.sleep(RETRY_AFTER)
@@ -275,7 +267,7 @@ class StatusCheckController:
             level, what, check=f"{metadata['namespace']}/{metadata['name']}", error=str(error)
         )
 
-    def _tell(self, check: Obj, status: Obj) -> None:
+    def _report_completion(self, check: Obj, status: Obj) -> None:
         done = {"status": status}
         reasons = [type_ for type_ in END_EVENTS if is_true(done, type_)]
         self._recorder.normal(
@@ -293,9 +285,9 @@ def _uid(check: Obj) -> str:
 
 
 def _form_of(spec: Obj) -> HttpProbe | InvalidProbe:
-    """How it asks, or why it cannot."""
-    mistakes: list[ProbeFieldError] = []
-    part = FieldReader(spec, "spec", mistakes)
+    """Return the probe of a spec, or the error that prevents it."""
+    errors: list[ProbeFieldError] = []
+    part = FieldReader(spec, "spec", errors)
     part.length("duration", 0.0)
     form = HttpProbe.of(part.part("http"))
-    return InvalidProbe(mistakes) if mistakes else form
+    return InvalidProbe(errors) if errors else form

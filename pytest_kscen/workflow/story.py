@@ -1,5 +1,7 @@
-"""What a workflow has come to, from the journal alone: its phases, and those that each node went
-through, with their times.
+"""History of a workflow, from the journal alone: phases of its nodes, with times and messages.
+
+Called by `run.workflows` and collection; `WORKFLOW_ENTRIES` are the journal's entries it is made
+of.
 """
 
 from __future__ import annotations
@@ -17,31 +19,29 @@ if TYPE_CHECKING:
 PHASE, GONE = "workflow-phase", "workflow-gone"
 POD_WAITS, HINDERED = "workflow-node-waits", "workflow-hindered"
 FOUND = "workflow-found"
-"""What an engine that is started anew finds to be on tells nothing new of a workflow, but to
-whoever watches that engine.
-"""
+"""Entry for a workflow or node that a restarted engine resumes: read by metrics and traces only."""
 WORKFLOW_ENTRIES = frozenset({PHASE, "workflow-node", POD_WAITS, HINDERED, GONE})
-"""The notes that tell of a workflow."""
+"""Kinds of journal entries that a story is made of."""
 
 
 @dataclass(slots=True)
 class NodeHistory:
-    """A node's, or the workflow's, life so far."""
+    """Phases of one node, or of the workflow itself, with their times and the last message."""
 
     name: str
     template: str = ""
     type: str = ""
     parent: str = ""
     history: list[tuple[str, float]] = field(default_factory=list)
-    """Phases and when they began, in seconds since the run began."""
-    said: str = ""
+    """Phases and their beginnings, in seconds since the run began."""
+    last_message: str = ""
     waiting_reason: str = ""
-    """What its pod waits for, or what keeps the workflow."""
+    """Reason why its pod waits, or the hindrance of the workflow."""
 
     @property
     def message(self) -> str:
-        """Why it is in this phase."""
-        return self.said or ("" if self.is_over else self.waiting_reason)
+        """Return why it is in this phase."""
+        return self.last_message or ("" if self.is_over else self.waiting_reason)
 
     @property
     def phases(self) -> list[str]:
@@ -65,69 +65,69 @@ class NodeHistory:
 
     @property
     def duration(self) -> float | None:
-        """Seconds from its first phase to its last; None as long as it is on."""
+        """Return the seconds from its first phase to its last; None while it runs."""
         return None if self.started is None or self.ended is None else self.ended - self.started
 
     def add(self, entry: Entry) -> None:
         self.history.append((entry.data["phase"], entry.at))
-        self.said = entry.data.get("message", "")
+        self.last_message = entry.data.get("message", "")
 
 
 @dataclass(slots=True)
 class WorkflowStory:
-    """One workflow's."""
+    """Story of one workflow and its nodes, in the order in which these began."""
 
     workflow: NodeHistory
     nodes: dict[str, NodeHistory] = field(default_factory=dict)
     is_gone: bool = False
-    """Somebody has deleted it."""
+    """The Workflow was deleted."""
 
     def node(self, name: str) -> NodeHistory | None:
-        """That of this name, or the latest of this template."""
+        """Return the node of this name, or the latest one of this template."""
         if name in self.nodes:
             return self.nodes[name]
-        return next((told for told in reversed(self.nodes.values()) if told.template == name), None)
+        return next((node for node in reversed(self.nodes.values()) if node.template == name), None)
 
     def nodes_of(self, template: str) -> list[NodeHistory]:
-        return [told for told in self.nodes.values() if told.template == template]
+        return [node for node in self.nodes.values() if node.template == template]
 
     def standing(self) -> str:
-        """Its phase, and the nodes at which it stands: those that are on and wait for no other
-        that is.
+        """Return a sentence with the workflow's phase and the running nodes that have no running
+        children.
         """
-        on = [told for told in self.nodes.values() if not told.is_over]
-        above = {told.parent for told in on}
-        leaves = [_in_words(told) for told in on if told.name not in above]
+        on = [node for node in self.nodes.values() if not node.is_over]
+        above = {node.parent for node in on}
+        leaves = [
+            f"{node.name} ({node.type}, {node.phase}){f': {node.message}' if node.message else ''}"
+            for node in on
+            if node.name not in above
+        ]
         why = f" ({self.workflow.message})" if self.workflow.message else ""
         return f"it is {self.workflow.phase}{why}, and stands at {'; '.join(leaves) or 'no node'}"
 
     def take(self, entry: Entry) -> None:
-        """One more entry of the journal that is about this workflow."""
+        """Add a journal entry of this workflow."""
         if entry.what == GONE:
             self.is_gone = True
             if not self.workflow.is_over:
-                self.workflow.said = "it was deleted before it was over"
+                self.workflow.last_message = "it was deleted before it ended"
         if entry.what == PHASE:
             self.workflow.add(entry)
         elif entry.what == "workflow-node":
             data = entry.data
-            told = self.nodes.setdefault(
+            node = self.nodes.setdefault(
                 data["node"],
                 NodeHistory(data["node"], data["template"], data["type"], data["parent"]),
             )
-            told.add(entry)
+            node.add(entry)
         elif entry.what == HINDERED:
             self.workflow.waiting_reason = entry.data["message"]
         elif entry.what == POD_WAITS and entry.data["node"] in self.nodes:
             self.nodes[entry.data["node"]].waiting_reason = entry.data["message"]
 
 
-def _in_words(told: NodeHistory) -> str:
-    return f"{told.name} ({told.type}, {told.phase}){f': {told.message}' if told.message else ''}"
-
-
 def stories(entries: Iterable[Entry]) -> dict[tuple[str, str], WorkflowStory]:
-    """Those of all workflows in a journal, by namespace and name."""
+    """Return the stories of all workflows in a journal, by namespace and name."""
     found: dict[tuple[str, str], WorkflowStory] = {}
     for entry in entries:
         if entry.what in WORKFLOW_ENTRIES:

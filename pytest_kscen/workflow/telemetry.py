@@ -1,5 +1,7 @@
-"""Metrics and traces of a running engine, computed from its journal: Prometheus text over HTTP,
-and OpenTelemetry spans.
+"""Metrics and traces of a running engine, computed from its journal.
+
+Called by `commands.workflow_engine`: Prometheus text over HTTP (format 0.0.4), and OpenTelemetry
+spans. Both follow journal entries, so they import nothing of the engine.
 """
 
 from __future__ import annotations
@@ -23,10 +25,6 @@ if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
 
-# Counters, gauges and histograms, and how Prometheus reads them: its text format, version
-# 0.0.4.
-
-
 Labels: TypeAlias = tuple[str, ...]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
@@ -34,7 +32,7 @@ SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 360
 
 @dataclass(slots=True)
 class MetricFamily:
-    """A metric with its labels."""
+    """Counter or gauge with its labels."""
 
     name: str
     help: str
@@ -56,13 +54,13 @@ class MetricFamily:
 
 @dataclass(slots=True)
 class Histogram:
-    """Of lengths of time."""
+    """Histogram of durations, in seconds."""
 
     name: str
     help: str
     labels: Labels = ()
     counts: dict[Labels, list[int]] = field(default_factory=dict)
-    """In each bucket, and above them all."""
+    """Observations per bucket, the last one above all bounds."""
     sums: dict[Labels, float] = field(default_factory=dict)
 
     def observe(self, seconds: float, *labels: str) -> None:
@@ -86,17 +84,13 @@ class Histogram:
 
 
 def sample_line(name: str, labels: dict[str, str], value: float) -> str:
-    """One line."""
-    said = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-    return f"{name}{{{said}}} {value:.12g}" if said else f"{name} {value:.12g}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-# How many workflows and nodes there are and were, how long what took, and how soon the next
-# node follows the one before.
+    """Return one sample in Prometheus' text format."""
+    escaped = {
+        label: text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        for label, text in labels.items()
+    }
+    pairs = ",".join(f'{label}="{text}"' for label, text in escaped.items())
+    return f"{name}{{{pairs}}} {value:.12g}" if pairs else f"{name} {value:.12g}"
 
 
 PREFIX = "kscen_workflow_"
@@ -105,21 +99,23 @@ ROOT = ""
 
 @dataclass(slots=True)
 class _ActiveNode:
-    """What is known of one that is on; the workflow itself is one."""
+    """Running node, or the workflow itself, as far as metrics need it."""
 
     type: str
     phase: str
     since: float | None
-    """When its phase began; None if an engine before this one knows."""
+    """Beginning of its phase; None if a previous engine was running then."""
     began: float
     left: float | None = None
-    """When the last of its children came to its end, if no other has begun."""
+    """Time of its last child's end, until the next child begins."""
     was_held: bool = False
-    """Its chaos was in effect, in this attempt."""
+    """Chaos was in effect in this attempt."""
 
 
 class Metrics:
-    """Of one engine, for as long as it lives."""
+    """Metrics of one engine since its start. A restarted engine counts again what it finds
+    running.
+    """
 
     def __init__(self) -> None:
         self.workflows = _gauge("workflows", "Workflows by their phase.", "phase")
@@ -146,10 +142,10 @@ class Metrics:
             "scheduling_seconds", "From a child's end to the next child's beginning."
         )
         self._on: dict[tuple[str, str], dict[str, _ActiveNode]] = {}
-        """Of each workflow."""
+        """Running nodes by workflow."""
 
     def take(self, entry: Entry) -> None:
-        """What the journal has just been told."""
+        """Count a journal entry."""
         if entry.what == "workflow-node":
             self._node(entry)
         elif entry.what == "workflow-phase":
@@ -169,7 +165,7 @@ class Metrics:
             self.probes.add(1, entry.data["probe"], "passed" if entry.data["passed"] else "failed")
 
     def text(self) -> str:
-        """As Prometheus reads it."""
+        """Return all metrics in Prometheus' text format."""
         counted = (self.workflows, self.nodes, self.transitions, self.probes)
         timed = (
             self.workflow_seconds,
@@ -224,7 +220,7 @@ class Metrics:
             self._gone(entry)
 
     def _gone(self, entry: Entry) -> None:
-        """Nothing of it is on any more."""
+        """Remove all nodes of a workflow that has ended or was deleted."""
         for name, node in self._on.pop(_where(entry), {}).items():
             if name == ROOT:
                 self.workflows.add(-1, node.phase)
@@ -248,24 +244,21 @@ def _histogram(name: str, what: str, *labels: str) -> Histogram:
     return Histogram(PREFIX + name, what, labels)
 
 
-# Traces for OpenTelemetry: a workflow is a trace, each node a span below its parent's, each
-# phase an event of it. The library is an extra: whoever asks for traces without it is told how
-# it is installed.
-
-
-LIBRARY_MISSING = (
-    "traces need OpenTelemetry's library, which is not installed: pip install "
-    "'pytest-kscen[traces]'"
-)
+LIBRARY_MISSING = "traces need the OpenTelemetry library: pip install 'pytest-kscen[traces]'"
 DEFAULT_TRACES_PATH = "/v1/traces"
 ROOT_SPAN = ""
 
 
 class Tracing:
-    """Turns what an engine's journal is told into spans, in cluster time."""
+    """Spans from the engine's journal, in cluster time: one trace per workflow, one span per node.
+
+    Each phase is an event of its span. OpenTelemetry is an optional dependency.
+    """
 
     def __init__(self, tracer: Any, clock: Clock) -> None:
-        """With an `opentelemetry.trace.Tracer`."""
+        """Take an `opentelemetry.trace.Tracer`; raise ModuleNotFoundError, with the remedy, without
+        the library.
+        """
         try:
             from opentelemetry import trace
         except ModuleNotFoundError as error:
@@ -274,10 +267,10 @@ class Tracing:
         self._tracer = tracer
         self._clock = clock
         self._spans: dict[tuple[str, str], dict[str, Any]] = {}
-        """Of each workflow, by its nodes' names; its own has none."""
+        """Open spans by workflow and node; the workflow's own has an empty name."""
 
     def take(self, entry: Entry) -> None:
-        """What the journal has just been told."""
+        """Turn a journal entry into a span's beginning, event or end."""
         if entry.what not in {"workflow-phase", "workflow-node", FOUND, "workflow-gone"}:
             return
         data, now = entry.data, int(self._clock.now() * 1_000_000_000)
@@ -298,13 +291,21 @@ class Tracing:
             timestamp=now,
         )
         if data["phase"] in OVER:
-            self._end(span, data, now)
+            status = self._trace.StatusCode
+            is_failed = data["phase"] == FAILED
+            span.set_status(
+                self._trace.Status(
+                    status.ERROR if is_failed else status.OK,
+                    data.get("message") if is_failed else None,
+                )
+            )
+            span.end(end_time=now)
             del spans[name]
         if not spans or (data["phase"] in OVER and name == ROOT_SPAN):
             self._gone(data, now)
 
     def _gone(self, data: dict[str, Any], now: int) -> None:
-        """What is left of a workflow ends without a result."""
+        """End all spans of a workflow without a result."""
         for span in self._spans.pop((data["namespace"], data["workflow"]), {}).values():
             span.end(end_time=now)
 
@@ -312,28 +313,19 @@ class Tracing:
         above = None if node == ROOT_SPAN else spans.get(data["parent"])
         context = self._trace.set_span_in_context(above) if above else None
         name = data.get("template") or data["workflow"]
-        told = {
+        attributes = {
             f"kscen.{what}": data[what]
             for what in ("namespace", "workflow", "node", "template", "type")
             if what in data
         }
-        span = self._tracer.start_span(name, context=context, start_time=now, attributes=told)
+        span = self._tracer.start_span(name, context=context, start_time=now, attributes=attributes)
         spans[node] = span
         return span
 
-    def _end(self, span: Any, data: dict[str, Any], now: int) -> None:
-        code = (
-            self._trace.StatusCode.ERROR if data["phase"] == FAILED else self._trace.StatusCode.OK
-        )
-        span.set_status(
-            self._trace.Status(code, data.get("message") if data["phase"] == FAILED else None)
-        )
-        span.end(end_time=now)
-
 
 def tracer_to(endpoint: str) -> Any:
-    """One that sends its spans to a collector, over HTTP; to the usual place there if none is
-    named.
+    """Return a tracer that exports to a collector over HTTP, at the default path if the URL has
+    none.
     """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -349,14 +341,11 @@ def tracer_to(endpoint: str) -> Any:
     return provider.get_tracer("pytest_kscen.workflow")
 
 
-# Metrics over HTTP, on loopback, for a Prometheus that comes and asks.
-
-
 HOST = "127.0.0.1"
 
 
 async def serve(metrics: Metrics, port: int) -> Never:
-    """Until this is cancelled."""
+    """Serve the metrics on loopback until cancelled."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})

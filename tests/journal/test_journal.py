@@ -117,8 +117,8 @@ def test_a_line_that_cannot_be_written_is_the_journals_end():
     with pytest.raises(
         JournalLost,
         match=(
-            r"the journal breaks off, since .* takes no more: .*No space left on device: make "
-            r"room"
+            r"the journal is incomplete: writing to .* failed: .*No space left on device; "
+            r"free space"
         ),
     ):
         journal.write("a", "b", {"number": 2})
@@ -137,7 +137,7 @@ def test_a_file_that_does_not_take_what_was_written_is_the_journals_end(tmp_path
     with pytest.raises(
         JournalLost,
         match=(
-            f"^the journal breaks off, since {path} takes no more: .*No space left on device: make"
+            f"^the journal is incomplete: writing to {path} failed: .*No space left on device; free"
         ),
     ):
         journal.keep_in(path)

@@ -118,7 +118,7 @@ def test_what_is_merely_odd_is_a_warning(pytester):
         [
             (
                 "*WorkflowWarning: *small.workflow.yaml:*: warning: template 'pause': "
-                "nothing is called 'dedline' here*"
+                "unknown field 'dedline'*"
             ),
             "*WorkflowWarning: *small.workflow.yaml:*: warning: template 'alone': *",
         ]
@@ -130,7 +130,7 @@ def test_whoever_wants_no_warnings_has_errors(pytester):
     result = pytester.runpytest("-W", "error")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
-        ["*small.workflow.yaml:*: warning: template 'pause': nothing is called 'dedline' here*"]
+        ["*small.workflow.yaml:*: warning: template 'pause': unknown field 'dedline'*"]
     )
 
 
@@ -158,7 +158,10 @@ def test_what_is_odd_about_an_object_is_a_warning_too(pytester):
             [workflow(serial("a", "b"))],
             "small.workflow.yaml:12: error: template 'a': there is no template 'b'",
         ),
-        ([SHORT, {"kind": "Pod"}], ": error: no object is there that Kubernetes could know"),
+        (
+            [SHORT, {"kind": "Pod"}],
+            ": error: this is not a Kubernetes object: set apiVersion and kind",
+        ),
         ([SHORT, f"{HEAD}workflow: v\n"], ": there is no Workflow 'v'; small.workflow.yaml has w"),
         (
             [SHORT, f"{HEAD}fase: Failed\n"],

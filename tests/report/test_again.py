@@ -390,7 +390,7 @@ LOST = {
 BACK = {**LOST, "at": 3.0, "expected": "Unknown", "observed": "True"}
 STOPPED = {"at": 4.0, "what": "checker-stopped", "volume": "v", "conditions": {"Quorum": "Unknown"}}
 STARTED, ENDED = {"at": 0.0, "what": "run-started"}, {"at": 9.5, "what": "run-ended"}
-AS_IT_WAS = "bring the file back as the run has left it"
+AS_IT_WAS = "restore the file as the run has written it"
 CUT = f"it is no whole line, though the run had ended by line 2: {AS_IT_WAS}"
 
 

@@ -279,7 +279,7 @@ def test_a_run_that_breaks_off_while_it_begins_gives_the_lease_back(world, monke
     runner = world.runner()
 
     async def lost(context, **_):
-        context.journal.when_lost(JournalLost("no room"))
+        context.journal.on_lost(JournalLost("no room"))
 
     monkeypatch.setattr("pytest_kscen.run.lifecycle.clear_before", lost)
     with pytest.raises(JournalLost, match="no room"), runner:

@@ -416,4 +416,4 @@ def test_one_that_somebody_deletes_is_waited_for_no_longer(scenario_runner):
             run.cluster.api("somebody").delete(SHIPPED.workflows, "w", "default")
         )
         run.until(put_on.finished, timeout="1m")
-    assert (put_on.phase, put_on.message) == ("Running", "it was deleted before it was over")
+    assert (put_on.phase, put_on.message) == ("Running", "it was deleted before it ended")

@@ -153,7 +153,7 @@ def test_chaos_that_loses_its_labels_is_removed_all_the_same(played, is_held):
         played.runner.advance(1)
     assert played.told()["cut"] == (
         "Failed",
-        "its resource or its labels are gone, and the engine has not removed them",
+        "its resource or its labels were deleted, and not by the engine",
     )
     assert played.all(NETWORK_CHAOS) == []
 
@@ -180,7 +180,7 @@ def test_chaos_has_a_minute_to_be_in_effect_and_five_to_be_gone_whatever_becomes
     advanced_with_restarts(played, 20)
     assert played.told()["cut"] == (
         "Failed",
-        "it was not gone within 300 s; its removal goes on being tried",
+        "it was not gone within 300 s; deleting it is retried in the background",
     )
 
 
@@ -200,7 +200,7 @@ def test_chaos_that_somebody_removes_before_it_is_in_effect_is_not_made_again(pl
     played.runner.advance(1)
     assert played.told()["cut"] == (
         "Failed",
-        "its resource or its labels are gone, and the engine has not removed them",
+        "its resource or its labels were deleted, and not by the engine",
     )
     assert played.all(NETWORK_CHAOS) == []
 
@@ -378,8 +378,8 @@ def test_who_changes_what_has_begun_is_told_that_it_goes_on_as_it_was(played, ca
     played.runner.advance(30)
     assert set(played.told()) == {"all", "one", "two", ""}
     assert played.told()[""] == ("Succeed", "")
-    follows = "its spec was changed: that holds for what begins from now on"
-    kept = f"{follows}, and not for what has begun already: "
+    follows = "its spec was changed: nodes that begin from now on use the new one"
+    kept = f"{follows}; these have begun with the old one: "
     told = [
         (event["type"], event["message"])
         for event in played.all(EVENTS)
@@ -510,6 +510,6 @@ def test_a_status_check_that_somebody_removes_fails_its_node(played, mode, engin
         played.restart()
     assert played.told()["look"] == (
         "Failed",
-        "its status check is gone, and the engine has not removed it",
+        "its StatusCheck was deleted, and not by the engine",
     )
     assert played.all(SHIPPED.status_checks) == []

@@ -306,7 +306,7 @@ def test_what_nobody_has_foreseen_of_probes_ends_one_workflow(theatre, monkeypat
     theatre.runner.advance(10)
     phase, message = told(theatre)
     assert (phase, told(theatre, "other")) == (FAILED, (SUCCEED, ""))
-    assert "its probes cannot be asked: ZeroDivisionError('nobody has foreseen this')" in message
+    assert "its probes cannot be run: ZeroDivisionError('nobody has foreseen this')" in message
 
 
 def test_a_delay_grows_to_its_limit_and_no_further():

@@ -205,7 +205,7 @@ def test_a_pod_that_is_removed_while_no_engine_is_there_is_not_run_again(forest)
     forest.call(forest.api.delete(PODS, pod, "default", grace_period=0))
     forest.start()
     workflow, _ = forest.end(name)
-    assert workflow["status"]["message"] == "one: its pod has vanished before it came to its end"
+    assert workflow["status"]["message"] == "one: its pod was deleted before it completed"
     assert [
         each["metadata"]["name"]
         for each in forest.of(name, PODS)

@@ -88,7 +88,9 @@ def test_without_a_deadline_it_lasts_until_its_parent_is_cut_off(forest, kind, i
     assert is_true(nodes["cut"], CHAOS_INJECTED) == (kind == "NetworkChaos")
 
 
-PARENTS_TIME = "cut: its parent's deadline is over; it was not in effect: it has selected nothing"
+PARENTS_TIME = (
+    "cut: its parent's deadline is over; it was not in effect: its selector matches nothing"
+)
 
 
 @pytest.mark.parametrize("kind", ["Serial", "Parallel"])
@@ -97,7 +99,7 @@ PARENTS_TIME = "cut: its parent's deadline is over; it was not in effect: it has
     [
         ("40s", PARENTS_TIME),
         ("59s", PARENTS_TIME),
-        ("61s", "cut: it was not in effect within 60 s: it has selected nothing"),
+        ("61s", "cut: it was not in effect within 60 s: its selector matches nothing"),
     ],
 )
 def test_chaos_that_was_never_in_effect_fails_the_workflow_whose_time_is_over(

@@ -163,10 +163,10 @@ def test_what_an_orphaned_schedule_has_spawned_and_nobody_lets_go_is_named(fores
     forest.call(forest.api.patch(NETWORK_CHAOS, spawned["name"], held, "default"))
     forest.befall(name, "orphan a schedule", 0)
     workflow, (node,) = forest.end(name)[0], forest.nodes(name)
-    why = f"NetworkChaos {spawned['name']}, which its Schedule has made, is still there"
+    why = f"NetworkChaos {spawned['name']}, which its Schedule has made, still exists"
     assert (
         workflow["status"]["message"]
-        == f"spawn: it was not gone within 300 s: {why}; its removal goes on being tried"
+        == f"spawn: it was not gone within 300 s: {why}; deleting it is retried in the background"
     )
     assert is_true(node, CHAOS_LEFT)
     forest.call(

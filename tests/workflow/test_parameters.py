@@ -92,22 +92,22 @@ def test_what_was_given_is_not_shared():
         (
             "templates[cut].deadline",
             60,
-            "templates[cut].deadline: a string stands there ('60s'), and 60 is a number",
+            "templates[cut].deadline: the field has a string ('60s'), and 60 is a number",
         ),
         (
             "templates[rest].probes[0].failureThreshold",
             True,
             (
-                "templates[rest].probes[0].failureThreshold: a number stands there (3), and "
+                "templates[rest].probes[0].failureThreshold: the field has a number (3), and "
                 "True is a bool"
             ),
         ),
         (
             "templates[cut",
             "a",
-            "templates[cut: that is no path; write one as in templates[cut].deadline",
+            "templates[cut: not a path; write one as in templates[cut].deadline",
         ),
-        ("", "a", ": that is no path; write one as in templates[cut].deadline"),
+        ("", "a", ": not a path; write one as in templates[cut].deadline"),
     ],
 )
 def test_what_does_not_fit(path, value, why):
@@ -128,7 +128,7 @@ def test_what_does_not_fit(path, value, why):
         (
             SPEC["parameters"],
             {},
-            "parameter 'latency' has no value: give one, or declare one that it has otherwise",
+            "parameter 'latency' has no value: pass one, or declare a default value",
         ),
         ([{"name": "a", "value": 1}] * 2, {}, "parameter 'a' is declared twice"),
         ([{"value": 1}], {}, "parameters[0]: a parameter needs a name"),

@@ -42,8 +42,8 @@ def test_whether_a_node_has_another_attempt_is_read_again(theatre, was_ended_fro
     pause = Template("pause", "Suspend", {"retry": {"limit": 1}}, retry=Retry(1))
     node = theatre.call(repository.make(tree, tree.root, pause))
     if was_ended_from_outside:
-        node.mark(EventType.ABORTED, "it was aborted")
-    node.mark(EventType.FAULT, "it has failed")
+        node.record_cause(EventType.ABORTED, "it was aborted")
+    node.record_cause(EventType.FAULT, "it has failed")
     assert may_retry(tree, node) is not was_ended_from_outside
     theatre.call(repository.save(tree, node))
     (written,) = theatre.all(SHIPPED.nodes)
@@ -67,6 +67,6 @@ GRAVEST_LAST = [
 def test_of_what_ends_a_node_the_gravest_is_told(first, second):
     node = TreeNode("it", Template("it", "Suspend", {}), "above", 0.0, {}, phase="Holding")
     for ending in (first, second):
-        node.mark(EventType(ending), f"by {ending}")
+        node.record_cause(EventType(ending), f"by {ending}")
     gravest = max(first, second, key=GRAVEST_LAST.index)
     assert (node.ending, node.message) == (gravest, f"by {gravest}")

@@ -40,7 +40,7 @@ def test_events_name_the_pod_of_the_attempt_and_the_status_shows_the_beginning_o
         if event["involvedObject"]["name"] == name
     }
     assert {("TaskPodSpawned", f"runs pod {name}"), ("TaskPodSpawned", f"runs pod {name}-2")} < told
-    assert ("TaskPodPodCompleted", f"pod {name}-2 has come to its end") in told
+    assert ("TaskPodPodCompleted", f"pod {name}-2 has completed") in told
     (stdout,) = (
         each
         for each in node["status"]["conditionalBranchesStatus"]["context"]
@@ -74,9 +74,7 @@ def test_one_that_writes_a_hundred_megabytes_fails_with_that_reason(scenario_run
     put_on = played(
         scenario_runner, {"target": "next", "expression": expression}, {"image": "talker"}, talk
     )
-    words = (
-        "it has written more than 1048576 bytes, and expressions look at no more: let it write less"
-    )
+    words = "its output is longer than 1048576 bytes, the limit of expressions: let it write less"
     assert (put_on.phase, put_on.message, put_on.node("next")) == (
         "Failed",
         f"entry: {words}",
@@ -92,6 +90,6 @@ def test_one_whose_command_is_not_found_says_so_whatever_its_expressions_make_of
     """
     command = {"image": "busybox", "command": ["sh", "-c", "yes | head -c 100000000"]}
     put_on = played(scenario_runner, {"target": "next", "expression": "len(stdout) > 10"}, command)
-    said = "its pod has ended with the exit code 127, as a shell does that does not find a command"
+    said = "its pod has ended with the exit code 127: a shell did not find a command"
     assert (put_on.phase, put_on.node("next").phase) == ("Succeed", "Succeed")
-    assert put_on.node("entry").message.startswith(f"{said}, and has written: sh: yes: not found")
+    assert put_on.node("entry").message.startswith(f"{said}; its output: sh: yes: not found")

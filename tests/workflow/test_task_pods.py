@@ -111,9 +111,7 @@ def test_a_hundred_megabytes_of_output_are_no_reason_to_choose_a_branch(scenario
         run.until(put_on.finished)
         api = run.cluster.api("test")
         assert run.call(api.list(KINDS["NetworkChaos"].resource)).items == []
-    words = (
-        "it has written more than 1048576 bytes, and expressions look at no more: let it write less"
-    )
+    words = "its output is longer than 1048576 bytes, the limit of expressions: let it write less"
     assert (put_on.phase, put_on.node("talk").message, put_on.node("cut").phase) == (
         "Failed",
         words,

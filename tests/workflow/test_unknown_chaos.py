@@ -35,7 +35,7 @@ def test_chaos_of_a_kind_that_only_the_cluster_knows(scenario_runner):
         chaos = {"duration": "30s", "colour": "red"}
         with pytest.warns(
             WorkflowWarning,
-            match="FooChaos is no kind of chaos that we know: it is handed to the cluster as it is",
+            match="FooChaos is not a known kind of chaos: it is passed to the cluster unchecked",
         ):
             put_on = run.workflow(workflow("foo", template("foo", foo.kind, fooChaos=chaos)))
         run.advance("10s")
@@ -93,8 +93,8 @@ def test_chaos_of_a_kind_that_the_cluster_does_not_know_has_nobody_to_inject_it(
             )
         run.until(put_on.finished, timeout="1m")
     nobody = (
-        "nobody is there to inject it: install Chaos Mesh on this cluster, or another "
-        "version of it if that is there"
+        "no controller injects it: install Chaos Mesh on this cluster, or a version of it "
+        "that has this kind"
     )
     assert put_on.phase == "Failed"
     assert (

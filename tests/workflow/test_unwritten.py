@@ -267,7 +267,7 @@ def test_an_engine_that_is_started_anew_injects_nothing_twice(
     if annotations_refused:
         assert (phase, why) == (
             FAILED,
-            "cut: its resource or its labels are gone, and the engine has not removed them",
+            "cut: its resource or its labels were deleted, and not by the engine",
         )
     else:
         assert (phase, why, theatre.phases()) == (

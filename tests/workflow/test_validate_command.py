@@ -68,10 +68,10 @@ def test_what_is_wrong_is_told_with_file_line_and_template(validate):
             ),
             (
                 "0.yaml:12: error: template 'pause': deadline is missing: without it a "
-                "Suspend lasts for ever"
+                "Suspend never ends"
             ),
             (
-                "0.yaml:14: warning: template 'pause': nothing is called 'deadlin' here (did "
+                "0.yaml:14: warning: template 'pause': unknown field 'deadlin' (did "
                 "you mean 'deadline'?): it is ignored"
             ),
             "2 errors, 1 warning",
@@ -84,8 +84,8 @@ def test_warnings_are_let_through_unless_strict(validate):
     code, (told, counted) = validate(text)
     assert (code, counted) == (0, "0 errors, 1 warning")
     assert told == (
-        "0.yaml:12: warning: template 'b': nothing leads to it from the entry 'pause': "
-        "it never runs"
+        "0.yaml:12: warning: template 'b': it cannot be reached from the entry 'pause', "
+        "so it never runs"
     )
     code, (told, counted) = validate(text, flags=["--strict"])
     assert (code, counted) == (1, "1 error, 0 warnings")
@@ -140,10 +140,13 @@ def test_what_it_does_not_know_it_skips(validate, text, said):
             "kind: Workflow\n",
             "0.yaml:1: error: the apiVersion is nothing: it has to be chaos-mesh.org/v1alpha1 or",
         ),
-        ("- 1\n", "0.yaml:1: error: no object is there that Kubernetes could know: it has no kind"),
+        (
+            "- 1\n",
+            "0.yaml:1: error: no object is there that Kubernetes could know: it has no kind",
+        ),
         (
             BROKEN.replace("deadlin:", "deadline:") + "    deadline: 2s\n",
-            "0.yaml:15: error: 'deadline' stands there twice",
+            "0.yaml:15: error: 'deadline' occurs twice",
         ),
         (
             yaml.safe_dump({**scenario(done(1)), "spek": {}}),
@@ -193,8 +196,8 @@ def test_what_kubectl_reads_as_a_boolean_is_told(validate):
     bare = BROKEN.replace("name: pause", "name: N").replace(
         "{name: broken}", "{name: broken, annotations: {y: 'n'}}"
     )
-    said = "warning: a bare y or n is text here and a boolean to kubectl: put it in quotes"
-    assert [line for line in validate(bare)[1] if "bare" in line] == [
+    said = "warning: an unquoted y or n is text here, and a boolean for kubectl: put it in quotes"
+    assert [line for line in validate(bare)[1] if "unquoted" in line] == [
         f"0.yaml:3: {said}",
         f"0.yaml:12: {said}",
     ]
@@ -202,7 +205,7 @@ def test_what_kubectl_reads_as_a_boolean_is_told(validate):
         bare.replace("name: N", "name: 'N'").replace("{y:", "{'y':"),
         bare.replace("name: N", "name: no"),
     )
-    assert [line for line in lines if "bare" in line] == [f"1.yaml:3: {said}"]
+    assert [line for line in lines if "unquoted" in line] == [f"1.yaml:3: {said}"]
     assert "1.yaml:12: error: False is no text: put it in quotes" in lines
 
 

@@ -53,8 +53,8 @@ def test_a_value_that_does_not_fit_fails_what_nobody_has_refused(theatre):
     theatre.runner.advance(1)
     (workflow,) = theatre.all(SHIPPED.workflows)
     why = (
-        "spec.parameters[0]: parameter 'how-long': templates[rest].deadline: a string stands "
-        "there ('10s'), and 10 is a number"
+        "spec.parameters[0]: parameter 'how-long': templates[rest].deadline: the field has "
+        "a string ('10s'), and 10 is a number"
     )
     assert (phase_of(workflow), workflow["status"]["message"]) == ("Failed", why)
 

@@ -27,7 +27,7 @@ def test_what_an_attempt_has_failed_by_is_no_message_of_the_next(forest):
     cut = stories(forest.entries)["default", name].node("cut")
     assert (cut.phase, cut.message, node["status"]["message"]) == ("Succeed", "", "")
     told = [
-        (entry.data["phase"], "gone" in entry.data.get("message", ""))
+        (entry.data["phase"], "deleted" in entry.data.get("message", ""))
         for entry in forest.entries
         if entry.what == "workflow-node"
     ]

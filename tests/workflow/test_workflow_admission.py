@@ -21,8 +21,8 @@ from tests.workflow.validation.drafts import schedule, serial, suspend, workflow
 
 REFUSED = (
     'admission webhook "workflows.workflow.kscen.io" denied the request: '
-    "spec.templates[0].children[0]: template 'a': a → a goes round for ever, and nothing "
-    "on the way may end it"
+    "spec.templates[0].children[0]: template 'a': a → a is an endless loop: no template "
+    "in it can end it"
 )
 
 
@@ -117,7 +117,7 @@ def test_what_is_odd_comes_with_a_warning(judged):
     _, code, headers = api.create_namespaced_custom_object_with_http_info(*where, obj)
     assert code == 201
     assert (
-        "template 'b': nothing leads to it from the entry 'pause': it never runs"
+        "template 'b': it cannot be reached from the entry 'pause', so it never runs"
         in headers["Warning"]
     )
 

@@ -46,8 +46,8 @@ SNAPSHOT_VOLUME = "workflow-snapshot"
 CONTEXT_SHOWN = 300
 """Characters of a variable that a node's status shows."""
 NO_INJECTOR = (
-    "nobody is there to inject it: install Chaos Mesh on this cluster, or another version of "
-    "it if that is there"
+    "no controller injects it: install Chaos Mesh on this cluster, or a version of it that "
+    "has this kind"
 )
 
 
@@ -103,23 +103,21 @@ async def delete_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> Eve
 
 
 async def _delete_orphans(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType:
-    """Delete the objects of a Schedule that somebody has deleted without its dependents."""
+    """Delete the objects of a Schedule that was deleted without its dependents."""
     kind = KINDS.get(type_of({"spec": node.template.body["schedule"]}))
     if kind is None:
         return EventType.CLEANED
     left = await clients.node_objects.delete_spawned(kind.resource, tree, node)
     if not left:
         return EventType.CLEANED
-    node.last_error = f"{kind.kind} {left[0]}, which its Schedule has made, is still there"
+    node.last_error = f"{kind.kind} {left[0]}, which its Schedule has made, still exists"
     return EventType.DELETE_REFUSED
 
 
 async def find_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
     """Check that the resource of a resumed node exists; raise NodeActionError if it was deleted."""
     resource = await _resource(clients, node)
-    await clients.watches.follow(
-        resource
-    )  # or it is not heard in time that it is in effect since long
+    await clients.watches.follow(resource)  # reports chaos that is in effect already, too
     if not await clients.node_objects.shows(resource, tree, node):
         raise NodeActionError(OBJECT_LOST_MESSAGE)
     return EventType.INJECTED if node.template.type == SCHEDULE and node.phase == RUNNING else None
@@ -160,7 +158,7 @@ async def delete_pod(clients: ActorClients, tree: Tree, node: TreeNode) -> Event
 
 async def find_pod(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
     if not await clients.node_objects.shows(PODS, tree, node):
-        raise NodeActionError("its pod has vanished before it came to its end")
+        raise NodeActionError("its pod was deleted before it completed")
     return None
 
 
@@ -175,13 +173,17 @@ async def evaluate_branches(clients: ActorClients, tree: Tree, node: TreeNode) -
     container = node.template.body["task"]["container"]["name"]
     code = exit_code_of(pod, container)
     if code is None:
-        reason = (pod.get("status") or {}).get("reason") or "no container has come to an end"
+        reason = (pod.get("status") or {}).get("reason") or "no container has terminated"
         raise NodeActionError(f"its pod has no exit code: {reason}")
     variables: dict[str, object] = {
         "exitCode": code,
         "stdout": await output_of(clients.node_objects.api, pod, container),
     }
-    node.context = [f"{name}: {_shown(value)}" for name, value in variables.items()]
+    texts = {name: str(value) for name, value in variables.items()}
+    node.context = [
+        f"{name}: {text[:CONTEXT_SHOWN]}{'…' * (len(text) > CONTEXT_SHOWN)}"
+        for name, text in texts.items()
+    ]
     node.evaluations, chosen = [], []
     for branch in node.template.branches:
         try:
@@ -192,11 +194,6 @@ async def evaluate_branches(clients: ActorClients, tree: Tree, node: TreeNode) -
         chosen += [branch.target] * is_chosen
     node.chosen = chosen
     return None
-
-
-def _shown(value: object) -> str:
-    words = str(value)
-    return words if len(words) <= CONTEXT_SHOWN else f"{words[:CONTEXT_SHOWN]}…"
 
 
 async def create_check(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
@@ -211,7 +208,7 @@ async def create_check(clients: ActorClients, tree: Tree, node: TreeNode) -> Eve
 
 async def find_check(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
     if not await clients.node_objects.shows(clients.family.status_checks, tree, node):
-        raise NodeActionError("its status check is gone, and the engine has not removed it")
+        raise NodeActionError("its StatusCheck was deleted, and not by the engine")
     return None
 
 
@@ -220,8 +217,7 @@ async def delete_check(clients: ActorClients, tree: Tree, node: TreeNode) -> Eve
     return None
 
 
-# whichever node it was
-async def abort_workflow(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:  # noqa: ARG001
+async def abort_workflow(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:  # noqa: ARG001  # one signature
     """Set the abort annotation of the workflow, as a user would."""
     patch = {"metadata": {"annotations": {ABORT: "true"}}}
     tree.root.obj = await clients.node_objects.api.patch(
@@ -256,10 +252,6 @@ CREATING_ACTIONS = frozenset({Action.CREATE_CHAOS, Action.CREATE_POD, Action.CRE
 DELETING_ACTIONS = frozenset(
     {Action.DELETE_CHAOS, Action.CONFIRM_DELETED, Action.DELETE_POD, Action.DELETE_CHECK}
 )
-
-
-# The playground: where actors do to the world what a node is about. Whatever is done twice has
-# happened once.
 
 
 class NodeObjects:
@@ -300,7 +292,7 @@ class NodeObjects:
     async def delete(
         self, resource: Resource, tree: Tree, node: TreeNode, *, with_dependents: bool = False
     ) -> bool:
-        """Delete the node's object; return False if it does not exist or belongs to somebody else.
+        """Delete the node's object; return False if it does not exist or belongs to another owner.
 
         Labels that were removed are restored first: watches select by them, and must see the
         deletion.
@@ -358,7 +350,7 @@ class NodeObjects:
         return found is not None and _is_marked(found, tree, node)
 
     async def _find(self, resource: Resource, tree: Tree, node: TreeNode) -> Obj | None:
-        """What the node has made."""
+        """Return the object that the node has created, None if there is none."""
         if node.is_lost:
             # In which attempt it was, by what it has made last.
             made = await self.api.list(

@@ -100,7 +100,7 @@ class LeftoverCleaner:
             pause = min(2 * pause, LONGEST_PAUSE) or FIRST_PAUSE
 
     async def _is_done(self, tree: Tree, node: TreeNode, why: str) -> bool:
-        """Make one attempt; return whether the object is gone and the node's status says so.
+        """Make one attempt; return whether the object is gone and the node's status is written.
 
         The status of a node that was deleted with its workflow is not written: the API has dropped
         it.

@@ -115,21 +115,23 @@ class WorkflowManager:
                 probe_coordinator,
                 cleaner=self._cleaner,
             )
-            # Go on with all that is not over.
+            # Resume all workflows that are not over.
             found = self._found()
 
-            def go_on(workflow: Obj | None, _: Obj | None) -> None:
+            def resume(workflow: Obj | None, _: Obj | None) -> None:
                 if workflow and not is_over(workflow):
-                    tree = self._planted(workflow)
-                    restore_tree(self._repository, tree, found.get(tree.key, {}), self._unread)
-                    self._take_up(tree, watches)
+                    tree = self._add_workflow(workflow)
+                    restore_tree(
+                        self._repository, tree, found.get(tree.key, {}), self._report_malformed
+                    )
+                    self._resume(tree, watches)
 
             for workflow in self._workflows:
-                self._apart(go_on)(workflow, None)
+                self._isolated(resume)(workflow, None)
             for key, below in found.items():
-                self._bury(key, below)
-            self._workflows.on_change(self._apart(self._workflow_changed))
-            self._nodes.on_change(self._apart(self._node_changed))
+                self._clean_up_orphans(key, below)
+            self._workflows.on_change(self._isolated(self._workflow_changed))
+            self._nodes.on_change(self._isolated(self._node_changed))
             group.create_task(self._trigger.run(), name=f"delayed events of {self._trigger.name}")
             for number in range(self._concurrency):
                 group.create_task(
@@ -142,7 +144,7 @@ class WorkflowManager:
             event = await trigger.acquire()
             try:
                 await self._processor.take(event)
-            except Exception as error:  # noqa: BLE001  # what one workflow meets stops no other
+            except Exception as error:  # noqa: BLE001  # an error of one workflow affects no other
                 self._actor.log(
                     logging.ERROR,
                     "refused",
@@ -163,7 +165,7 @@ class WorkflowManager:
             finally:
                 trigger.done(event)
 
-    # --- what the API has ---
+    # --- objects in the API ---
 
     def _found(self) -> dict[WorkflowKey, dict[str, list[Obj]]]:
         """Return the WorkflowNodes by workflow and parent, in the order in which they were
@@ -181,10 +183,10 @@ class WorkflowManager:
                 )
                 found.setdefault(key, {}).setdefault(parent, []).append(obj)
             except MALFORMED as error:
-                self._unread(obj, error)
+                self._report_malformed(obj, error)
         return found
 
-    def _unread(self, obj: Obj, error: Exception) -> None:
+    def _report_malformed(self, obj: Obj, error: Exception) -> None:
         """Report an object that is malformed; a workflow fails by it."""
         key, kind = workflow_key(obj), obj["kind"]
         self._actor.log(
@@ -195,7 +197,7 @@ class WorkflowManager:
                 NodeEvent(key, ROOT, EventType.FAULT, f"it cannot be read: {error!r}")
             )
 
-    def _take_up(self, tree: Tree, watches: Watches) -> None:
+    def _resume(self, tree: Tree, watches: Watches) -> None:
         """Resume the nodes of a restored tree: watches first, then events, and cleanup of
         leftovers.
         """
@@ -205,9 +207,11 @@ class WorkflowManager:
             if node.has_leftovers:
                 self._cleaner.remove(tree, [node])
             if not node.is_over:
-                if node is not tree.root or node.phase != INIT:  # which was told as it was planted
+                if (
+                    node is not tree.root or node.phase != INIT
+                ):  # a new one was reported when it was added
                     self._reporter.report_found(tree, node)
-                # What becomes of what it has made.
+                # Changes of the objects that it has created.
                 if node.template.is_chaos:
                     watches.begin(node.template.chaos_kind.resource)
                 elif node.template.type == TASK:
@@ -220,13 +224,13 @@ class WorkflowManager:
                     tree.key,
                     node.name,
                     EventType.ABORTED,
-                    node.last_error or self._lost(tree, node),
+                    node.last_error or self._deletion_message(tree, node),
                 )
                 self._trigger.notify(
                     lost if node.is_lost else NodeEvent(tree.key, node.name, EventType.RESUMED)
                 )
 
-    def _bury(self, key: WorkflowKey, below: dict[str, list[Obj]]) -> None:
+    def _clean_up_orphans(self, key: WorkflowKey, below: dict[str, list[Obj]]) -> None:
         """Clean up nodes whose workflow was deleted or is over while no engine was running."""
         tree = self._repository.trees.get(key)
         stray = self._repository.orphan_tree(key)
@@ -242,7 +246,7 @@ class WorkflowManager:
         )
         self._cleaner.remove(stray, stray.nodes.values(), why)
 
-    def _planted(self, workflow: Obj) -> Tree:
+    def _add_workflow(self, workflow: Obj) -> Tree:
         """Add the tree of a new workflow; a malformed one fails, and everything below it is
         ended.
         """
@@ -250,14 +254,14 @@ class WorkflowManager:
             tree = self._repository.add_tree(workflow)
         except MALFORMED as error:
             tree = self._repository.add_tree(with_minimal_status(workflow))
-            self._unread(workflow, error)
+            self._report_malformed(workflow, error)
         try:
-            self._judge(tree, workflow)
-        except Exception as error:  # noqa: BLE001  # whatever stands in it
-            self._unread(workflow, error)
+            self._validate(tree, workflow)
+        except Exception as error:  # noqa: BLE001  # any content
+            self._report_malformed(workflow, error)
         return tree
 
-    def _judge(self, tree: Tree, workflow: Obj) -> None:
+    def _validate(self, tree: Tree, workflow: Obj) -> None:
         """Validate a workflow that has not begun, and fail it at once if it cannot end well.
 
         Not every API server has the webhook that refuses such workflows.
@@ -293,14 +297,14 @@ class WorkflowManager:
                 [name for name in dict.fromkeys(on) if before.templates.get(name) != now.get(name)],
             )
 
-    def _apart(self, handler: Handler) -> Handler:
+    def _isolated(self, handler: Handler) -> Handler:
         """Wrap a handler so that its error fails one workflow, and not the engine."""
 
         def changed(new: Obj | None, old: Obj | None) -> None:
             try:
                 handler(new, old)
-            except Exception as error:  # noqa: BLE001  # whatever stands in it
-                self._unread(new or old or {}, error)
+            except Exception as error:  # noqa: BLE001  # any content
+                self._report_malformed(new or old or {}, error)
 
         return changed
 
@@ -314,7 +318,7 @@ class WorkflowManager:
         if tree is None:
             if phase_of(new) != INIT:
                 return
-            tree = self._planted(new)
+            tree = self._add_workflow(new)
             self._trigger.notify(NodeEvent(key, ROOT, EventType.CREATED))
         elif not tree.root.is_over:
             tree.root.obj = new
@@ -347,25 +351,27 @@ class WorkflowManager:
             return
         if new:
             self._reporter.report_abort(node)
-        why = _named(node, "it was aborted") if new else self._lost(tree, node)
+        why = _named(node, "it was aborted") if new else self._deletion_message(tree, node)
         self._trigger.notify(NodeEvent(key, node.name, EventType.ABORTED, why))
 
-    def _lost(self, tree: Tree, node: TreeNode) -> str:
+    def _deletion_message(self, tree: Tree, node: TreeNode) -> str:
         """Return the message of a deleted node, named after the highest deleted node above it.
 
         A deletion takes along everything below, and the nodes below may vanish first.
         """
-        while node.parent and (above := tree.nodes[node.parent]) and self._goes(above):
+        while node.parent:
+            above = tree.nodes[node.parent]
+            obj = self._nodes.get(above.name, above.obj["metadata"]["namespace"])
+            if obj is not None and not _is_deleted(obj):
+                break
             node = above
         return _named(node, NODE_DELETED)
 
-    def _goes(self, node: TreeNode) -> bool:
-        obj = self._nodes.get(node.name, node.obj["metadata"]["namespace"])
-        return obj is None or _is_deleted(obj)
-
 
 def _named(node: TreeNode, why: str) -> str:
-    """Whom that befell: what is above, below and beside it is ended with the same words."""
+    """Prefix the message with the template's name; nodes that are ended by it have the same
+    message.
+    """
     return f"{node.template.name}: {why}"
 
 

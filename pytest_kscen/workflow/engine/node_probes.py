@@ -17,7 +17,7 @@ from pytest_kscen.workflow.tables.machine import EventType, NodeEvent
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.resources import Obj
@@ -39,7 +39,7 @@ class NodeProbes:
     has_ended: bool = False
     awaited: NodeEvent | None = None
     """Event that is sent again once the last probes have answered."""
-    refuted: str = ""
+    failure: str = ""
     """Message of the failed last probe, by which the node fails."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -64,18 +64,18 @@ class ProbeCoordinator:
 
         The same event is sent again when they have passed.
         """
-        hypothesis = self._hypothesis(tree, node)
-        if hypothesis is None or hypothesis.has_begun:
+        node_probes = self._probes_of(tree, node)
+        if node_probes is None or node_probes.has_begun:
             return False
         is_resumed = event.event_type is EventType.RESUMED
-        if is_resumed and node.phase == INIT:  # it is told to begin by that
+        if is_resumed and node.phase == INIT:  # the table starts it by this event
             return False
-        hypothesis.has_begun = True
+        node_probes.has_begun = True
         if is_resumed:
-            hypothesis.probing.begin_continuous()
-            hypothesis.probing.chaos_is_on(_has_chaos(tree, node))
+            node_probes.probing.begin_continuous()
+            node_probes.probing.chaos_is_on(_has_chaos(tree, node))
             return False
-        self._start(hypothesis, self._begin, event, f"first probes of {node.name or tree.key}")
+        self._start(node_probes, self._begin, event, f"first probes of {node.name or tree.key}")
         return True
 
     def defers_end(self, tree: Tree, node: TreeNode, event: NodeEvent) -> bool:
@@ -87,44 +87,46 @@ class ProbeCoordinator:
             if known := self._of.get((tree.key, node.name)):
                 known.close()
             return False
-        hypothesis = self._hypothesis(tree, node)
-        if hypothesis is None or hypothesis.has_ended:
+        node_probes = self._probes_of(tree, node)
+        if node_probes is None or node_probes.has_ended:
             return False
-        hypothesis.has_ended, hypothesis.awaited = True, event
-        self._start(hypothesis, self._end, event, f"last probes of {node.name or tree.key}")
+        node_probes.has_ended, node_probes.awaited = True, event
+        self._start(node_probes, self._end, event, f"last probes of {node.name or tree.key}")
         return True
 
     def awaits_last_probes(self, tree: Tree, node: TreeNode) -> bool:
         """Return whether the node ends as soon as its probes have answered; no deadline changes
         that.
         """
-        hypothesis = self._of.get((tree.key, node.name))
-        return hypothesis is not None and hypothesis.awaited is not None
+        node_probes = self._of.get((tree.key, node.name))
+        return node_probes is not None and node_probes.awaited is not None
 
     def cancel_last_probes(self, tree: Tree, node: TreeNode) -> None:
         """Cancel the last probes of a node, and let it end without their answers."""
-        hypothesis = self._of.get((tree.key, node.name))
-        if hypothesis and hypothesis.awaited:
-            hypothesis.close()
-            self._trigger.notify(hypothesis.awaited)
-            hypothesis.awaited = None
+        node_probes = self._of.get((tree.key, node.name))
+        if node_probes and node_probes.awaited:
+            node_probes.close()
+            self._trigger.notify(node_probes.awaited)
+            node_probes.awaited = None
 
     def result(self, tree: Tree, node: TreeNode, phase: str) -> tuple[str, str]:
         """Return the phase after the probes' verdicts, and the message if they have changed it."""
-        hypothesis = self._of.get((tree.key, node.name))
+        node_probes = self._of.get((tree.key, node.name))
         if (
-            hypothesis
-            and hypothesis.refuted
+            node_probes
+            and node_probes.failure
             and (phase == SUCCEED or node.ending is EventType.PARENT_DEADLINE)
         ):
-            return FAILED, hypothesis.refuted
+            return FAILED, node_probes.failure
         return phase, ""
 
     def chaos_changed(self, tree: Tree, node: TreeNode) -> None:
         """Start or stop the OnChaos probes of the node and of everything above it."""
-        for above in _upwards(tree, node):
-            if hypothesis := self._of.get((tree.key, above.name)):
-                hypothesis.probing.chaos_is_on(_has_chaos(tree, above))
+        above: TreeNode | None = node
+        while above:
+            if node_probes := self._of.get((tree.key, above.name)):
+                node_probes.probing.chaos_is_on(_has_chaos(tree, above))
+            above = None if above.parent is None else tree.node(above.parent)
 
     def shown(self, tree: Tree, node: TreeNode) -> list[Obj]:
         """Return the results for a node's status; for the workflow's, those of all nodes."""
@@ -137,19 +139,19 @@ class ProbeCoordinator:
     def forget(self, tree: Tree) -> None:
         """Cancel all probes of a workflow, before another one of its name may appear."""
         for each in (tree.root, *tree.nodes.values()):
-            if hypothesis := self._of.pop((tree.key, each.name), None):
-                hypothesis.close()
+            if node_probes := self._of.pop((tree.key, each.name), None):
+                node_probes.close()
 
     def _results(self, tree: Tree, node: TreeNode) -> list[Obj]:
-        hypothesis = self._of.get((tree.key, node.name))
+        node_probes = self._of.get((tree.key, node.name))
         named = {"node": node.name} if node.name else {}
         return (
-            [{**result, **named} for result in hypothesis.probing.results]
-            if hypothesis
-            else _before(node)
+            [{**result, **named} for result in node_probes.probing.results]
+            if node_probes
+            else _previous_results(node)
         )
 
-    def _hypothesis(self, tree: Tree, node: TreeNode) -> NodeProbes | None:
+    def _probes_of(self, tree: Tree, node: TreeNode) -> NodeProbes | None:
         """Return the probes of this attempt, created at the first call; None if the node has
         none.
         """
@@ -158,7 +160,7 @@ class ProbeCoordinator:
             return None
         known = self._of.get((tree.key, node.name))
         if known is None or known.attempt != node.attempt:
-            before = [] if known else _before(node)
+            previous = [] if known else _previous_results(node)
             key, name = tree.key, node.name
             subject = {
                 "workflow": key.name,
@@ -186,49 +188,49 @@ class ProbeCoordinator:
                     judged=judged,
                     group=group,
                     owner=owner,
-                    before=before,
+                    before=previous,
                 ),
                 node.attempt,
             )
         return known
 
-    def _start(self, hypothesis: NodeProbes, asking: Asking, event: NodeEvent, name: str) -> None:
+    def _start(self, node_probes: NodeProbes, asking: Asking, event: NodeEvent, name: str) -> None:
         """Ask in a task of its own; an error there becomes a fault of this node alone."""
-        task = self._group.create_task(self._minding(hypothesis, asking, event), name=name)
-        hypothesis.tasks.add(task)
-        task.add_done_callback(hypothesis.tasks.discard)
+        task = self._group.create_task(self._guarded(node_probes, asking, event), name=name)
+        node_probes.tasks.add(task)
+        task.add_done_callback(node_probes.tasks.discard)
 
-    async def _minding(self, hypothesis: NodeProbes, asking: Asking, event: NodeEvent) -> None:
+    async def _guarded(self, node_probes: NodeProbes, asking: Asking, event: NodeEvent) -> None:
         try:
-            await asking(hypothesis, event)
-        except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
-            hypothesis.awaited = None
+            await asking(node_probes, event)
+        except Exception as error:  # noqa: BLE001  # an error of one workflow affects no other
+            node_probes.awaited = None
             self._trigger.notify(
                 NodeEvent(
                     event.workflow,
                     event.node,
                     EventType.FAULT,
-                    f"its probes cannot be asked: {error!r}",
+                    f"its probes cannot be run: {error!r}",
                 )
             )
 
-    async def _begin(self, hypothesis: NodeProbes, event: NodeEvent) -> None:
-        verdicts = await hypothesis.probing.at_start()
-        if why := _refutation(verdicts):
+    async def _begin(self, node_probes: NodeProbes, event: NodeEvent) -> None:
+        verdicts = await node_probes.probing.at_start()
+        if why := _failure(verdicts):
             self._trigger.notify(
                 NodeEvent(event.workflow, event.node, EventType.FAULT, f"before it began, {why}")
             )
             return
-        hypothesis.probing.begin_continuous()
+        node_probes.probing.begin_continuous()
         self._trigger.notify(event)
 
-    async def _end(self, hypothesis: NodeProbes, event: NodeEvent) -> None:
-        hypothesis.refuted = _refutation(await hypothesis.probing.at_end())
-        hypothesis.awaited = None
+    async def _end(self, node_probes: NodeProbes, event: NodeEvent) -> None:
+        node_probes.failure = _failure(await node_probes.probing.at_end())
+        node_probes.awaited = None
         self._trigger.notify(event)
 
 
-def _refutation(verdicts: list[ProbeVerdict]) -> str:
+def _failure(verdicts: list[ProbeVerdict]) -> str:
     """Return the message of the first verdict that fails its node, or an empty text."""
     for verdict in verdicts:
         if verdict.stops:
@@ -236,7 +238,7 @@ def _refutation(verdicts: list[ProbeVerdict]) -> str:
     return ""
 
 
-def _before(node: TreeNode) -> list[Obj]:
+def _previous_results(node: TreeNode) -> list[Obj]:
     """Return the results that a previous engine has written for the node's own probes.
 
     A workflow's status holds the results of all nodes; only its own are returned.
@@ -248,10 +250,3 @@ def _before(node: TreeNode) -> list[Obj]:
 def _has_chaos(tree: Tree, node: TreeNode) -> bool:
     """Return whether chaos is in effect at the node or below it."""
     return any(each.template.is_chaos and each.phase == HOLDING for each in tree.below(node))
-
-
-def _upwards(tree: Tree, node: TreeNode) -> Iterator[TreeNode]:
-    above: TreeNode | None = node
-    while above:
-        yield above
-        above = None if above.parent is None else tree.node(above.parent)

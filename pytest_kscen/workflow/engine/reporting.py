@@ -59,7 +59,7 @@ class EventReporter:
     def report_phase(self, tree: Tree, node: TreeNode) -> None:
         """Report the phase that a node, or the workflow, has just entered."""
         where = {"workflow": tree.key.name, "namespace": tree.key.namespace}
-        told = {**where, "phase": node.phase}
+        phase = {**where, "phase": node.phase}
         message, why = (
             ({"message": node.message}, {"why": node.message}) if node.message else ({}, {})
         )
@@ -70,8 +70,8 @@ class EventReporter:
                 beside: Obj = {"parameters": values}
             else:
                 beside = {"score": score_of(node.probes)} if node.is_over and node.probes else {}
-            self._actor.note("workflow-phase", **told, **message, **beside)
-            self._actor.log(level, "workflow", **told, **why, **beside)
+            self._actor.note("workflow-phase", **phase, **message, **beside)
+            self._actor.log(level, "workflow", **phase, **why, **beside)
             return
         about: Obj = {
             "node": node.name,
@@ -82,8 +82,8 @@ class EventReporter:
         about |= {"attempt": node.attempt} if node.attempt > 1 else {}
         about |= {"left": True} if node.has_leftovers else {}
         about |= {"exit": True} if node.name in tree.root.children[1:] else {}
-        self._actor.note("workflow-node", **told, **message, **about)
-        self._actor.log(level, "node", **told, **why, **about)
+        self._actor.note("workflow-node", **phase, **message, **about)
+        self._actor.log(level, "node", **phase, **why, **about)
 
     def report_found(self, tree: Tree, node: TreeNode) -> None:
         """Report a node or workflow that a previous engine has begun, with its age in seconds."""
@@ -144,7 +144,7 @@ class EventReporter:
         if why:
             self._recorder.warning(tree.root.obj, "StatusNotWritten", why)
         else:
-            self._recorder.normal(tree.root.obj, "StatusWritten", "all statuses are written again")
+            self._recorder.normal(tree.root.obj, "StatusWritten", "all statuses are written")
 
     def report_abort(self, node: TreeNode, why: str = "") -> None:
         reason = "WorkflowAborted" if node.name == ROOT else "NodeAborted"
@@ -154,9 +154,9 @@ class EventReporter:
         """Report a change of the spec, with the templates of running nodes that it does not
         reach.
         """
-        why = "its spec was changed: that holds for what begins from now on"
+        why = "its spec was changed: nodes that begin from now on use the new one"
         if kept:
-            why = f"{why}, and not for what has begun already: {', '.join(kept)}"
+            why = f"{why}; these have begun with the old one: {', '.join(kept)}"
         level, report = (
             (logging.WARNING, self._recorder.warning)
             if kept
@@ -167,7 +167,7 @@ class EventReporter:
 
     def report_pod_end(self, node: TreeNode) -> None:
         self._recorder.normal(
-            node.obj, "TaskPodPodCompleted", f"pod {node.object_name} has come to its end"
+            node.obj, "TaskPodPodCompleted", f"pod {node.object_name} has completed"
         )
 
     def report_action(self, act: Action, node: TreeNode) -> None:
@@ -193,7 +193,7 @@ class EventReporter:
 
 
 def _was_aborted_itself(tree: Tree, node: TreeNode) -> bool:
-    """Which was told when it was seen."""
+    """Return whether the node itself was aborted, which was reported when the abort arrived."""
     parent = None if node.parent is None else tree.node(node.parent)
     return node.ending is EventType.ABORTED and (
         parent is None or parent.ending is not EventType.ABORTED

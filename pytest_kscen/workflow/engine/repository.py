@@ -42,11 +42,11 @@ from pytest_kscen.workflow.engine.statuses import (
     MALFORMED,
     UNTIL,
     UNWRITTEN_ANNOTATION,
+    checked_phase,
     current_status,
     read_with_notes,
     unwritten_note,
 )
-from pytest_kscen.workflow.engine.statuses import checked_phase as known
 from pytest_kscen.workflow.engine.templates import Definition, Retry, Template
 from pytest_kscen.workflow.engine.trees import ROOT, Tree, TreeNode
 from pytest_kscen.workflow.tables.machine import EventType, WorkflowKey
@@ -84,30 +84,30 @@ class Repository:
         self.family = family
         self.trees: dict[WorkflowKey, Tree] = {}
         self._actor = actor
-        self._hasty = actor.with_patience(PATIENCE).api
+        self._impatient_api = actor.with_patience(PATIENCE).api
 
     # --- trees ---
 
     def add_tree(self, workflow: Obj) -> Tree:
         """Add the tree of a workflow; its nodes are added when they are read or created."""
-        root = read_with_notes(workflow, self._root)
+        root = read_with_notes(workflow, self._read_root)
         tree = self.trees[workflow_key(workflow)] = Tree(
             workflow_key(workflow), Definition("", {}), root
         )
         return tree
 
-    def _root(self, workflow: Obj, status: Obj) -> TreeNode:
+    def _read_root(self, workflow: Obj, status: Obj) -> TreeNode:
         started = (
             epoch_of(status["startTime"]) if "startTime" in status else self._actor.clock.now()
         )
         root = TreeNode(ROOT, Template(ROOT, "Workflow", {}), None, started, workflow)
-        root.phase = known(phase_of({"status": status}), (INIT, RUNNING, *OVER))
+        root.phase = checked_phase(phase_of({"status": status}), (INIT, RUNNING, *OVER))
         root.ending = EventType.ABORTED if is_true(workflow, ABORTED) else None
         engine = status.get("engine") or {}
         root.message = (
             engine.get("message", "") if "hindrance" in engine else status.get("message", "")
         )
-        root.is_unsaved = "hindrance" in engine  # it is gone, or is met again
+        root.is_unsaved = "hindrance" in engine  # the hindrance is gone, or will be met again
         root.noted_at = engine.get("noted", "")
         if ending := engine.get("ending"):
             root.ending = EventType(ending)
@@ -140,7 +140,7 @@ class Repository:
 
     def add_node(self, tree: Tree, obj: Obj, template: Template | None = None) -> TreeNode:
         """Add a node as the API has it. Without a template, that of its own spec is used."""
-        node = read_with_notes(obj, lambda obj, status: _node(obj, status, template))
+        node = read_with_notes(obj, lambda obj, status: _read_node(obj, status, template))
         tree.nodes[node.name] = node
         return node
 
@@ -163,13 +163,13 @@ class Repository:
                 for power in range(SUFFIX)
             )
             name = f"{name_prefix(template)}-{suffix}"
-            node = tree.nodes.get(name) or await self._made(tree, parent, template, name)
+            node = tree.nodes.get(name) or await self._create_or_get(tree, parent, template, name)
             if node and node.parent == parent.name and name not in parent.children:
                 parent.children.append(node.name)
                 return node
         raise AssertionError
 
-    async def _made(
+    async def _create_or_get(
         self, tree: Tree, parent: TreeNode, template: Template, name: str
     ) -> TreeNode | None:
         """Return the node of this name, created or found; None if the name belongs to another
@@ -220,8 +220,17 @@ class Repository:
         status = current_status(tree, node)
         before = node.obj.get("status") or {}
         if changed := {name: value for name, value in status.items() if before.get(name) != value}:
-            write = self._write_root if node.name == ROOT else self._write
-            node.obj = await write(tree, node, changed)
+            node.obj = (
+                await self._write_root(tree, node, changed)
+                if node.name == ROOT
+                else await self._impatient_api.patch(
+                    self.family.nodes,
+                    node.name,
+                    {"status": changed},
+                    tree.key.namespace,
+                    subresource="status",
+                )
+            )
 
     async def note(self, tree: Tree, node: TreeNode, *, is_written: bool) -> None:
         """Store a refused status in an annotation; remove the annotation if `is_written`."""
@@ -231,12 +240,8 @@ class Repository:
         )
         noted_at = None if is_written else unwritten_note(tree, node)
         patch = {"metadata": {"annotations": {UNWRITTEN_ANNOTATION: noted_at}}}
-        await self._hasty.patch(resource, node.obj["metadata"]["name"], patch, tree.key.namespace)
-
-    async def _write(self, tree: Tree, node: TreeNode, changed: Obj) -> Obj:
-        patch, where = {"status": changed}, tree.key.namespace
-        return await self._hasty.patch(
-            self.family.nodes, node.name, patch, where, subresource="status"
+        await self._impatient_api.patch(
+            resource, node.obj["metadata"]["name"], patch, tree.key.namespace
         )
 
     async def _write_root(self, tree: Tree, root: TreeNode, changed: Obj) -> Obj:
@@ -244,7 +249,7 @@ class Repository:
         now.
         """
         api, resource, (name, namespace) = (
-            self._hasty,
+            self._impatient_api,
             self.family.workflows,
             (tree.key.name, tree.key.namespace),
         )
@@ -285,13 +290,19 @@ def is_owned(obj: Obj, owner: Obj) -> bool:
     )
 
 
-def _node(obj: Obj, status: Obj, template: Template | None) -> TreeNode:
+def _read_node(obj: Obj, status: Obj, template: Template | None) -> TreeNode:
     spec = obj["spec"]
     engine = status.get("engine") or {}
     parent = obj["metadata"]["annotations"][PARENT_ANNOTATION]
     name = sys.intern(obj["metadata"]["name"])
-    node = TreeNode(name, template or _template_of(spec), parent, epoch_of(spec["startTime"]), obj)
-    node.phase = known(phase_of({"status": status}), NODE_PHASES)
+    started = epoch_of(spec["startTime"])
+    if template is None:
+        body = {**spec, "name": spec["templateName"], "templateType": spec["type"]}
+        absolute = body.pop("deadline", None)
+        length = epoch_of(absolute) - started if absolute else None
+        template = replace(Template.of(body), deadline=length)
+    node = TreeNode(name, template, parent, started, obj)
+    node.phase = checked_phase(phase_of({"status": status}), NODE_PHASES)
     node.noted_at = engine.get("noted", "")
     node.attempt = engine.get("attempt", 1)
     node.ending = EventType(engine["ending"]) if "ending" in engine else None
@@ -303,32 +314,17 @@ def _node(obj: Obj, status: Obj, template: Template | None) -> TreeNode:
     node.until = {wait: epoch_of(engine[key]) for wait, key in UNTIL.items() if key in engine}
     node.children = [each["name"] for kind in CHILDREN for each in status.get(kind) or ()]
     node.chosen = engine.get("chosen")
-    is_told = (
-        node.is_over or node.ending or node.is_cleaning
-    )  # else the message says what its pod waits for
-    node.message = status.get("message", "") if is_told else ""
+    if node.is_over or node.ending or node.is_cleaning:  # before, it is the reason to wait
+        node.message = status.get("message", "")
     branches = status.get("conditionalBranchesStatus") or {}
     node.evaluations, node.context = branches.get("branches", []), branches.get("context", [])
     node.ended = epoch_of(status["endTime"]) if "endTime" in status else None
     return node
 
 
-def _template_of(spec: Obj) -> Template:
-    """Return the template that a node was created from, as its spec holds it."""
-    body = {**spec, "name": spec["templateName"], "templateType": spec["type"]}
-    absolute = body.pop("deadline", None)
-    length = epoch_of(absolute) - epoch_of(spec["startTime"]) if absolute else None
-    return replace(Template.of(body), deadline=length)
-
-
 def name_prefix(template: Template) -> str:
     """Return the common beginning of the names of a template's nodes."""
     return template.name[:NAME_LENGTH].rstrip("-.")
-
-
-# What the API has of a workflow that is on, as a tree again: from the workflow down, so that
-# what is not its own stays outside. A node that its parent tells of and that is not there was
-# deleted while no engine was: somebody has to stand in for it until what it had made is gone.
 
 
 NODE_DELETED = "its WorkflowNode was deleted"
@@ -355,7 +351,7 @@ def restore_tree(
     placeholder takes its place until its objects are deleted. `unread` is called for each malformed
     node.
     """
-    parents, misread = [tree.root], dict[str, str]()
+    parents, malformed = [tree.root], dict[str, str]()
     while parents:
         parent = parents.pop()
         for obj in below.get(parent.name, ()):
@@ -368,20 +364,22 @@ def restore_tree(
                     node = repository.add_node(tree, obj)
                 except MALFORMED as error:
                     unread(obj, error)
-                    misread[obj["metadata"]["name"]] = f"its WorkflowNode cannot be read: {error!r}"
+                    malformed[obj["metadata"]["name"]] = (
+                        f"its WorkflowNode cannot be read: {error!r}"
+                    )
                     continue
                 parents.append(node)
                 if parent.is_lost:
                     parent.children.append(node.name)
         for name in [name for name in parent.children if name not in tree.nodes]:
-            tree.nodes[name] = _stand_in(tree, parent, name)
-            tree.nodes[name].last_error = misread.get(name, "")
+            tree.nodes[name] = _placeholder(tree, parent, name)
+            tree.nodes[name].last_error = malformed.get(name, "")
             parents.append(tree.nodes[name])
     tree.nodes = dict(sorted(tree.nodes.items(), key=lambda named: named[1].started))
     tree.node_count = len(tree.nodes)
 
 
-def _stand_in(tree: Tree, parent: TreeNode, name: str) -> TreeNode:
+def _placeholder(tree: Tree, parent: TreeNode, name: str) -> TreeNode:
     """Return the placeholder of a deleted node; its template follows from its name.
 
     It has no retries and no probes, since only the objects that it has created matter.
@@ -404,11 +402,11 @@ def _stand_in(tree: Tree, parent: TreeNode, name: str) -> TreeNode:
         name, replace(template, retry=Retry(), probes=()), parent.name, parent.started, obj
     )
     node.is_lost = True
-    node.phase = _was_over(parent, name) or PLACEHOLDER_PHASES.get(template.type, RUNNING)
+    node.phase = _final_phase(parent, name) or PLACEHOLDER_PHASES.get(template.type, RUNNING)
     return node
 
 
-def _was_over(parent: TreeNode, name: str) -> str:
+def _final_phase(parent: TreeNode, name: str) -> str:
     """Return the phase in which a deleted node was over as its parent's status shows it, or empty.
 
     A failure would have ended the parent too, so an end that the parent lists is a success.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LONGEST_MESSAGE = 1000
 MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
-"""Exceptions that reading a template or object raises if nobody has validated it."""
+"""Exceptions that reading a template or object raises if it was not validated."""
 
 
 def error_text(error: Exception) -> str:
@@ -73,7 +73,7 @@ def current_status(tree: Tree, node: TreeNode) -> Obj:
     """Return the status that the API should have for a node, or for the workflow if it is the
     root.
     """
-    return _of_workflow(tree) if node.name == ROOT else _of_node(tree, node)
+    return _workflow_status(tree) if node.name == ROOT else _node_status(tree, node)
 
 
 def has_unwritten_note(node: TreeNode) -> bool:
@@ -112,8 +112,12 @@ def read_with_notes(obj: Obj, reader: Callable[[Obj, Obj], T]) -> T:
     """
     status = obj.get("status") or {}
     with contextlib.suppress(*MALFORMED):
-        if note := _noted_since(obj, status):
-            return reader(obj, {**status, **note})
+        text = (obj["metadata"].get("annotations") or {}).get(UNWRITTEN_ANNOTATION)
+        note: Obj = orjson.loads(text) if text else {}
+        if text and note["uid"] == obj["metadata"]["uid"]:
+            noted = note["status"]
+            if noted["engine"]["noted"] > (status.get("engine") or {}).get("noted", ""):
+                return reader(obj, {**status, **noted})
     return reader(obj, status)
 
 
@@ -132,20 +136,7 @@ def checked_phase(phase: str, phases: Collection[str]) -> str:
     return phase
 
 
-def _noted_since(obj: Obj, status: Obj) -> Obj | None:
-    text = (obj["metadata"].get("annotations") or {}).get(UNWRITTEN_ANNOTATION)
-    note: Obj = orjson.loads(text) if text else {}
-    if not text or note["uid"] != obj["metadata"]["uid"]:
-        return None
-    noted_at: Obj = note["status"]
-    return (
-        noted_at
-        if noted_at["engine"]["noted"] > (status.get("engine") or {}).get("noted", "")
-        else None
-    )
-
-
-def _of_workflow(tree: Tree) -> Obj:
+def _workflow_status(tree: Tree) -> Obj:
     root = tree.root
     status: Obj = {
         "phase": root.phase,
@@ -156,7 +147,17 @@ def _of_workflow(tree: Tree) -> Obj:
         ],
     }
     before = root.obj.get("status") or {}
-    if (engine := _engine_of_workflow(tree)) or "engine" in before:
+    children = tree.children(root)
+    facts = {
+        "ending": root.ending.value if root.ending else "",
+        "entryPhase": children[0].phase if children and children[0].is_over else "",
+        "exitNode": children[1].name if children[1:] else "",
+        "noted": root.noted_at,
+        "hindrance": root.waiting_reason,
+        "message": root.message if root.waiting_reason else "",
+    }
+    engine = {name: value for name, value in facts.items() if value}
+    if engine or "engine" in before:
         status["engine"] = engine
     if root.ending is EventType.ABORTED:
         status["conditions"].append(_condition(ABORTED, holds=True, reason=EventType.ABORTED.value))
@@ -174,11 +175,11 @@ def _of_workflow(tree: Tree) -> Obj:
     return status
 
 
-def _of_node(tree: Tree, node: TreeNode) -> Obj:
+def _node_status(tree: Tree, node: TreeNode) -> Obj:
     status: Obj = {
         "phase": node.phase,
         "conditions": _conditions(node),
-        "engine": _engine_of_node(node),
+        "engine": _engine_fields(node),
     }
     if node.attempt > 1:
         status |= {FINISHED: [], ACTIVE: [], "message": "", "conditionalBranchesStatus": None}
@@ -245,20 +246,7 @@ def _condition(type_: str, *, holds: bool, reason: str) -> Obj:
     return {"type": type_, "status": "True" if holds else "False", "reason": reason}
 
 
-def _engine_of_workflow(tree: Tree) -> Obj:
-    root, children = tree.root, tree.children(tree.root)
-    facts = {
-        "ending": root.ending.value if root.ending else "",
-        "entryPhase": children[0].phase if children and children[0].is_over else "",
-        "exitNode": children[1].name if children[1:] else "",
-        "noted": root.noted_at,
-        "hindrance": root.waiting_reason,
-        "message": root.message if root.waiting_reason else "",
-    }
-    return {name: value for name, value in facts.items() if value}
-
-
-def _engine_of_node(node: TreeNode) -> Obj:
+def _engine_fields(node: TreeNode) -> Obj:
     """Return the fields of `status.engine` that a restarted engine needs to resume the node.
 
     In a second attempt, null removes the fields of the one before, as merge patches require.

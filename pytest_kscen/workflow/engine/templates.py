@@ -75,11 +75,6 @@ def may_retry(tree: Tree, node: TreeNode) -> bool:
     return is_left and not any(each.has_leftovers for each in tree.below(node))
 
 
-# A workflow's templates as the engine reads them: one for each name, each with what its type
-# needs. They are read as they stand; whether they make sense is for `validation` to say, before
-# anything is done.
-
-
 @dataclass(frozen=True, slots=True)
 class Branch:
     """Conditional branch of a Task: the template that follows if the expression holds."""

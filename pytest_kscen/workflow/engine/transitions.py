@@ -116,12 +116,12 @@ class EventProcessor:
         if event.about and event.about != node.object_name:
             return
         if event.event_type is EventType.VERDICT_CHANGED:
-            await self._remember(tree, node)
+            await self._save_status(tree, node)
             return
         if event.event_type is EventType.POD_WAITS:
             node.waiting_reason = event.message
             self.reporter.report_wait(tree, node)
-            await self._remember(tree, node)
+            await self._save_status(tree, node)
             return
         if self.probe_coordinator.awaits_last_probes(tree, node):
             if event.event_type not in OUTSIDE_EVENTS:
@@ -134,9 +134,9 @@ class EventProcessor:
         if not self._repository.is_current(
             tree
         ):  # it was deleted meanwhile, and this may have made something more
-            self._cleaner.remove(tree, _on([node]))
+            self._cleaner.remove(tree, _not_over([node]))
 
-    async def _remember(self, tree: Tree, node: TreeNode) -> None:
+    async def _save_status(self, tree: Tree, node: TreeNode) -> None:
         """Save a changed verdict or reason to wait."""
         with contextlib.suppress(StatusRefused):
             await self.status_writer.save(tree, node)
@@ -145,11 +145,9 @@ class EventProcessor:
         node.probes = self.probe_coordinator.shown(tree, node)
         try:
             await self._repository.save(tree, node)
-        except NotFound:  # somebody has deleted it; what it has made is still to be removed
+        except NotFound:  # deleted by a user; its objects are still to be deleted
             if node.name == ROOT:
                 self.forget(tree)
-
-    # --- what a turn needs ---
 
     def forget(self, tree: Tree) -> None:
         """Forget a deleted workflow, and clean up what it has created; its name may be taken
@@ -160,13 +158,13 @@ class EventProcessor:
             self.status_writer.forget(tree)
             self.probe_coordinator.forget(tree)
             self._trigger.forget(tree.key)
-            self._cleaner.remove(tree, _on(tree.nodes.values()))
+            self._cleaner.remove(tree, _not_over(tree.nodes.values()))
 
     def has_more(self, tree: Tree) -> bool:
         """Return whether another event of the workflow is waiting."""
         return self._trigger.waits(tree.key)
 
-    def tell(self, tree: Tree, event: NodeEvent, *, by: TreeNode) -> None:
+    def send(self, tree: Tree, event: NodeEvent, *, by: TreeNode) -> None:
         """Send an event. One that starts something new waits until the sender's status is
         written.
         """
@@ -177,21 +175,21 @@ class EventProcessor:
         else:
             self._trigger.notify(event)
 
-    def tell_later(
+    def send_later(
         self,
         tree: Tree,
         node: TreeNode,
         event_type: EventType,
         instant: float,
         *,
-        in_this_turn: bool = True,
+        expires: bool = True,
     ) -> None:
         if self._repository.is_current(tree):
             event = NodeEvent(
                 tree.key,
                 node.name,
                 event_type,
-                phase_count=node.phase_count if in_this_turn else -1,
+                phase_count=node.phase_count if expires else -1,
             )
             self._trigger.notify_delay(event, instant - self.now())
 
@@ -210,8 +208,8 @@ class EventProcessor:
         tree.node_count += len(templates)
         if tree.node_count > MOST_NODES:
             raise NodeActionError(
-                f"the workflow would come to more than {MOST_NODES} nodes: is there a "
-                "loop that never ends?"
+                f"the workflow would come to more than {MOST_NODES} nodes: check its branches "
+                "for a loop that never ends"
             )
         made: list[TreeNode] = []
         try:
@@ -239,9 +237,9 @@ class Transition:
         self._node = node
         self._event = event
         self._is_unsaved, node.is_unsaved = node.is_unsaved, False
-        self._come: list[EventType] = []
-        self._told: list[tuple[TreeNode, EventType, str]] = []
-        self._later: list[tuple[EventType, float, bool]] = []
+        self._following: list[EventType] = []
+        self._notifications: list[tuple[TreeNode, EventType, str]] = []
+        self._delayed: list[tuple[EventType, float, bool]] = []
 
     async def take(self) -> None:
         """Carry out the cell, save the status, and send what follows. An error affects this node
@@ -255,29 +253,29 @@ class Transition:
             # What it is about is not begun before its status is written; only then its time to
             # be in effect begins.
             self._node.until.pop(Delay.INJECTION, None)
-            self._later = [later for later in self._later if later[0] is not EventType.NOT_INJECTED]
-            self._told = [(self._node, EventType.RESUMED, "")]
-        except Exception as error:  # noqa: BLE001  # one workflow's mistakes stop no other
-            await self._go_wrong(step, error_text(error))
+            self._delayed = [
+                delayed for delayed in self._delayed if delayed[0] is not EventType.NOT_INJECTED
+            ]
+            self._notifications = [(self._node, EventType.RESUMED, "")]
+        except Exception as error:  # noqa: BLE001  # an error of one workflow affects no other
+            await self._handle_error(step, error_text(error))
         if (
-            self._told == [(self._node, EventType.PICK, "")]
-            and not self._come
+            self._notifications == [(self._node, EventType.PICK, "")]
+            and not self._following
             and not self._processor.has_more(self._tree)
         ):
             self._node.is_unsaved = self._is_unsaved
         else:
-            await self._save_at_last()
-        for event_type in self._come:  # before its time is told to be over
-            self._processor.tell(
+            await self._save_finally()
+        for event_type in self._following:  # before events of its deadline
+            self._processor.send(
                 self._tree, NodeEvent(self._tree.key, self._node.name, event_type), by=self._node
             )
-        for event_type, instant, in_this_turn in self._later:
-            self._processor.tell_later(
-                self._tree, self._node, event_type, instant, in_this_turn=in_this_turn
-            )
-        for node, event_type, message in self._told:
+        for event_type, instant, expires in self._delayed:
+            self._processor.send_later(self._tree, self._node, event_type, instant, expires=expires)
+        for node, event_type, message in self._notifications:
             phase_count = node.phase_count if event_type is EventType.RESUMED else -1
-            self._processor.tell(
+            self._processor.send(
                 self._tree,
                 NodeEvent(self._tree.key, node.name, event_type, message, phase_count),
                 by=self._node,
@@ -299,7 +297,7 @@ class Transition:
                 return () if must_wait else alternative.steps
         return ()
 
-    async def _go_wrong(self, step: Step | None, why: str) -> None:
+    async def _handle_error(self, step: Step | None, why: str) -> None:
         """Turn a failed step into an event: a refused deletion is retried, another failure is a
         fault.
 
@@ -310,13 +308,13 @@ class Transition:
         if isinstance(step, Action):
             self._processor.reporter.report_failed_action(step, node, why)
         if step in DELETING_ACTIONS or step is Action.CONFIRM_DELETED:
-            self._told = [(node, EventType.DELETE_REFUSED, why)]
+            self._notifications = [(node, EventType.DELETE_REFUSED, why)]
             return
         if self._event.event_type is EventType.FAULT and node.fault_unhandled:
             await self._give_up(why)
             return
         node.fault_unhandled = self._event.event_type is EventType.FAULT
-        self._told = [(node, EventType.FAULT, why)]
+        self._notifications = [(node, EventType.FAULT, why)]
 
     async def _give_up(self, why: str) -> None:
         """Fail the node as it is, after everything below it is over and its object is deleted if
@@ -327,7 +325,9 @@ class Transition:
         if left := [
             each for each in tree.nodes.values() if each.parent == node.name and not each.is_over
         ]:
-            self._told = [(each, EventType.FAILED_ELSEWHERE, node.message) for each in left]
+            self._notifications = [
+                (each, EventType.FAILED_ELSEWHERE, node.message) for each in left
+            ]
             return
         await self._processor.clear(tree, node)
         self._end(FAILED)
@@ -335,19 +335,23 @@ class Transition:
     async def _step(self, step: Step) -> None:
         match step:
             case Enter(phase):
-                self._to(phase)
+                self._enter(phase)
             case Finish(result):
-                self._over(self._tree.result(result, self._node))
-            case Notify(whom, event_type):
-                self._tell(
-                    whom, event_type or PASSED_TO_CHILDREN[self._node.ending or EventType.FAULT]
-                )
-            case NotifyAfter(event_type, wait):
-                self._wait(event_type, wait)
+                self._finish(self._tree.result(result, self._node))
+            case Notify(Recipient.SELF, EventType() as event_type):
+                self._notifications.append((self._node, event_type, ""))
+            case Notify(_, event_type):
+                passed = event_type or PASSED_TO_CHILDREN[self._node.ending or EventType.FAULT]
+                self._notifications += [
+                    (child, passed, self._node.message)
+                    for child in _not_over(self._tree.children(self._node))
+                ]
+            case NotifyAfter(event_type, delay):
+                self._notify_after(event_type, delay)
             case Action():
                 await self._act(step)
 
-    def _to(self, phase: str) -> None:
+    def _enter(self, phase: str) -> None:
         if phase != self._node.phase:
             self._node.phase_count += 1
         if self._node.phase == INIT and self._node.attempt > 1 and phase not in OVER:
@@ -359,17 +363,17 @@ class Transition:
         if self._node.template.is_chaos:
             self._processor.probe_coordinator.chaos_changed(self._tree, self._node)
 
-    def _over(self, phase: str) -> None:
+    def _finish(self, phase: str) -> None:
         node, probe_coordinator = self._node, self._processor.probe_coordinator
         if probe_coordinator.defers_end(self._tree, node, self._event):
             return
-        phase, refuted = probe_coordinator.result(self._tree, node, phase)
-        if refuted and node.ending is EventType.PARENT_DEADLINE:  # a failure outweighs that
-            node.record_cause(EventType.FAULT, refuted)
+        phase, failure = probe_coordinator.result(self._tree, node, phase)
+        if failure and node.ending is EventType.PARENT_DEADLINE:  # a failure outweighs that
+            node.record_cause(EventType.FAULT, failure)
         if phase == FAILED:
-            of_child = self._of_children() if node.ending in DEADLINE_EVENTS else ""
+            of_child = self._child_message() if node.ending in DEADLINE_EVENTS else ""
             node.message = (
-                refuted or of_child or node.message or self._event.message or self._of_children()
+                failure or of_child or node.message or self._event.message or self._child_message()
             )
             if may_retry(self._tree, node):
                 self._try_again()
@@ -382,55 +386,47 @@ class Transition:
         node = self._node
         node.ended = self._processor.now()
         node.probes = self._processor.probe_coordinator.shown(self._tree, node)
-        self._to(phase)
+        self._enter(phase)
         self._processor.reporter.report_end(self._tree, node)
         parent = None if node.parent is None else self._tree.node(node.parent)
         if parent:
             event_type = (
                 EventType.CHILD_FAILED if self._tree.has_failed(node) else EventType.CHILD_SUCCEED
             )
-            self._told.append((parent, event_type, _with_name(node)))
+            self._notifications.append((parent, event_type, _with_name(node)))
 
     def _try_again(self) -> None:
         node = self._node
-        self._to(INIT)
+        self._enter(INIT)
         node.prepare_retry()
         node.until[Delay.BACK_OFF] = self._processor.now() + node.template.retry.delay_before(
             node.attempt
         )
-        self._wait(EventType.CREATED, Delay.BACK_OFF)
+        self._notify_after(EventType.CREATED, Delay.BACK_OFF)
 
-    def _of_children(self) -> str:
+    def _child_message(self) -> str:
         failed = [
             child for child in self._tree.children(self._node) if self._tree.has_failed(child)
         ]
         return _with_name(failed[0]) if failed else ""
 
-    def _tell(self, whom: Recipient, event_type: EventType) -> None:
-        if whom is Recipient.SELF:
-            self._told.append((self._node, event_type, ""))
-        elif whom is Recipient.CHILDREN:
-            for child in self._tree.children(self._node):
-                if not child.is_over:
-                    self._told.append((child, event_type, self._node.message))
-
-    def _wait(self, event_type: EventType, wait: Delay) -> None:
+    def _notify_after(self, event_type: EventType, delay: Delay) -> None:
         node, now = self._node, self._processor.now()
-        if wait is Delay.DEADLINE:
+        if delay is Delay.DEADLINE:
             if (instant := self._deadline()) is not None:
-                self._later.append((event_type, instant, False))
+                self._delayed.append((event_type, instant, False))
             return
-        if wait is Delay.RETRY:
-            if node.until.get(wait, now) > now:  # it is told already
+        if delay is Delay.RETRY:
+            if node.until.get(delay, now) > now:  # set up already
                 return
-            node.until[wait] = now + FIRST_PAUSE
-        elif wait in DELAY_SECONDS and wait not in node.until:
-            seconds = DELAY_SECONDS[wait] or node.template.deadline
+            node.until[delay] = now + FIRST_PAUSE
+        elif delay in DELAY_SECONDS and delay not in node.until:
+            seconds = DELAY_SECONDS[delay] or node.template.deadline
             if seconds is None:
                 return
-            node.until[wait] = now + seconds
+            node.until[delay] = now + seconds
             self._is_unsaved = True
-        self._later.append((event_type, node.until.get(wait, now), True))
+        self._delayed.append((event_type, node.until.get(delay, now), True))
 
     def _deadline(self) -> float | None:
         """Return the instant of the deadline; it covers all attempts and begins after the Start
@@ -464,21 +460,22 @@ class Transition:
                     self._tree, node, [self._tree.template(self._tree.definition.exit)]
                 )
             case Action.CHECK_CHILDREN:
-                # Of those that came to their end while nobody listened, one that failed counts
-                # for all.
+                # Children may have ended while no engine was running; one failure counts for all.
                 children = self._tree.children(self._node)
                 if failed := [child for child in children if self._tree.has_failed(child)]:
-                    self._told.append((self._node, EventType.CHILD_FAILED, _with_name(failed[0])))
+                    self._notifications.append(
+                        (self._node, EventType.CHILD_FAILED, _with_name(failed[0]))
+                    )
                 elif children and all(child.is_over for child in children):
-                    self._told.append((self._node, EventType.CHILD_SUCCEED, ""))
-            case Action.RECORD_ANSWER:  # which nobody wants to be a failure, but somebody to know
+                    self._notifications.append((self._node, EventType.CHILD_SUCCEED, ""))
+            case Action.RECORD_ANSWER:
                 node.message = self._event.message
             case Action.DELETE_IN_BACKGROUND:
                 self._processor.leave(self._tree, self._node)
             case _:
-                await self._play(act)
+                await self._run_actor(act)
 
-    async def _play(self, act: Action) -> None:
+    async def _run_actor(self, act: Action) -> None:
         node = self._node
         node.is_cleaning = node.is_cleaning or act in DELETING_ACTIONS
         if act in CREATING_ACTIONS:
@@ -489,7 +486,7 @@ class Transition:
         if act is Action.EVALUATE:
             self._processor.reporter.report_pod_end(node)
         if event_type := await ACTORS[act](self._processor.clients, self._tree, node):
-            self._come.append(event_type)
+            self._following.append(event_type)
         if act in (Action.CREATE_CHAOS, Action.CREATE_CHECK):
             node.has_created = self._is_unsaved = True
         self._processor.reporter.report_action(act, node)
@@ -501,40 +498,31 @@ class Transition:
         if self._event.event_type is EventType.NOT_CLEANED:
             why = self._node.last_error and f": {self._node.last_error}"
             return (
-                f"it was not gone within {CLEANED_WITHIN:g} s{why}; its removal goes on being tried"
+                f"it was not gone within {CLEANED_WITHIN:g} s{why}; deleting it is retried in the "
+                "background"
             )
         if late := deadline_message(self._node, self._event.event_type):
-            return "; ".join(
-                filter(
-                    None,
-                    (late, self._node.waiting_reason or self._pod_is_late(), self._not_in_effect()),
+            node = self._node
+            waiting = node.waiting_reason
+            if not waiting and node.template.type == TASK and node.chosen is None:
+                waiting = self._processor.clients.watches.why_pod_is_late(self._tree, node)
+            not_injected = ""
+            if node.template.is_chaos and not node.was_injected:
+                why = (
+                    "it had not begun"
+                    if node.phase == INIT
+                    else self._processor.clients.watches.why_not_injected(self._tree, node)
                 )
-            )
+                not_injected = f"it was not in effect: {why}"
+            return "; ".join(filter(None, (late, waiting, not_injected)))
         return self._event.message
-
-    def _not_in_effect(self) -> str:
-        """Return why chaos has not been in effect so far, for a node that is cut off."""
-        node = self._node
-        if not node.template.is_chaos or node.was_injected:
-            return ""
-        why = (
-            "it had not begun"
-            if node.phase == INIT
-            else self._processor.clients.watches.why_not_injected(self._tree, node)
-        )
-        return f"it was not in effect: {why}"
-
-    def _pod_is_late(self) -> str:
-        node = self._node
-        waits = node.template.type == TASK and node.chosen is None
-        return self._processor.clients.watches.why_pod_is_late(self._tree, node) if waits else ""
 
     async def _save(self) -> None:
         if self._is_unsaved:
             self._is_unsaved = False
             await self._processor.status_writer.save(self._tree, self._node)
 
-    async def _save_at_last(self) -> None:
+    async def _save_finally(self) -> None:
         """Save the status; an unexpected error of writing fails the node."""
         try:
             await self._save()
@@ -545,10 +533,10 @@ class Transition:
                 self._tree, self._node, error_text(error)
             )
             if not self._node.is_over and self._event.event_type is not EventType.FAULT:
-                self._told = [(self._node, EventType.FAULT, error_text(error))]
+                self._notifications = [(self._node, EventType.FAULT, error_text(error))]
 
 
-def _on(nodes: Iterable[TreeNode]) -> list[TreeNode]:
+def _not_over(nodes: Iterable[TreeNode]) -> list[TreeNode]:
     return [node for node in nodes if not node.is_over]
 
 

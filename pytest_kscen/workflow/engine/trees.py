@@ -93,11 +93,13 @@ class TreeNode:
     retry_forbidden: bool = False
     """Ended by more than a fault of its own: there is no other attempt."""
     is_cleaning: bool = False
-    """Its objects are being deleted."""
+    """Deletion of its objects has begun."""
     has_created: bool = False
-    """Its chaos or check was created: if that is missing, it was deleted by somebody else."""
+    """Creation of its chaos or check has succeeded; if the object is missing, a user has deleted
+    it.
+    """
     was_injected: bool = False
-    """Its chaos was in effect in this attempt."""
+    """Chaos was in effect in this attempt."""
     has_leftovers: bool = False
     """Over, but its objects are not deleted yet."""
     until: dict[Delay, float] = field(default_factory=dict)
@@ -112,7 +114,7 @@ class TreeNode:
     probes: list[Obj] = field(default_factory=list)
     """Results of its probes, as `status.probes` has them."""
     is_unsaved: bool = False
-    """Its phase is written together with the result of its next event."""
+    """Phase is unwritten: it is written together with the result of the next event."""
     phase_count: int = 0
     """Number of phase changes so far; events that were set up for an earlier phase expire by it."""
     waiting_reason: str = ""
@@ -219,6 +221,7 @@ class Tree:
         return [self.template(name) for name in scheduler_of(node)(self, node)]
 
     def template(self, name: str) -> Template:
+        """Return the template of this name; raise NodeActionError if there is none."""
         if name not in self.definition.templates:
             raise NodeActionError(f"there is no template {name!r}")
         return self.definition.templates[name]

@@ -86,7 +86,7 @@ class OperableTrigger:
         self._some = asyncio.Semaphore(0)
         self._later: list[tuple[float, int, NodeEvent]] = []
         self._wanted: dict[WorkflowKey, set[int]] = {}
-        """The numbers of those that are delayed and still matter."""
+        """Numbers of the delayed events that are still valid, by workflow."""
         self._numbers = itertools.count()
         self._sooner = asyncio.Event()
 
@@ -145,7 +145,7 @@ class OperableTrigger:
             self._sooner.clear()
             while self._later and self._later[0][0] <= self._clock.now():
                 _, number, event = heapq.heappop(self._later)
-                # Whether it has not been forgotten; asked once.
+                # Not forgotten meanwhile; every number is checked once.
                 numbers = self._wanted.get(event.workflow, set())
                 is_wanted = number in numbers
                 numbers.discard(number)
@@ -154,7 +154,7 @@ class OperableTrigger:
                 if is_wanted:
                     self.notify(event)
             if self._later:
-                # Or until something is to be told sooner.
+                # Or until an earlier event is set up.
                 instant = self._later[0][0]
                 sleep = asyncio.ensure_future(self._clock.sleep(instant - self._clock.now()))
                 sooner = asyncio.ensure_future(self._sooner.wait())
@@ -171,13 +171,9 @@ class OperableTrigger:
         self._some.release()
 
 
-# The triggers on the real world: what becomes of what nodes have made is an event for the node,
-# whoever did it.
-
-
 WATCH_TIMEOUT = 10.0
 """Seconds within which a watch must be established; the workflow's other events wait meanwhile."""
-OBJECT_LOST_MESSAGE = "its resource or its labels are gone, and the engine has not removed them"
+OBJECT_LOST_MESSAGE = "its resource or its labels were deleted, and not by the engine"
 POD_OVER = ("Succeeded", "Failed")
 STARTING_REASONS = ("", "ContainerCreating", "PodInitializing")
 """Reasons of a waiting container that is about to run."""
@@ -234,14 +230,14 @@ class Watches:
         )
 
         def changed(new: Obj | None, old: Obj | None) -> None:
-            if new and old and _marks(new) != _marks(old):
+            if new and old and _owner_labels(new) != _owner_labels(old):
                 changed(None, old)
                 old = None
             metadata = (new or old or {})["metadata"]
             labels = metadata.get("labels") or {}
-            if WORKFLOW_LABEL in labels and (heard := self._heard(resource, new, old)):
+            if WORKFLOW_LABEL in labels and (read := self._read_event(resource, new, old)):
                 key = WorkflowKey(metadata.get("namespace", ""), labels[WORKFLOW_LABEL])
-                event_type, message = heard
+                event_type, message = read
                 self._trigger.notify(
                     NodeEvent(key, labels[NODE_LABEL], event_type, message, about=metadata["name"])
                 )
@@ -249,7 +245,7 @@ class Watches:
         informer.on_change(changed)
         self._group.create_task(informer.run(), name=f"watch of nodes' {resource.plural}")
 
-    def _heard(
+    def _read_event(
         self, resource: Resource, new: Obj | None, old: Obj | None
     ) -> tuple[EventType, str] | None:
         """Read an event from a change; an object that cannot be read becomes a fault of its own
@@ -257,7 +253,7 @@ class Watches:
         """
         try:
             return self._readers.get(resource, chaos_event)(new, old)
-        except Exception as error:  # noqa: BLE001  # whatever stands in it
+        except Exception as error:  # noqa: BLE001  # any content
             where = "/".join(Ref.of(new or old or {}))
             self._actor.log(
                 logging.WARNING,
@@ -280,8 +276,13 @@ class Watches:
         if chaos and is_true(chaos, PAUSED):
             return "it is paused"
         if chaos and chaos.get("status") and not is_true(chaos, SELECTED):
-            return "it has selected nothing"
-        waiting = [record for record in _records(chaos or {}) if record.get("phase") != "Injected"]
+            return "its selector matches nothing"
+        experiment = ((chaos or {}).get("status") or {}).get("experiment") or {}
+        waiting = [
+            record
+            for record in experiment.get("containerRecords") or []
+            if record.get("phase") != "Injected"
+        ]
         why = next(
             (
                 event["message"]
@@ -291,11 +292,11 @@ class Watches:
             ),
             "",
         )
-        told = (
+        message = (
             "it is not in effect on "
             f"{', '.join(record.get('id', '') for record in waiting)}{f': {why}' if why else ''}"
         )
-        return told if waiting else "nobody has said that it is in effect"
+        return message if waiting else "its status reports no injection"
 
     def why_pod_is_late(self, tree: Tree, node: TreeNode) -> str:
         """Return the state of a Task's pod when the Task is cut off; empty if the pod has ended."""
@@ -308,14 +309,10 @@ class Watches:
         )
 
 
-def _marks(obj: Obj) -> tuple[str | None, str | None]:
+def _owner_labels(obj: Obj) -> tuple[str | None, str | None]:
     """Return the labels that name an object's workflow and node."""
     labels = obj["metadata"].get("labels") or {}
     return labels.get(WORKFLOW_LABEL), labels.get(NODE_LABEL)
-
-
-def _records(chaos: Obj) -> list[Obj]:
-    return ((chaos.get("status") or {}).get("experiment") or {}).get("containerRecords") or []
 
 
 def chaos_event(new: Obj | None, old: Obj | None) -> tuple[EventType, str] | None:
@@ -332,9 +329,7 @@ def pod_event(new: Obj | None, old: Obj | None) -> tuple[EventType, str] | None:
     was_over = _pod_phase(old) in POD_OVER
     if new is None:
         return (
-            None
-            if was_over
-            else (EventType.OBJECT_LOST, "its pod has vanished before it came to its end")
+            None if was_over else (EventType.OBJECT_LOST, "its pod was deleted before it completed")
         )
     if _pod_phase(new) in POD_OVER:
         return None if was_over else (EventType.POD_ENDED, "")
@@ -367,14 +362,14 @@ def status_check_event(new: Obj | None, old: Obj | None) -> tuple[EventType, str
     if is_true(old, COMPLETED):
         return None
     if new is None:
-        return EventType.OBJECT_LOST, "its status check is gone, and the engine has not removed it"
+        return EventType.OBJECT_LOST, "its StatusCheck was deleted, and not by the engine"
     if not is_true(new, COMPLETED):
         return None
     failed = (
         FAILURE_EXCEED
         if is_true(new, FAILURE_EXCEED)
         else DURATION_EXCEED
-        if _never_held(new)
+        if new["spec"].get("mode") != CONTINUOUS and not is_true(new, SUCCESS_EXCEED)
         else ""
     )
     if failed:
@@ -384,8 +379,3 @@ def status_check_event(new: Obj | None, old: Obj | None) -> tuple[EventType, str
             f"the status check has failed: {failed}{f': {answer}' if answer else ''}",
         )
     return EventType.CHECK_HELD, ""
-
-
-def _never_held(check: Obj) -> bool:
-    """Return whether a StatusCheck that had to hold once has not."""
-    return check["spec"].get("mode") != CONTINUOUS and not is_true(check, SUCCESS_EXCEED)

@@ -1,9 +1,10 @@
-"""The expressions of conditional branches, as users of Chaos Mesh know them
+"""Expressions of conditional branches, in the language that Chaos Mesh uses
 (github.com/antonmedv/expr).
 
-A text becomes tokens, a tree and a value; it runs no code, and takes no more than a fixed amount of
-work and memory. What cannot be read or has no value is an ExpressionError: an unknown variable is
-one, and not nil."""
+A text becomes tokens, a tree and a value. No code is run, and work and memory are limited. A text
+that cannot be read or has no value raises ExpressionError; an unknown variable is an error, not
+nil. Called by the engine, by probes and by validation; imports nothing else of `workflow`.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +39,28 @@ __all__ = [
 ]
 
 TASK_VARIABLES = {"exitCode": INT, "stdout": STRING}
-"""What a Task's branches may ask about, and its kinds."""
+"""Variables of a Task's branches, with their kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One that could be read."""
+    """Parsed expression, which can be evaluated many times."""
 
     text: str
     tree: Node = field(repr=False)
     names: frozenset[str]
-    """The variables that it asks for."""
+    """Variables that it refers to."""
 
     def evaluate(self, variables: Mapping[str, Any]) -> Any:
         try:
             return Evaluation(variables).value(self.tree)
-        except PositionedError as mistake:
-            raise mistake.within(self.text) from None
+        except PositionedError as error:
+            raise error.within(self.text) from None
 
     def result(self, variables: Mapping[str, str]) -> str:
-        """The kind of the value, given those of the variables; empty where it cannot be told."""
+        """Return the kind of the value, given the kinds of the variables; empty if it depends on
+        values.
+        """
         return kind_of_result(self.tree, variables)
 
 
@@ -65,15 +68,15 @@ class Expression:
 def compile_expression(text: str) -> Expression:
     try:
         tree = parse(text)
-    except PositionedError as mistake:
-        raise mistake.within(text) from None
+    except PositionedError as error:
+        raise error.within(text) from None
     return Expression(
         text, tree, frozenset(node.name for node, _ in walk(tree) if isinstance(node, Variable))
     )
 
 
 def select(text: str, variables: Mapping[str, Any]) -> bool:
-    """Whether a branch is taken; one without an expression always is."""
+    """Return whether a branch is chosen; one without an expression always is."""
     if not text.strip():
         return True
     value = compile_expression(text).evaluate(variables)
@@ -85,8 +88,8 @@ def select(text: str, variables: Mapping[str, Any]) -> bool:
 
 
 def expression_error(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
-    """What is wrong with a branch's expression whatever the Task will say, given the kinds of
-    the variables; or nothing.
+    """Return the error of a branch's expression that no output of the Task can avoid, or an empty
+    text.
     """
     if not text.strip():
         return ""
@@ -110,8 +113,8 @@ def expression_error(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -
 
 
 def expression_warning(text: str, variables: Mapping[str, str] = TASK_VARIABLES) -> str:
-    """What in it, if it can be read, has no result or always the same, whatever the Task will
-    say; or nothing.
+    """Return why a readable expression has no result, or always the same one; empty if it
+    varies.
     """
     try:
         expression = compile_expression(text)

@@ -1,6 +1,4 @@
-"""Evaluate an expression's tree with a step limit, and derive the kind of its result without
-evaluating it.
-"""
+"""Evaluate an expression's tree with a step limit, and derive kinds without evaluating it."""
 
 from __future__ import annotations
 
@@ -52,21 +50,21 @@ SHORT_CIRCUIT = {"or": True, "||": True, "and": False, "&&": False}
 
 
 class Evaluation:
-    """One walk."""
+    """Evaluation of one tree with given variables and a fresh step budget."""
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self._variables = variables
         self._effort = StepBudget()
         self._elements: list[Any] = []
-        """What the closures are asked about, the innermost last."""
+        """Elements that the enclosing closures are applied to, the innermost last."""
 
     def value(self, node: Node) -> Any:
         self._effort.spend(1)
         try:
             return self._value(node)
-        except PositionedError as mistake:
-            if mistake.at is None:
-                mistake.at = node.at
+        except PositionedError as error:
+            if error.at is None:
+                error.at = node.at
             raise
 
     def _value(self, node: Node) -> Any:
@@ -74,7 +72,12 @@ class Evaluation:
             case Constant(value):
                 return value
             case Variable(name):
-                return self._variable(name)
+                if name not in self._variables:
+                    raise PositionedError(
+                        f"there is no variable {name!r}{nearest(name, self._variables)}"
+                    )
+                kind_of(self._variables[name])  # raises for values that are not of this language
+                return self._variables[name]
             case ClosureElement():
                 return self._elements[-1]
             case Unary(sign, operand):
@@ -94,8 +97,9 @@ class Evaluation:
                 return [self.value(item) for item in items]
             case MapLiteral(pairs):
                 return dict(self._pair(key, value) for key, value in pairs)
-            case Member():
-                return self._member(node)
+            case Member(of, key, safe):
+                value = self.value(of)
+                return None if value is None and safe else member(value, self.value(key))
             case Slice(of, first, last):
                 return sliced(self.value(of), self._end(first), self._end(last), self._effort)
             case BuiltinCall():
@@ -103,18 +107,11 @@ class Evaluation:
 
     def _binary(self, sign: str, left: Node, right: Node) -> Any:
         value = self.value(left)
-        if sign in SHORT_CIRCUIT:  # by the left side alone, if it is this
+        if sign in SHORT_CIRCUIT:  # the left side decides if it is this
             if truth(value, repr(sign)) == SHORT_CIRCUIT[sign]:
                 return value
             return truth(self.value(right), repr(sign))
         return binary(sign, value, self.value(right), self._effort)
-
-    def _variable(self, name: str) -> Any:
-        if name not in self._variables:
-            raise PositionedError(f"there is no variable {name!r}{nearest(name, self._variables)}")
-        value = self._variables[name]
-        kind_of(value)  # or it is none of ours
-        return value
 
     def _pair(self, key: Node, value: Node) -> tuple[str, Any]:
         name = self.value(key)
@@ -124,16 +121,8 @@ class Evaluation:
             )
         return name, self.value(value)
 
-    def _member(self, node: Member) -> Any:
-        of = self.value(node.of)
-        if of is None and node.safe:
-            return None
-        return member(of, self.value(node.key))
-
     def _end(self, node: Node | None) -> Any:
         return None if node is None else self.value(node)
-
-    # --- builtins ---
 
     def _call(self, call: BuiltinCall) -> Any:
         over = self.value(call.over)
@@ -142,31 +131,29 @@ class Evaluation:
         closure, builtin = call.closure, call.builtin
         over = elements(over, builtin)
         if builtin == "map":
-            return [self._asked(closure, each) for each in over]
+            return [self._apply_closure(closure, each) for each in over]
         chosen = (
             each
             for each in over
-            if truth(self._asked(closure, each), f"the closure of {builtin!r}")
+            if truth(self._apply_closure(closure, each), f"the closure of {builtin!r}")
         )
         if builtin == "filter":
             return list(chosen)
         if builtin in {"any", "none"}:  # the first one settles it
             return any(True for _ in chosen) == (builtin == "any")
         if builtin == "all":
-            return all(truth(self._asked(closure, each), "the closure of 'all'") for each in over)
+            return all(
+                truth(self._apply_closure(closure, each), "the closure of 'all'") for each in over
+            )
         count = sum(1 for _ in chosen)
         return count if builtin == "count" else count == 1
 
-    def _asked(self, closure: Node, element: Any) -> Any:
+    def _apply_closure(self, closure: Node, element: Any) -> Any:
         self._elements.append(element)
         try:
             return self.value(closure)
         finally:
             self._elements.pop()
-
-
-# What can be told of an expression's result before it is evaluated: its kind, where that does
-# not hang on the variables.
 
 
 RESULTS = {
@@ -184,18 +171,20 @@ RESULTS = {
 UNKNOWN = ""
 EQUALITIES = ("==", "!=")
 RESULT_IF_NEVER_EQUAL = {"==": False, "!=": True, "in": False, "not in": True}
-"""What comes of these where nothing can be equal."""
+"""Result of each comparison whose sides can never be equal."""
 OPERAND_KINDS: dict[str, tuple[set[str], ...]] = {
     **dict.fromkeys(("<", ">", "<=", ">=", "+"), (set(NUMBERS), {STRING})),
     **dict.fromkeys(("-", "*", "/", "**"), (set(NUMBERS),)),
     "%": ({INT},),
     **dict.fromkeys(("matches", "contains", "startsWith", "endsWith"), ({STRING},)),
 }
-"""Of which kinds both sides are, in one of these ways, if there is a result."""
+"""Sets of kinds of which both sides of an operator must be, for it to have a result."""
 
 
 def kind_of_result(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911 — a line for each sort of node
-    """A kind, given those of the variables; empty if it may be one or the other."""
+    """Return the kind of a node's value, given those of the variables; empty if it depends on
+    values.
+    """
     match node:
         case Constant(value):
             return kind_of(value)
@@ -223,9 +212,7 @@ def kind_of_result(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PL
 
 
 def constant_comparison(tree: Node, variables: Mapping[str, str]) -> tuple[str, int]:
-    """Why a comparison comes to the same whatever is compared, as the kinds of its sides differ;
-    and where it stands.
-    """
+    """Return why a comparison always has the same result, and its position; or an empty text."""
     for node, _ in walk(tree):
         if isinstance(node, Binary) and node.operator in RESULT_IF_NEVER_EQUAL:
             left, right = kind_of_result(node.left, variables), _kind_among(node, variables)
@@ -234,7 +221,7 @@ def constant_comparison(tree: Node, variables: Mapping[str, str]) -> tuple[str, 
                 and left != right
                 and not {left, right} <= set(NUMBERS)
             ):
-                # What somebody meant who put a number in quotes.
+                # Suggest a number that was put in quotes.
                 literals = [
                     each.value
                     for each in (node.left, node.right)
@@ -258,9 +245,7 @@ def constant_comparison(tree: Node, variables: Mapping[str, str]) -> tuple[str, 
 
 
 def kind_mismatch(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[str, int]:
-    """Why an operation among these has no result whatever the values, as the kinds of its sides
-    do not fit; and where it stands.
-    """
+    """Return why an operator never has a result, by the kinds of its sides, and its position."""
     for node in nodes:
         if isinstance(node, Binary) and (fits := OPERAND_KINDS.get(node.operator)):
             left, right = (
@@ -279,7 +264,7 @@ def kind_mismatch(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[
 
 
 def _kind_among(node: Binary, variables: Mapping[str, str]) -> str:
-    """That of the right side, or of all that the left is to be one of."""
+    """Return the kind of a comparison's right side, or of the elements if the operator is `in`."""
     if node.operator in EQUALITIES:
         return kind_of_result(node.right, variables)
     items = node.right.items if isinstance(node.right, ArrayLiteral) else ()
@@ -288,7 +273,7 @@ def _kind_among(node: Binary, variables: Mapping[str, str]) -> str:
 
 
 def _sum(left: str, right: str) -> str:
-    """Of `+`, `-` and `*`; what does not fit together fails, and has no kind."""
+    """Return the kind of a result of `+`, `-` or `*`; operands that do not fit have none."""
     if left == right and left in {INT, FLOAT, STRING}:
         return left
     return FLOAT if {left, right} == {INT, FLOAT} else UNKNOWN

@@ -1,4 +1,7 @@
-"""Syntax tree of an expression, and the parser: an operator with a higher number binds closer."""
+"""Syntax tree of an expression, and its parser. Operators with a higher number bind closer.
+
+Every node has `at`, its offset in the text, for error messages.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.expressions.tokens import ExpressionToken
 
 
-# What an expression is made of. `at` is where it stands in the text, for those who have to
-# complain.
-
-
 class Constant(NamedTuple):
     value: Any
     at: int
@@ -30,7 +29,7 @@ class Variable(NamedTuple):
 
 
 class ClosureElement(NamedTuple):
-    """`#`: what a closure is asked about."""
+    """`#`: the element that a closure is applied to."""
 
     at: int
 
@@ -63,14 +62,14 @@ class ArrayLiteral(NamedTuple):
 
 
 class MapLiteral(NamedTuple):
-    """A map's literal."""
+    """Literal of a map, with its pairs of keys and values."""
 
     pairs: tuple[tuple[Node, Node], ...]
     at: int
 
 
 class Member(NamedTuple):
-    """`of[key]`, `of.key` and, safe from nil, `of?.key`."""
+    """`of[key]`, `of.key`, and `of?.key`, which is nil if `of` is nil."""
 
     of: Node
     key: Node
@@ -86,7 +85,7 @@ class Slice(NamedTuple):
 
 
 class BuiltinCall(NamedTuple):
-    """A builtin, over an array, with a closure except for `len`."""
+    """Call of a builtin over an array, with a closure except for `len`."""
 
     builtin: str
     over: Node
@@ -110,7 +109,7 @@ Node = (
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:
-    """Every node and how deep it is."""
+    """Yield every node with its depth."""
     waiting: list[tuple[Any, int]] = [(tree, 1)]
     while waiting:
         part, depth = waiting.pop()
@@ -121,7 +120,7 @@ def walk(tree: Node) -> Iterator[tuple[Node, int]]:
 
 
 def always_evaluated(tree: Node) -> Iterator[Node]:
-    """Those that are evaluated in any case."""
+    """Yield the nodes that are evaluated whatever the values are."""
     waiting: list[Any] = [tree]
     while waiting:
         part = waiting.pop()
@@ -145,7 +144,7 @@ DEEPEST = 80
 
 
 class Operator(NamedTuple):
-    """How an operator binds."""
+    """Binding strength of an operator, and its associativity."""
 
     strength: int
     to_the_right: bool = False
@@ -220,13 +219,13 @@ class _ExpressionParser:
     def _is(self, *signs: str) -> bool:
         return self._token.sort == "sign" and self._token.text in signs
 
-    def _skip(self, sign: str) -> bool:
+    def _accept(self, sign: str) -> bool:
         found = self._is(sign)
         self._place += found
         return found
 
     def _expect(self, sign: str) -> None:
-        if not self._skip(sign):
+        if not self._accept(sign):
             raise PositionedError(f"{sign!r} is expected here, not {self._token}", self._token.at)
 
     def expect_end(self) -> None:
@@ -250,7 +249,7 @@ class _ExpressionParser:
         ):
             token = self._take()
             right = self.expression(operator.strength + (not operator.to_the_right))
-            # A pattern that is written out is read at once.
+            # A literal pattern is compiled at once, so that its errors show early.
             node = Binary(token.text, left, right, token.at)
             if (
                 node.operator == "matches"
@@ -262,29 +261,25 @@ class _ExpressionParser:
                 except BadPattern as refusal:
                     raise PositionedError(str(refusal), node.right.at) from None
             left = node
-        if not least:
-            left = self._condition(left)
+        at = self._token.at
+        if not least and self._accept("?"):
+            if self._accept(":"):
+                left = Condition(left, left, self.expression(), at)
+            else:
+                then = self.expression()
+                self._expect(":")
+                left = Condition(left, then, self.expression(), at)
         self._depth -= 1
         return left
-
-    def _condition(self, test: Node) -> Node:
-        at = self._token.at
-        if not self._skip("?"):
-            return test
-        if self._skip(":"):
-            return Condition(test, test, self.expression(), at)
-        then = self.expression()
-        self._expect(":")
-        return Condition(test, then, self.expression(), at)
 
     def _operand(self) -> Node:
         token = self._token
         if token.sort == "sign" and (operator := UNARY.get(token.text)):
             self._take()
-            return self._behind(Unary(token.text, self.expression(operator.strength), token.at))
-        return self._behind(self._primary())
+            return self._postfix(Unary(token.text, self.expression(operator.strength), token.at))
+        return self._postfix(self._primary())
 
-    # --- what stands by itself ---
+    # --- primary expressions ---
 
     def _primary(self) -> Node:
         token = self._token
@@ -295,13 +290,13 @@ class _ExpressionParser:
                     f"{token} stands for an element, and means something only in a closure",
                     token.at,
                 )
-            self._skip("#")
+            self._accept("#")
             return ClosureElement(token.at)
         self._take()
         if token.sort in {"number", "string"}:
             return Constant(token.value, token.at)
         if token.sort == "name":
-            return self._named(token)
+            return self._name_or_call(token)
         match token.text:
             case "(":
                 inside = self.expression()
@@ -313,7 +308,7 @@ class _ExpressionParser:
                 return MapLiteral(tuple(self._listed("}", self._pair)), token.at)
         raise PositionedError(f"a value is expected here, not {token}", token.at)
 
-    def _named(self, token: ExpressionToken) -> Node:
+    def _name_or_call(self, token: ExpressionToken) -> Node:
         if token.text in CONSTANTS:
             return Constant(CONSTANTS[token.text], token.at)
         if not self._is("("):
@@ -337,12 +332,12 @@ class _ExpressionParser:
         return BuiltinCall(token.text, over, closure, token.at)
 
     def _listed(self, close: str, one: Callable[[], T]) -> list[T]:
-        """With commas between them, and one at the end if it pleases."""
+        """Parse elements separated by commas, with an optional comma at the end."""
         found: list[T] = []
-        while not self._skip(close):
+        while not self._accept(close):
             if found:
                 self._expect(",")
-                if self._skip(close):
+                if self._accept(close):
                     break
             found.append(one())
         return found
@@ -365,19 +360,19 @@ class _ExpressionParser:
         self._expect(":")
         return key, self.expression()
 
-    # --- what stands behind ---
+    # --- postfix operators ---
 
-    def _behind(self, node: Node) -> Node:
+    def _postfix(self, node: Node) -> Node:
         while self._is(".", "?.", "["):
             token = self._take()
             node = (
-                self._in_brackets(node, token.at)
+                self._subscript(node, token.at)
                 if token.text == "["
-                else self._dotted(node, token)
+                else self._attribute(node, token)
             )
         return node
 
-    def _dotted(self, node: Node, dot: ExpressionToken) -> Node:
+    def _attribute(self, node: Node, dot: ExpressionToken) -> Node:
         token = self._take()
         if token.sort != "name" and token.text not in WORDS:
             raise PositionedError(f"a name is expected behind {dot}, not {token}", token.at)
@@ -385,9 +380,9 @@ class _ExpressionParser:
             raise PositionedError(f"there are no methods, so {token} cannot be called", token.at)
         return Member(node, Constant(token.text, token.at), dot.text == "?.", token.at)
 
-    def _in_brackets(self, node: Node, at: int) -> Node:
+    def _subscript(self, node: Node, at: int) -> Node:
         first = None if self._is(":") else self.expression()
-        if not self._skip(":"):
+        if not self._accept(":"):
             self._expect("]")
             return Member(node, first or Constant(None, at), safe=False, at=at)
         last = None if self._is("]") else self.expression()

@@ -1,22 +1,21 @@
-"""Tokens of an expression, and the errors that point into its text."""
+"""Tokens of an expression, and errors that point into its text."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
 
-# What is wrong with an expression, said so that its writer finds the place.
-
-
 LONGEST_SHOWN = 200
 
 
 class ExpressionError(ValueError):
-    """The expression cannot be read, or has no value."""
+    """Report that an expression cannot be read, or has no value."""
 
 
 class PositionedError(Exception):
-    """What is wrong, and where; whoever knows the whole text makes an ExpressionError of it."""
+    """Error at an offset of the text; `within` makes an ExpressionError of it once the text is
+    known.
+    """
 
     def __init__(self, why: str, at: int | None = None) -> None:
         super().__init__(why)
@@ -31,7 +30,7 @@ class PositionedError(Exception):
 
 LONGEST = 4096
 WORDS = frozenset({"and", "or", "not", "in", "matches", "contains", "startsWith", "endsWith"})
-"""Operators that are words; behind a dot they are names."""
+"""Operators that are words; they are names after a dot."""
 TOKEN = re.compile(
     r"""(?P<number>0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:\d[\d_]*(?:\.(?!\.)[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)(?!\w)"""
     r"""|(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
@@ -57,12 +56,12 @@ ESCAPED = {
     '"': '"',
 }
 SUGGESTIONS = {"=": "==", "&": "&&", "|": "||", "^": "**", "`": "'"}
-"""What people write in other languages."""
+"""Operators of other languages that users write by mistake, with ours."""
 INT64 = range(-(2**63), 2**63)
 
 
 class ExpressionToken(NamedTuple):
-    """`sort` is one of number, string, name, sign, end."""
+    """Token with its offset; `sort` is one of number, string, name, sign, end."""
 
     sort: str
     text: str

@@ -1,6 +1,4 @@
-"""Values, their kinds, and what operators make of them: as in Go, but what overflows, or has no
-result, is a mistake.
-"""
+"""Values, their kinds, and operators on them: as in Go, except that overflow is an error."""
 
 from __future__ import annotations
 
@@ -19,14 +17,14 @@ if TYPE_CHECKING:
 NIL, BOOL, INT, FLOAT, STRING, ARRAY, MAP = "nil", "bool", "int", "float", "string", "array", "map"
 NUMBERS = (INT, FLOAT)
 MOST_STEPS = 40_000
-"""Of work, each less than a microsecond: what an expression may take."""
+"""Steps of work, each less than a microsecond, that an evaluation may take."""
 TOO_MUCH = f"it takes more than {MOST_STEPS} steps of work"
 CHARACTERS_PER_STEP, MATCHED_CHARACTERS_PER_STEP = 1024, 64
 LONGEST_TEXT = 1 << 20
 
 
 class StepBudget:
-    """What is left of the work that an expression may take."""
+    """Steps that are left to an evaluation."""
 
     def __init__(self) -> None:
         self.left = MOST_STEPS
@@ -59,7 +57,9 @@ def kind_of(value: Any) -> str:
 
 
 def binary(sign: str, left: Any, right: Any, effort: StepBudget) -> Any:
-    """Every operator but those that may leave their right side alone."""
+    """Apply an operator to both its values; operators that may skip the right side are not among
+    them.
+    """
     if sign in ORDERS:
         kinds = {kind_of(left), kind_of(right)}
         if kinds != {STRING} and not kinds <= set(NUMBERS):
@@ -111,7 +111,7 @@ def member(of: Any, key: Any) -> Any:
 
 
 def sliced(of: Any, first: Any, last: Any, effort: StepBudget) -> Any:
-    """What lies beyond the ends is not there; negative numbers count from the end."""
+    """Return the slice; ends may lie outside, and negative ones count from the end."""
     if kind_of(of) not in {ARRAY, STRING}:
         raise PositionedError(f"{_a(of)} cannot be sliced")
     for end in (first, last):
@@ -135,7 +135,7 @@ def elements(value: Any, builtin: str) -> Sequence[Any]:
 
 
 def equal(left: Any, right: Any, effort: StepBudget) -> bool:
-    """Numbers are equal by what they are worth; otherwise kinds must be the same."""
+    """Compare two values: numbers by their value, others only with the same kind."""
     waiting = [(left, right)]
     while waiting:
         effort.spend(2)
@@ -209,7 +209,7 @@ def _reckoned(sign: str, left: Any, right: Any) -> int | float:
 
 
 def _remainder(left: int, right: int) -> int:
-    """Go's: it has the sign of what is divided."""
+    """Return Go's remainder, which has the sign of the dividend."""
     rest = abs(left) % abs(right)
     return -rest if left < 0 else rest
 

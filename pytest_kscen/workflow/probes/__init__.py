@@ -1,6 +1,12 @@
-"""Probes: questions about the system under chaos, asked while a node or a workflow lives.
+"""Probes: checks of the system under chaos, run while a node or a workflow is active.
 
-No phase and no tree may enter here.
+Called by `engine.node_probes` and `status_checks`. Must not import the engine or its tables of
+phases.
+
+  probe         a probe as it is written, and the resilience score
+  form          parts shared by all forms: reading JSON, outcomes, verdicts
+  http, command, kubernetes   the forms: HTTP and Prometheus, a pod's command, CEL over objects
+  running       asks all probes of one node or workflow
 """
 
 from pytest_kscen.workflow.probes.form import InvalidProbe, ProbeFieldError, ProbeVerdict

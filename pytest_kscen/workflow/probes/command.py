@@ -1,9 +1,8 @@
-"""Command: a container that is run to its end in a pod of its own, which is removed afterwards
-whatever became of it.
-"""
+"""Probe by a command: a container run to completion in a pod, which is deleted afterwards."""
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -27,7 +26,7 @@ SHOWN = 200  # characters of what it has written
 
 @dataclass(frozen=True, slots=True)
 class CommandProbe:
-    """What is run, and which end is a good one."""
+    """Container that a probe runs, and the exit code or expression that it must satisfy."""
 
     key: ClassVar[str] = "command"
     patience: ClassVar[float] = 60.0
@@ -35,7 +34,7 @@ class CommandProbe:
     container: Obj
     exit_code: int = 0
     expression: str = ""
-    """Over `exitCode` and `stdout`, in place of the exit code."""
+    """Expression over `exitCode` and `stdout`, in place of the exit code."""
 
     @classmethod
     def of(cls, part: FieldReader) -> Self:
@@ -69,7 +68,10 @@ class CommandProbe:
             )
             return await self._judge(context, ended)
         finally:
-            await _remove(context, name)
+            with contextlib.suppress(NotFound):
+                await api.delete(
+                    PODS, name, context.namespace, grace_period=0, propagation="Background"
+                )
 
     def _pod(self, context: ProbeContext, within: float) -> Obj:
         actor, subject = context.actor, context.subject
@@ -89,7 +91,9 @@ class CommandProbe:
             },
             "spec": {
                 "restartPolicy": "Never",
-                "activeDeadlineSeconds": math.ceil(within),  # should nobody be left to remove it
+                "activeDeadlineSeconds": math.ceil(
+                    within
+                ),  # in case the engine ends before it is deleted
                 "terminationGracePeriodSeconds": 0,
                 "containers": [self.container],
             },
@@ -109,28 +113,19 @@ class CommandProbe:
         if code == self.exit_code and not self.expression:
             return ProbeOutcome(True, f"it ended with {code}")
         try:
-            said = await output_of(context.actor.api, pod, self.container["name"])
+            output = await output_of(context.actor.api, pod, self.container["name"])
         except (ApiError, OSError, NodeActionError) as error:
             if self.expression:
                 return ProbeOutcome(False, str(error))
-            said = ""
-        found = f"it ended with {code}" + (f" and said {said[-SHOWN:]!r}" if said else "")
+            output = ""
+        found = f"it ended with {code}" + (f" and wrote {output[-SHOWN:]!r}" if output else "")
         if not self.expression:
             return ProbeOutcome(False, f"{found}, and {self.exit_code} was expected")
-        return judge_expression(self.expression, {"exitCode": code, "stdout": said}, found)
+        return judge_expression(self.expression, {"exitCode": code, "stdout": output}, found)
 
 
 def _ended(pod: Obj | None) -> Obj:
-    """The pod when it has ended, or a stand-in for one that is gone; nothing as long as it runs."""
+    """Return the terminated pod, a placeholder for a deleted one, or nothing while it runs."""
     if pod is None:
         return {"status": {"phase": "Failed"}}
     return pod if (pod.get("status") or {}).get("phase") in ENDED else {}
-
-
-async def _remove(context: ProbeContext, name: str) -> None:
-    try:
-        await context.actor.api.delete(
-            PODS, name, context.namespace, grace_period=0, propagation="Background"
-        )
-    except NotFound:
-        return

@@ -1,5 +1,6 @@
-"""Parts that all forms of a probe share: the base class, reading from JSON with collected
-errors, verdicts and criteria.
+"""Parts that all forms of a probe share: reading from JSON, outcomes, verdicts and expressions.
+
+Reading collects every error with its path, so that a user sees all of them at once.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProbeContext:
-    """In whose name is asked, and about whom."""
+    """Subject of a probe and the actor that probes it: workflow, namespace and, for a node,
+    node.
+    """
 
     actor: Actor
     subject: dict[str, str]
     owner: Obj | None = None
-    """The reference that what is made on the way carries."""
+    """Owner reference for objects that the probe creates, or None."""
 
     @property
     def namespace(self) -> str:
@@ -37,24 +40,20 @@ class ProbeContext:
 
 
 class ProbeForm(Protocol):
-    """A way to ask."""
+    """Form of a probe: reads itself from JSON, and probes the system under test."""
 
     key: ClassVar[str]
     """Key in the body of a probe, which has this form's parameters."""
     patience: ClassVar[float]
-    """Seconds that it waits for an answer if nothing else is said."""
+    """Default time limit of one attempt, in seconds."""
 
     @classmethod
     def of(cls, part: FieldReader) -> Self: ...
 
     async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
-        """What cannot be asked is an ApiError, an OSError or a ValueError; who asks stops
-        waiting after `within` seconds.
+        """Probe once, within so many seconds; raise ApiError, OSError or ValueError if that is
+        impossible.
         """
-
-
-# Reading what a person wrote, part by part: whatever is wrong is collected with its path, so
-# that all of it is told at once.
 
 
 NAMES = {
@@ -67,7 +66,7 @@ NAMES = {
 
 
 class ProbeFieldError(NamedTuple):
-    """What is wrong, and where: `templates[2].probes[0].http.url`."""
+    """Error in a probe's definition, with its path: `templates[2].probes[0].http.url`."""
 
     path: str
     message: str
@@ -77,29 +76,31 @@ class ProbeFieldError(NamedTuple):
 
 
 class InvalidProbe(ValueError):
-    """A probe that cannot be asked as it is written."""
+    """Report every error of a probe's definition at once."""
 
-    def __init__(self, mistakes: Iterable[ProbeFieldError]) -> None:
-        self.mistakes = tuple(mistakes)
-        super().__init__("\n".join(map(str, self.mistakes)))
+    def __init__(self, errors: Iterable[ProbeFieldError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("\n".join(map(str, self.errors)))
 
 
 class FieldReader:
-    """One object of it. What is missing or wrong reads as its default."""
+    """Typed reader of one JSON object. A missing or wrong field is noted, and reads as its
+    default.
+    """
 
-    def __init__(self, body: Any, path: str, mistakes: list[ProbeFieldError]) -> None:
+    def __init__(self, body: Any, path: str, errors: list[ProbeFieldError]) -> None:
         self.path = path
-        self.mistakes = mistakes
+        self.errors = errors
         self.body: dict[str, Any] = body if isinstance(body, dict) else {}
         if not isinstance(body, dict):
             self.wrong("must be an object")
-            self.mistakes = []  # of what is in it, nothing can be said
+            self.errors = []  # errors inside it would be meaningless
 
     def wrong(self, message: str, name: str = "") -> None:
-        self.mistakes.append(ProbeFieldError(f"{self.path}.{name}" if name else self.path, message))
+        self.errors.append(ProbeFieldError(f"{self.path}.{name}" if name else self.path, message))
 
     def only(self, known: Collection[str]) -> None:
-        """Nothing else may be in it."""
+        """Note every field that is not listed."""
         for name in self.body:
             if name not in known:
                 self.wrong(f"is not known here; known are {', '.join(known)}", name)
@@ -131,7 +132,7 @@ class FieldReader:
         return int(value)
 
     def length(self, name: str, default: float, *, above_zero: bool = False) -> float:
-        """Seconds of a duration."""
+        """Return a duration in seconds."""
         text = self.text(name)
         if not text:
             return default
@@ -148,9 +149,9 @@ class FieldReader:
         return seconds
 
     def part(self, name: str) -> FieldReader:
-        """An object in it; an empty one if it is missing."""
+        """Return a reader of a nested object; an empty one if the field is missing."""
         return FieldReader(
-            self.body.get(name) if self.has(name) else {}, f"{self.path}.{name}", self.mistakes
+            self.body.get(name) if self.has(name) else {}, f"{self.path}.{name}", self.errors
         )
 
     def _of_type(self, name: str, type_: type, default: Any, *, required: bool = False) -> Any:
@@ -165,11 +166,8 @@ class FieldReader:
         return value
 
 
-# What came of asking: whether it is as it should be, and in which words.
-
-
 class ProbeOutcome(NamedTuple):
-    """Of one question."""
+    """Outcome of asking once: passed or not, with a message for the status and the journal."""
 
     passed: bool
     message: str = ""
@@ -177,7 +175,7 @@ class ProbeOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbeVerdict:
-    """Of a probe at an edge, after as many attempts as it has."""
+    """Verdict of a Start or End probe after its attempts."""
 
     probe: Probe
     passed: bool
@@ -185,15 +183,12 @@ class ProbeVerdict:
 
     @property
     def stops(self) -> bool:
-        """Whether what is being probed has failed by it."""
+        """Return whether the verdict fails the node or workflow."""
         return not self.passed and self.probe.stop_on_failure
 
 
-# Expressions that judge what a probe has found, in the language of a Task's branches.
-
-
 def read_expression(part: FieldReader, variables: Mapping[str, str]) -> str:
-    """What a person wrote; the kinds of the variables are known."""
+    """Read the field `expression`, and note its errors, given the kinds of the variables."""
     text = part.text("expression").strip()
     if wrong := expression_error(text, variables):
         part.wrong(wrong, "expression")
@@ -201,7 +196,7 @@ def read_expression(part: FieldReader, variables: Mapping[str, str]) -> str:
 
 
 def judge_expression(expression: str, variables: Mapping[str, Any], found: str) -> ProbeOutcome:
-    """One that has no value is an ExpressionError, which says why."""
+    """Evaluate the expression; raise ExpressionError, with the reason, if it has no value."""
     if select(expression, variables):
         return ProbeOutcome(True, found)
     return ProbeOutcome(False, f"{found}, and {expression!r} was expected")

@@ -1,4 +1,4 @@
-"""Probes over HTTP: a URL's status and body, and a Prometheus query's values."""
+"""Probes over HTTP: a URL's status and body, and the values of a Prometheus query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SHOWN = 120  # characters of a body
 
 @dataclass(frozen=True, slots=True)
 class HttpProbe:
-    """A probe's, and that of a StatusCheck."""
+    """HTTP request of a probe or of a StatusCheck, and the answer that it requires."""
 
     key: ClassVar[str] = "http"
     patience: ClassVar[float] = 1.0
@@ -36,7 +36,7 @@ class HttpProbe:
     url: str
     call: HttpCall
     status_code: str = SUCCESS_STATUSES
-    """One, or a range with both its ends."""
+    """Required status, or a range with both its ends: `200-299`."""
     contains: str = ""
 
     @classmethod
@@ -63,7 +63,7 @@ class HttpProbe:
                 False,
                 (
                     f"{self.url} answered {answer.status}, and {self.status_code} was "
-                    f"expected{_said(answer)}"
+                    f"expected{_excerpt(answer)}"
                 ),
             )
         if self.contains not in answer.text:
@@ -71,7 +71,7 @@ class HttpProbe:
                 False,
                 (
                     f"{self.url} answered {answer.status} without {self.contains!r} in its "
-                    f"body{_said(answer)}"
+                    f"body{_excerpt(answer)}"
                 ),
             )
         return ProbeOutcome(True, f"{self.url} answered {answer.status}")
@@ -87,12 +87,12 @@ def _status_code(criteria: FieldReader) -> str:
         )
         return SUCCESS_STATUSES
     if match[2] and match[1] > match[2]:
-        criteria.wrong(f"{value!r} is a range that nothing is in", "statusCode")
+        criteria.wrong(f"{value!r} is an empty range", "statusCode")
     return str(value)
 
 
 def _headers(part: FieldReader) -> tuple[tuple[str, str], ...]:
-    """Each with one value, or with a list of them as Chaos Mesh has it."""
+    """Read the headers: each has one value, or a list of them as in Chaos Mesh."""
     headers = part.part("headers")
     found = []
     for name, value in headers.body.items():
@@ -104,21 +104,15 @@ def _headers(part: FieldReader) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _said(answer: HttpAnswer) -> str:
-    """The beginning of its body, or the words of an API server that did not find anybody to ask."""
-    said = " ".join((_refusal(answer) or answer.text).split())
-    return f": {said[:SHOWN]}{'…' * (len(said) > SHOWN)}" if said else ""
-
-
-def _refusal(answer: HttpAnswer) -> str:
+def _excerpt(answer: HttpAnswer) -> str:
+    """Return the beginning of an answer's body, or the message of an API server's own refusal."""
+    text = answer.text
     with contextlib.suppress(orjson.JSONDecodeError):
         status = orjson.loads(answer.body)
         if isinstance(status, dict) and status.get("kind") == "Status":
-            return str(status.get("message", ""))
-    return ""
-
-
-# Prometheus: an instant query, and an expression over the values that it gives.
+            text = str(status.get("message", "")) or text
+    text = " ".join(text.split())
+    return f": {text[:SHOWN]}{'…' * (len(text) > SHOWN)}" if text else ""
 
 
 VARIABLES = {"value": FLOAT, "values": ARRAY}
@@ -128,7 +122,7 @@ QUERY_SUCCEEDED = 200
 
 @dataclass(frozen=True, slots=True)
 class PrometheusProbe:
-    """What is asked of a server."""
+    """Instant query of a Prometheus server, and an expression over its values."""
 
     key: ClassVar[str] = "prometheus"
     patience: ClassVar[float] = 5.0
@@ -136,8 +130,8 @@ class PrometheusProbe:
     url: str
     query: str
     expression: str = ""
-    """Over `value`, the first, and `values`; without one there must be any, as where PromQL
-    itself compares.
+    """Expression over `value` (the first) and `values`; without one the result must not be
+    empty.
     """
 
     @classmethod
@@ -157,7 +151,7 @@ class PrometheusProbe:
         url = f"{self.url}{QUERY}?{urlencode({'query': self.query})}"
         answer = await ask(context.actor.api, url, HttpCall(), within)
         values = values_in(answer)
-        found = f"{self.query} is {_shown(values)}"
+        found = f"{self.query} is {', '.join(f'{value:g}' for value in values) or 'nothing'}"
         if not self.expression:
             return ProbeOutcome(bool(values), found)
         return judge_expression(
@@ -166,21 +160,21 @@ class PrometheusProbe:
 
 
 def values_in(answer: HttpAnswer) -> list[float]:
-    """The numbers of an instant query's answer."""
+    """Return the numbers of an instant query's answer; raise ValueError if it has none."""
     try:
-        said: Any = orjson.loads(answer.body)
+        content: Any = orjson.loads(answer.body)
     except orjson.JSONDecodeError:
-        said = None
+        content = None
     if (
-        not isinstance(said, dict)
-        or said.get("status") != "success"
+        not isinstance(content, dict)
+        or content.get("status") != "success"
         or answer.status != QUERY_SUCCEEDED
     ):
-        why = said.get("error") if isinstance(said, dict) else None
+        why = content.get("error") if isinstance(content, dict) else None
         raise ValueError(
             f"Prometheus answered {answer.status}: {why or answer.text[:200] or 'nothing'}"
         )
-    match said.get("data"):
+    match content.get("data"):
         case {"resultType": "vector", "result": [*samples]}:
             return [
                 _number(sample.get("value") if isinstance(sample, dict) else None)
@@ -194,12 +188,8 @@ def values_in(answer: HttpAnswer) -> list[float]:
 
 
 def _number(sample: Any) -> float:
-    """That of an instant and a value."""
+    """Return the number of a sample, which is a pair of an instant and a value."""
     match sample:
         case [_, str() | int() | float() as value]:
             return float(value)
     raise ValueError(f"a sample of Prometheus has no number: {sample!r:.200}")
-
-
-def _shown(values: list[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values) or "nothing"

@@ -1,7 +1,8 @@
-"""Kubernetes: an object, or all with these labels, for which a CEL expression is true.
+"""Probe of Kubernetes objects: a CEL expression over one object, or over all with given labels.
 
-`object` is null where there is none of the name; `objects` is a list. Without an expression it must
-be there, or one must."""
+`object` is null if no object of the name exists; `objects` is a list. Without an expression the
+object, or at least one object, must exist.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ THERE = {ONE: "object != null", MANY: "size(objects) > 0"}
 
 @dataclass(frozen=True, slots=True)
 class KubernetesProbe:
-    """What is asked of the API server."""
+    """Object or selector that a probe reads from the API server, and its compiled expression."""
 
     key: ClassVar[str] = "kubernetes"
     patience: ClassVar[float] = 1.0
@@ -35,7 +36,7 @@ class KubernetesProbe:
     kind: str
     name: str
     namespace: str
-    """The subject's own if it is left out."""
+    """Namespace, or empty for that of the workflow."""
     label_selector: str
     expression: str
     program: Program
@@ -88,19 +89,16 @@ class KubernetesProbe:
             return ProbeOutcome(
                 False, f"{what}: {self.expression!r} is neither true nor false, but {value!r}"
             )
-        return ProbeOutcome(False, f"{what}: {self.expression!r} does not hold" + _count(found))
-
-
-def _count(found: dict[str, object]) -> str:
-    objects = found.get(MANY)
-    return f" for {len(objects)} objects" if isinstance(objects, list) else ""
+        objects = found.get(MANY)
+        count = f" for {len(objects)} objects" if isinstance(objects, list) else ""
+        return ProbeOutcome(False, f"{what}: {self.expression!r} does not hold{count}")
 
 
 def _compiled(part: FieldReader, expression: str, variable: str) -> Program:
     try:
         program = compile_expression(expression, {variable: TYPES[variable]})
-    except CompilationError as mistakes:
-        part.wrong(str(mistakes), "expression")
+    except CompilationError as errors:
+        part.wrong(str(errors), "expression")
         return compile_expression("false", {})
     if program.type not in (BOOL, DYN):
         part.wrong(f"must be true or false, and is of type {program.type}", "expression")

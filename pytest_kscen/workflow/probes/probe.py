@@ -1,6 +1,4 @@
-"""A probe as it is written: its mode, timing, weight and form; and the resilience score, from 0
-to 100.
-"""
+"""Probe as it is written (mode, timing, weight and form), and the resilience score."""
 
 from __future__ import annotations
 
@@ -23,15 +21,12 @@ PASSED, FAILED, AWAITED = "Passed", "Failed", "Awaited"
 
 
 def score_of(results: Iterable[Obj]) -> float | None:
-    """Of any number of `Probing.results`, as they stand in statuses."""
+    """Return the weighted share of probes that passed, from 0 to 100; None without probes."""
     all_of_it = held = 0
     for result in results:
         all_of_it += result.get("weight", 1)
         held += result.get("weight", 1) * (result.get("verdict") == PASSED)
     return round(100 * held / all_of_it, 2) if all_of_it else None
-
-
-# The forms of a probe: each reads itself from JSON, and asks.
 
 
 PROBE_FORMS: Registry[type[ProbeForm]] = Registry(
@@ -41,15 +36,11 @@ PROBE_FORMS: Registry[type[ProbeForm]] = Registry(
     facts={
         "patience": "patience = 1.0",
         "of": "@classmethod\n    def of(cls, part): …",
-        "ask": "async def ask(self, errand, within): …",
+        "ask": "async def ask(self, context, within): …",
     },
     built_in=(HttpProbe, CommandProbe, KubernetesProbe, PrometheusProbe),
 )
 """Forms of a probe by their key in its body, as in `http: {url: …}`."""
-
-
-# A probe as it is written: when it is asked, how often and how patiently, and in which of four
-# forms.
 
 
 START, END, EDGES, CONTINUOUS, ON_CHAOS = "Start", "End", "Edges", "Continuous", "OnChaos"
@@ -69,7 +60,7 @@ INTERVAL = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question. Lengths are in seconds."""
+    """Definition of one probe; lengths are in seconds."""
 
     name: str
     when: str
@@ -77,10 +68,10 @@ class Probe:
     interval: float = INTERVAL
     timeout: float = 1.0
     failure_threshold: int = 1
-    """This many failures in a row are one for good; at an edge it is asked so often."""
+    """Failures in a row that fail the probe; Start and End probes have as many attempts."""
     initial_delay: float = 0.0
     stop_on_failure: bool = True
-    """Whether what is being probed fails by it, and not only loses in its score."""
+    """A failed probe fails its node or workflow; otherwise it only lowers the score."""
     weight: int = 1
 
     @property
@@ -93,9 +84,9 @@ class Probe:
 
     @classmethod
     def of(cls, body: Any, path: str = "probe") -> Probe:
-        """Read it, or say all that is wrong with it (WrongProbe)."""
-        mistakes: list[ProbeFieldError] = []
-        part = FieldReader(body, path, mistakes)
+        """Read a probe; raise InvalidProbe with all its errors."""
+        errors: list[ProbeFieldError] = []
+        part = FieldReader(body, path, errors)
         part.only([*KNOWN, *PROBE_FORMS.names()])
         named = [kind for kind in PROBE_FORMS.names() if part.has(kind)]
         if len(named) != 1:
@@ -116,15 +107,15 @@ class Probe:
             stop_on_failure=part.flag("stopOnFailure", default=True),
             weight=part.whole("weight", 1, 0),
         )
-        if mistakes:
-            raise InvalidProbe(mistakes)
+        if errors:
+            raise InvalidProbe(errors)
         return probe
 
 
 def probes_of(bodies: Iterable[Obj] | None, path: str = "probes") -> tuple[Probe, ...]:
-    """All of a node's or a workflow's; no two may have one name."""
+    """Read the probes of a node or workflow, whose names must differ; raise InvalidProbe."""
     probes: dict[str, Probe] = {}
-    mistakes: list[ProbeFieldError] = []
+    errors: list[ProbeFieldError] = []
     if not isinstance(bodies, list | tuple | None):
         raise InvalidProbe([ProbeFieldError(path, "must be a list")])
     for number, body in enumerate(bodies or ()):
@@ -132,13 +123,13 @@ def probes_of(bodies: Iterable[Obj] | None, path: str = "probes") -> tuple[Probe
         try:
             probe = Probe.of(body, place)
         except InvalidProbe as wrong:
-            mistakes.extend(wrong.mistakes)
+            errors.extend(wrong.errors)
             continue
         if probe.name in probes:
-            mistakes.append(
+            errors.append(
                 ProbeFieldError(f"{place}.name", f"there is another probe {probe.name!r}")
             )
         probes[probe.name] = probe
-    if mistakes:
-        raise InvalidProbe(mistakes)
+    if errors:
+        raise InvalidProbe(errors)
     return tuple(probes.values())

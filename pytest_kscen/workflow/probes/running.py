@@ -1,4 +1,8 @@
-"""Run the probes of one node or workflow, from its start to its end."""
+"""Run the probes of one node or workflow, from its start to its end.
+
+Called by `engine.node_probes`. Whatever an answer contains, and whatever goes wrong, is an outcome
+of that probe, and stops no other. Every attempt is written to the journal as `workflow-probe`.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +33,8 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes.form import ProbeForm
 
 
-# One question: whatever comes of it, a mistake of ours or of who answers included, is an
-# outcome, and stops nobody else.
-
-
 async def outcome_of(form: ProbeForm, context: ProbeContext, within: float) -> ProbeOutcome:
-    """What has no answer within these seconds has failed."""
+    """Probe once; an error, or no answer within so many seconds, is a failed outcome."""
     try:
         async with asyncio.timeout(within):
             return await form.ask(context, within)
@@ -43,12 +43,12 @@ async def outcome_of(form: ProbeForm, context: ProbeContext, within: float) -> P
     except (ApiError, OSError, ValueError) as error:
         return ProbeOutcome(False, str(error))
     except Exception as error:  # noqa: BLE001  # whatever stands in an answer
-        return ProbeOutcome(False, f"it cannot be judged: {error!r}")
+        return ProbeOutcome(False, f"its answer cannot be evaluated: {error!r}")
 
 
 @dataclass(slots=True)
 class _ProbeRecord:
-    """How a probe has fared."""
+    """Counts and verdict of one probe, as its status shows them."""
 
     probe: Probe
     count: int = 0
@@ -77,13 +77,13 @@ class _ProbeRecord:
 
 
 class ProbeRunner:
-    """Asks for one subject.
+    """Runs the probes of one node or workflow, as tasks of the given group.
 
-    `subject` is what notes say it is: workflow, namespace and, for a node, node. The callback is
-    told once of each probe that has failed for good between the edges, if it is one to stop for;
-    `judged` is told whenever else a verdict is another.
-    `before` are the results of an engine that went before; `group` is whose tasks live no longer
-    than it; `owner` is the reference that pods of ours carry."""
+    `subject` identifies it in the journal: workflow, namespace and, for a node, node. `failed` is
+    called once for each Continuous or OnChaos probe that has failed its subject; `judged` after
+    every other change of a verdict. `before` are results of a previous engine, and `owner` is the
+    owner reference of the pods that are created.
+    """
 
     def __init__(
         self,
@@ -123,24 +123,24 @@ class ProbeRunner:
             self._begin(ON_CHAOS)
 
     async def at_end(self) -> list[ProbeVerdict]:
-        """Nothing is asked any more but what belongs here."""
+        """Stop the repeated probes and run the End probes; return their verdicts."""
         await self.stop()
         return await self._at_edge(END, [probe for probe in self._probes if probe.runs_at_end])
 
     def close(self) -> list[asyncio.Task[None]]:
-        """Ask no more, and begin nothing again; what was being asked is still to end."""
+        """Cancel the repeated probes for good; return their tasks, which may still have to end."""
         self._is_over = True
         return [*self._end(CONTINUOUS), *self._end(ON_CHAOS)]
 
     async def stop(self) -> None:
-        """The same, to its end."""
+        """Cancel the repeated probes, and wait until they have ended."""
         for outcome in await asyncio.gather(*self.close(), return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
 
     @property
     def results(self) -> list[Obj]:
-        """For status.probes."""
+        """Return the results of all probes, as `status.probes` has them."""
         return [record.shown() for record in self._records.values()]
 
     @property
@@ -157,7 +157,7 @@ class ProbeRunner:
         return list(await asyncio.gather(*(self._insist(moment, probe) for probe in probes)))
 
     async def _insist(self, moment: str, probe: Probe) -> ProbeVerdict:
-        """Ask until it holds, as often as it may fail."""
+        """Run a Start or End probe until it passes, as often as its failure threshold allows."""
         await self._sleep(probe.initial_delay)
         for attempt in range(1, probe.failure_threshold + 1):
             began = self._actor.clock.now()
@@ -166,7 +166,7 @@ class ProbeRunner:
                 break
             if attempt < probe.failure_threshold:
                 await self._sleep(began + probe.interval - self._actor.clock.now())
-        self._settle(probe, outcome)
+        self._set_verdict(probe, outcome)
         return ProbeVerdict(probe, outcome.passed, outcome.message)
 
     # --- again and again ---
@@ -195,7 +195,7 @@ class ProbeRunner:
             attempt += 1
             outcome = await self._ask(moment, probe, attempt)
             in_a_row = 0 if outcome.passed else in_a_row + 1
-            is_new = (outcome.passed or in_a_row == probe.failure_threshold) and self._settle(
+            is_new = (outcome.passed or in_a_row == probe.failure_threshold) and self._set_verdict(
                 probe, outcome
             )
             if in_a_row == probe.failure_threshold and probe.stop_on_failure:
@@ -223,10 +223,8 @@ class ProbeRunner:
         self._actor.note("workflow-probe", **self._subject, **note)
         return outcome
 
-    def _settle(self, probe: Probe, outcome: ProbeOutcome) -> bool:
-        """Whether the verdict is another now; one that has failed for good has failed, whatever
-        comes later.
-        """
+    def _set_verdict(self, probe: Probe, outcome: ProbeOutcome) -> bool:
+        """Set the verdict; return whether it has changed. A failed verdict stays failed."""
         record = self._records[probe.name]
         before = record.verdict
         if before != FAILED:

@@ -1,6 +1,12 @@
-"""What is wrong with a Workflow or a Schedule, told before anything is done.
+"""Validation of Workflows and Schedules, before anything runs.
 
-Nothing that acts, or asks a cluster, may enter.
+Called by `files`, the admission webhook and the engine's manager. Must not call a cluster.
+
+  workflows      a Workflow or Schedule as a whole, and the graph of its templates
+  templates      one template, its Schedule and its probes
+  chaos, chaos_fields   the spec of each kind of chaos, as Chaos Mesh's definitions have it
+  value_checks   checks of single values, combined from small functions
+  lenient_reading       reading of unvalidated objects
 """
 
 from pytest_kscen.workflow.validation.value_checks import ERROR, WARNING, ValidationIssue

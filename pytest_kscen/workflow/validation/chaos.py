@@ -1,4 +1,7 @@
-"""The spec of a chaos: its form, what its action needs, and what its kind's own webhook refuses."""
+"""Validate the spec of a chaos: its form, what its action needs, and its kind's own rules.
+
+The rules are those of Chaos Mesh's admission webhooks.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ NEEDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("PodChaos", "container-kill"): ("containerNames",),
     **{("PhysicalMachineChaos", action): (action,) for action in PAYLOADS},
 }
-"""What an action cannot do without."""
+"""Fields that an action requires."""
 
 ONE_OF: dict[tuple[str, str], tuple[str, ...]] = {
     ("NetworkChaos", "netem"): ("delay", "loss", "duplicate", "corrupt", "rate", "bandwidth"),
@@ -48,12 +51,12 @@ ONE_OF: dict[tuple[str, str], tuple[str, ...]] = {
     ("StressChaos", ""): ("stressors", "stressngStressors"),
     ("PhysicalMachineChaos", ""): ("address", "selector"),
 }
-"""Of which at least one has to be there."""
+"""Fields of which an action or a kind requires at least one."""
 
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT")
 
 ONE_SHOT = {("PodChaos", "pod-kill"), ("PodChaos", "container-kill")}
-"""What happens once, and does not last."""
+"""Actions that happen once and do not last."""
 
 
 def validate_chaos(kind: str, spec: Any, path: Path) -> Iterator[ValidationIssue]:
@@ -85,7 +88,7 @@ def _action(spec: Obj) -> str:
 
 
 def _meant(name: str, spec: Obj) -> str:
-    """Chaosd has shorter words for some of them."""
+    """Return a hint if the spec has the field under a shorter name, as chaosd does."""
     short = next(
         (
             key
@@ -94,7 +97,7 @@ def _meant(name: str, spec: Obj) -> str:
         ),
         "",
     )
-    return f" (did you mean {name} by {short}?)" if short else ""
+    return f" (did you mean {name} instead of {short}?)" if short else ""
 
 
 def _targets(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
@@ -108,7 +111,9 @@ def _targets(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     if direction not in ("from", "both"):
         return
     if not target and not outside:
-        yield error(path, f"the direction {direction} needs a target: say whose traffic is meant")
+        yield error(
+            path, f"the direction {direction} needs a target: set target or externalTargets"
+        )
     if outside and spec.get("action") != "partition":
         yield error(
             (*path, "externalTargets"),
@@ -125,13 +130,13 @@ def _stressors(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
         return
     if not stressors.get("cpu") and not stressors.get("memory"):
         yield error(
-            (*path, "stressors"), "stressors has neither cpu nor memory: nothing would be stressed"
+            (*path, "stressors"), "stressors has neither cpu nor memory: nothing is stressed"
         )
     for name in ("cpu", "memory"):
         if isinstance(stressors.get(name), dict) and stressors[name].get("workers") == 0:
             yield error(
                 (*path, "stressors", name, "workers"),
-                f"{name} has no workers: nothing would be stressed",
+                f"{name} has no workers: nothing is stressed",
             )
 
 
@@ -157,13 +162,13 @@ def _patterns(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
         if isinstance(pattern, str) and "*" in pattern[:-1]:
             yield error(
                 (*path, "patterns", str(place)),
-                f"{pattern!r} has a * that is not at its end, where alone one may be",
+                f"{pattern!r} has a * before its end: only the last character may be one",
             )
 
 
 def _traffic(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     if spec.get("port") is None:
-        yield error(path, "port is missing: it says whose traffic is meant")
+        yield error(path, "port is missing: it selects the traffic")
     method = spec.get("method")
     if spec.get("target") == "Request" and isinstance(method, str) and method not in METHODS:
         yield error(

@@ -1,4 +1,4 @@
-"""Fields of each chaos kind's spec, from Chaos Mesh's definitions, and selectors."""
+"""Fields of each chaos kind's spec, from Chaos Mesh's definitions, and of selectors."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ POD_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
 def labels(value: Any, path: Path) -> Iterator[ValidationIssue]:
-    """Keys and values that labels can have."""
+    """Yield issues of labels' keys and values."""
     yield from a_map(text(a_label_value))(value, path)
     for key in value if isinstance(value, dict) else ():
         if wrong := a_label_key(str(key)):
@@ -91,7 +91,7 @@ SELECTED: dict[str, Shape] = {"mode": one_of(*MODES), "value": TEXT, "selector":
 
 
 def amount(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
-    """`value` says how many, and the mode whether it has to."""
+    """Yield issues of `value`, the number of selected targets, which some modes require."""
     mode, value = spec.get("mode"), spec.get("value")
     if mode not in MODES or not isinstance(value, str | None):
         return
@@ -102,7 +102,7 @@ def amount(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
         yield error(
             (*path, "mode"),
             (
-                f"the mode {mode} needs a value, how many of those that are selected: write "
+                f"the mode {mode} needs a value, the number or share of selected targets: write "
                 "it in quotes"
             ),
         )
@@ -112,10 +112,6 @@ def amount(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
             (*path, "value"),
             f"{value!r} does not fit the mode {mode}: write a whole number {bounds}, in quotes",
         )
-
-
-# What may stand in the spec of each kind of chaos: the shipped definitions' fields, which ones
-# they need, and their forms.
 
 
 PORT = whole(1, 65535)
@@ -181,7 +177,7 @@ FILE_CALLS = (
 
 
 def _file_call(value: str) -> str:
-    """Chaos Mesh's definitions take any, its manual writes READ."""
+    """Return the error of a file system call; any case is accepted, as the manual writes READ."""
     known = value.lower() in FILE_CALLS
     return (
         ""
@@ -242,9 +238,9 @@ PAYLOADS = {
     "vm": "vm-name",
     "user_defined": "attackCmd recoverCmd",
 }
-"""Of a physical machine: what each action is told.
+"""Fields of each action on a physical machine.
 
-Their values are for chaosd, which is on the machine, to judge.
+Their values are not checked: chaosd does that on the machine.
 """
 HTTP_PAYLOADS = {
     "http-abort": "code method path port proxy_ports target",
@@ -260,16 +256,10 @@ NEEDED = {
 }
 
 
-def _payload(name: str, fields: str) -> Shape:
-    return a_record(dict.fromkeys(fields.split(), anything), *NEEDED.get(name, "").split())
-
-
-def _flow(name: str) -> Shape:
-    return a_record({name: PERCENT, "correlation": PERCENT}, name)
-
-
-def _lasts(value: str) -> str:
-    """As the shipped definition has it: one number, one unit."""
+def _latency(value: str) -> str:
+    """Return the error of a latency, which the shipped definition restricts to one number and
+    unit.
+    """
     fine = re.fullmatch(r"[0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h)", value)
     return (
         ""
@@ -279,7 +269,7 @@ def _lasts(value: str) -> str:
     )
 
 
-LATENCY = text(_lasts)
+LATENCY = text(_latency)
 DELAY = {"latency": LATENCY, "jitter": LATENCY, "correlation": PERCENT}
 REORDER = a_record({"reorder": PERCENT, "correlation": PERCENT, "gap": whole()}, "reorder", "gap")
 BANDWIDTH: dict[str, Shape] = {
@@ -477,7 +467,10 @@ BLOCKS: dict[str, Shape] = {
             "targetDevice": TEXT,
             "externalTargets": a_list(NAME),
             "delay": a_record({**DELAY, "reorder": REORDER}, "latency"),
-            **{name: _flow(name) for name in ("loss", "duplicate", "corrupt")},
+            **{
+                name: a_record({name: PERCENT, "correlation": PERCENT}, name)
+                for name in ("loss", "duplicate", "corrupt")
+            },
             "rate": a_record({"rate": text(rate)}, "rate"),
             "bandwidth": a_record(BANDWIDTH, "rate", "limit", "buffer"),
         },
@@ -491,7 +484,12 @@ BLOCKS: dict[str, Shape] = {
             "action": one_of(*PAYLOADS),
             "address": a_list(NAME),
             "uid": TEXT,
-            **{name: _payload(name, fields) for name, fields in (PAYLOADS | HTTP_PAYLOADS).items()},
+            **{
+                name: a_record(
+                    dict.fromkeys(fields.split(), anything), *NEEDED.get(name, "").split()
+                )
+                for name, fields in (PAYLOADS | HTTP_PAYLOADS).items()
+            },
         },
         *("action", "mode"),
     ),

@@ -30,7 +30,7 @@ def list_in(obj: Obj, key: str) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class TemplateDraft:
-    """A template as it was written."""
+    """Template as it was written, with the types of its fields unknown."""
 
     path: Path
     body: Obj
@@ -47,12 +47,12 @@ class TemplateDraft:
 
     @property
     def is_known(self) -> bool:
-        """A kind of chaos that we do not know may still be one that the cluster knows."""
+        """Return whether the type is one of ours or a kind of chaos, which the cluster may know."""
         return self.type in TYPES or self.is_chaos
 
     @property
     def key(self) -> str:
-        """Under which its chaos stands; empty if it is no chaos."""
+        """Return the field that holds its chaos; empty if it is not chaos."""
         kind = chaos_kind(self.type)
         return kind.key if kind else ""
 
@@ -62,7 +62,7 @@ class TemplateDraft:
 
     @property
     def children(self) -> list[tuple[Path, str]]:
-        """Those that a Serial or a Parallel makes in any case, each with where it is named."""
+        """Return the children of a Serial or Parallel, each with the path of its name."""
         if self.type not in (SERIAL, PARALLEL):
             return []
         return [
@@ -73,7 +73,7 @@ class TemplateDraft:
 
     @property
     def branches(self) -> list[tuple[Path, Obj]]:
-        """Where a Task may go on."""
+        """Return the conditional branches of a Task, each with its path."""
         if self.type != TASK:
             return []
         return [
@@ -84,7 +84,7 @@ class TemplateDraft:
 
     @property
     def targets(self) -> list[tuple[Path, str]]:
-        """Every template that may come right below it."""
+        """Return every template that may come directly below, each with the path of its name."""
         return [
             *self.children,
             *(((*path, "target"), text_in(branch, "target")) for path, branch in self.branches),
@@ -92,18 +92,18 @@ class TemplateDraft:
 
     @property
     def lengths(self) -> dict[Path, str]:
-        """What says how long it lasts: a chaos may say it as the design document does, by its
-        duration.
+        """Return the fields that set its length: chaos may use `duration`, as in the design
+        document.
         """
-        said = {(*self.path, "deadline"): self.body.get("deadline")}
+        written = {(*self.path, "deadline"): self.body.get("deadline")}
         if self.is_chaos:
-            said[*self.path, "duration"] = self.body.get("duration")
-            said[*self.path, self.key, "duration"] = self.chaos.get("duration")
-        return {path: value for path, value in said.items() if isinstance(value, str) and value}
+            written[*self.path, "duration"] = self.body.get("duration")
+            written[*self.path, self.key, "duration"] = self.chaos.get("duration")
+        return {path: value for path, value in written.items() if isinstance(value, str) and value}
 
     @property
     def length(self) -> float | None:
-        """How long it lasts at most, if it says so in a way that can be understood."""
+        """Return its length in seconds; None if no field sets one that can be read."""
         return next(
             (length for each in self.lengths.values() if (length := seconds(each)) is not None),
             None,

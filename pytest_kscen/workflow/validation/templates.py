@@ -1,5 +1,5 @@
-"""Validate a single template: required and forbidden fields, its Schedule and its probes, and
-whether it ever ends.
+"""Validate one template: fields of its type, its chaos, Schedule, expressions, retries and
+probes.
 """
 
 from __future__ import annotations
@@ -54,11 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kscen.objects.documents import Path
-    from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.validation.lenient_reading import TemplateDraft
-
-
-# Probes: whoever asks them says what is wrong with them.
 
 
 STEP = re.compile(r"[^.\[\]]+")
@@ -72,15 +68,12 @@ def validate_probes(probes: Any, path: Path) -> Iterator[ValidationIssue]:
             ):
                 yield warning((*path, str(number), "command", "expression"), odd)
     except InvalidProbe as wrong:
-        for mistake in wrong.mistakes:
-            below = STEP.findall(mistake.path)[1:]
+        for problem in wrong.errors:
+            below = STEP.findall(problem.path)[1:]
             yield error(
                 (*path, *below),
-                f"{below[-1] if below and not below[-1].isdigit() else 'it'} {mistake.message}",
+                f"{below[-1] if below and not below[-1].isdigit() else 'it'} {problem.message}",
             )
-
-
-# Schedules: a cron line, what is made by it, and how many of them may be on at once.
 
 
 FORBID, ALLOW = "Forbid", "Allow"
@@ -92,7 +85,7 @@ def _cron(line: str) -> str:
         comes = Cron.of(line).next_after(0)
     except CronError as refusal:
         return str(refusal)
-    return "" if comes is not None else f"{line!r} never comes: there is no such day"
+    return "" if comes is not None else f"{line!r} never matches: no such day exists"
 
 
 SCHEDULE_FIELDS: dict[str, Shape] = {
@@ -105,7 +98,7 @@ SCHEDULE_FIELDS: dict[str, Shape] = {
 
 
 def validate_cron_workflow(spec: Any, path: Path) -> Iterator[ValidationIssue]:
-    """What is around the workflow."""
+    """Yield the issues of a CronWorkflow's own fields."""
     fields = {key: shape for key, shape in SCHEDULE_FIELDS.items() if key != "type"}
     yield from a_record({**fields, "workflow": anything}, "schedule", "workflow")(spec, path)
 
@@ -113,8 +106,10 @@ def validate_cron_workflow(spec: Any, path: Path) -> Iterator[ValidationIssue]:
 def validate_schedule(
     spec: Any, path: Path, more: Mapping[str, str] | None = None
 ) -> Iterator[ValidationIssue]:
-    """`more` are kinds that it may make beside chaos, by the key that holds theirs; whoever
-    knows them judges them.
+    """Yield the issues of a Schedule.
+
+    `more` are kinds that it may spawn besides chaos, by their field; their specs are not checked
+    here.
     """
     kinds = {**CHAOS, **(more or {})}
     yield from a_record(
@@ -132,30 +127,27 @@ def validate_schedule(
         )
         return
     if spec.get(kinds[kind]) is None:
-        yield error(path, f"{kinds[kind]} is missing: it says what is made at each time")
+        yield error(path, f"{kinds[kind]} is missing: it defines the object to create")
     for key in kinds.values():
         if key != kinds[kind] and spec.get(key) not in (None, {}):
             yield warning((*path, key), f"{key} is ignored: the type is {kind}")
     if kind in CHAOS and spec.get(kinds[kind]) is not None:
-        yield from _chaos_of_schedule(kind, spec, (*path, CHAOS[kind]))
-
-
-def _chaos_of_schedule(kind: str, spec: Obj, path: Path) -> Iterator[ValidationIssue]:
-    yield from validate_chaos(kind, spec[CHAOS[kind]], path)
-    chaos = map_in(spec, CHAOS[kind])
-    if chaos and not chaos.get("duration") and not is_one_shot(kind, chaos):
-        forbids = spec.get("concurrencyPolicy") in (None, FORBID)
-        then = (
-            "the first one stays, and forbids every other"
-            if forbids
-            else "each one stays, and more come"
-        )
-        yield warning(path, f"duration is missing: {then}")
+        path = (*path, CHAOS[kind])
+        yield from validate_chaos(kind, spec[CHAOS[kind]], path)
+        chaos = map_in(spec, CHAOS[kind])
+        if chaos and not chaos.get("duration") and not is_one_shot(kind, chaos):
+            forbids = spec.get("concurrencyPolicy") in (None, FORBID)
+            then = (
+                "the first object stays, and no other is created"
+                if forbids
+                else "objects stay, and their number grows"
+            )
+            yield warning(path, f"duration is missing: {then}")
 
 
 LONGEST_NAME = 57  # a node's name has six characters more, and is a label's value
 LABELLING_TYPES = (TASK, STATUS_CHECK, SCHEDULE)
-"""Types whose nodes make something beside chaos, which is labelled with the node's name."""
+"""Types other than chaos whose nodes create objects labelled with the node's name."""
 CHAOS_KEYS = {kind.key: kind.kind for kind in KINDS.values()}
 BLOCKS: dict[str, tuple[str, ...]] = {
     "task": (TASK,),
@@ -165,13 +157,13 @@ BLOCKS: dict[str, tuple[str, ...]] = {
     "schedule": (SCHEDULE,),
     **{key: (kind,) for key, kind in CHAOS_KEYS.items()},
 }
-"""What a template may hold, and which types have it."""
+"""Blocks of a template, and the types that have them."""
 FOREIGN_BLOCKS = {
     each: {key for key, types in BLOCKS.items() if each not in types} for each in TYPES
 }
-"""What each type has no place for."""
+"""Blocks that each type may not have."""
 HARMLESS = ("statusCheck",)
-"""What Chaos Mesh overlooks in a template of another type."""
+"""Blocks that Chaos Mesh ignores in templates of other types."""
 NEEDED = {TASK: "task", STATUS_CHECK: "statusCheck", SCHEDULE: "schedule"}
 
 CONTAINER = {
@@ -269,14 +261,14 @@ def validate_template(draft: TemplateDraft) -> Iterator[ValidationIssue]:
 
 
 def _fields(draft: TemplateDraft) -> Iterator[ValidationIssue]:
-    """What is not of its type is another rule's."""
+    """Yield issues of fields; blocks of other types are left to `_strays`."""
     strays = FOREIGN_BLOCKS.get(draft.type, ())
     fields = {**TEMPLATE_FIELDS, draft.key: anything} if draft.is_chaos else TEMPLATE_FIELDS
     body = {key: value for key, value in draft.body.items() if key not in strays}
     yield from a_record(fields, "name", "templateType")(body, draft.path)
 
 
-def _type(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+def _type_and_name(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     path = (*draft.path, "templateType")
     if draft.type and not draft.is_known:
         guess = nearest(draft.type, TYPES)
@@ -288,13 +280,10 @@ def _type(draft: TemplateDraft) -> Iterator[ValidationIssue]:
         yield warning(
             path,
             (
-                f"{draft.type} is no kind of chaos that we know: it is handed to the cluster "
-                f"as it is{guess}"
+                f"{draft.type} is not a known kind of chaos: it is passed to the cluster "
+                f"unchecked{guess}"
             ),
         )
-
-
-def _name(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     if len(draft.name) > LONGEST_NAME and (draft.is_chaos or draft.type in LABELLING_TYPES):
         about = (
             f"what a {draft.type} makes is labelled with it and six characters more, and "
@@ -307,7 +296,7 @@ def _name(draft: TemplateDraft) -> Iterator[ValidationIssue]:
 
 
 def _strays(draft: TemplateDraft) -> Iterator[ValidationIssue]:
-    """What it has beside what its type has; empty ones do no harm."""
+    """Yield an issue for each block of another type that is not empty."""
     if not draft.is_known:
         return
     strays = FOREIGN_BLOCKS.get(draft.type, BLOCKS)
@@ -319,8 +308,8 @@ def _strays(draft: TemplateDraft) -> Iterator[ValidationIssue]:
                 if draft.is_chaos and key in CHAOS_KEYS
                 else f"a {draft.type} has no {key}"
             )
-            told = warning if key in HARMLESS else error
-            yield told(
+            issue = warning if key in HARMLESS else error
+            yield issue(
                 (*draft.path, key),
                 f"{what}: it belongs into a template of the type {' or '.join(types)}",
             )
@@ -331,27 +320,19 @@ def _strays(draft: TemplateDraft) -> Iterator[ValidationIssue]:
         )
 
 
-def _body(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+def _block(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     key = draft.key or NEEDED.get(draft.type)
     if key and draft.body.get(key) is None:
         guess = nearest(key, (each for each in draft.body if each not in TEMPLATE_FIELDS))
-        yield error(draft.path, f"{key} is missing: a {draft.type} is told there what to do{guess}")
-
-
-def _chaos_of_template(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+        yield error(draft.path, f"{key} is missing: a {draft.type} is defined there{guess}")
     if draft.type in KINDS and draft.body.get(draft.key) is not None:
         yield from validate_chaos(draft.type, draft.body[draft.key], (*draft.path, draft.key))
-
-
-def _schedule(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     if draft.type == SCHEDULE and draft.body.get("schedule") is not None:
         yield from validate_schedule(draft.body["schedule"], (*draft.path, "schedule"))
 
 
 def _lengths(draft: TemplateDraft) -> Iterator[ValidationIssue]:
-    """`duration` is the design document's word, `deadline` the shipped one: for chaos they say
-    the same.
-    """
+    """Yield issues of `duration` (the design document's word) and `deadline` (the shipped one)."""
     duration = draft.body.get("duration")
     if duration is not None and not draft.is_chaos:
         why = "write deadline" if draft.type == SUSPEND else "only chaos has one"
@@ -361,68 +342,53 @@ def _lengths(draft: TemplateDraft) -> Iterator[ValidationIssue]:
         return
     if duration is not None:
         yield from text(positive)(duration, (*draft.path, "duration"))
-    said = {
+    lengths = {
         path: length
         for path, each in draft.lengths.items()
         if (length := seconds(each)) is not None
     }
-    if len(set(said.values())) > 1:
+    if len(set(lengths.values())) > 1:
         words = " and ".join(
             f"{'.'.join(path[len(draft.path) :])} {in_words(length)}"
-            for path, length in said.items()
+            for path, length in lengths.items()
         )
         yield error(
-            [*said][-1],
-            f"{words} contradict each other: both say how long the chaos lasts; keep the deadline",
+            [*lengths][-1],
+            f"{words} contradict each other: both set the length of the chaos; keep the deadline",
         )
 
 
-def _suspend(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+def _required_content(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     if draft.type == SUSPEND and not draft.body.get("deadline"):
-        yield error(draft.path, "deadline is missing: without it a Suspend lasts for ever")
-
-
-def _empty(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+        yield error(draft.path, "deadline is missing: without it a Suspend never ends")
     if draft.type in (SERIAL, PARALLEL) and not draft.body.get("children"):
         yield warning(draft.path, f"a {draft.type} without children does nothing")
 
 
-def _expressions(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+def _nested_values(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     for path, branch in draft.branches:
         expression: Any = branch.get("expression")
         if isinstance(expression, str) and (wrong := expression_error(expression)):
             yield error((*path, "expression"), wrong)
         elif isinstance(expression, str) and (odd := expression_warning(expression)):
             yield warning((*path, "expression"), odd)
-
-
-def _retry(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     retry = draft.body.get("retry")
     backoff = retry.get("backoff") if isinstance(retry, dict) else None
     factor = backoff.get("factor") if isinstance(backoff, dict) else None
     if isinstance(factor, int | float) and not factor >= 1:
         yield error(
             (*draft.path, "retry", "backoff", "factor"),
-            f"{factor} is too small: 1 is the least, by which nothing grows",
+            f"{factor} is too small: 1 is the least, for a constant pause",
         )
-
-
-def _probes(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     yield from validate_probes(draft.body.get("probes"), (*draft.path, "probes"))
 
 
 RULES: tuple[Callable[[TemplateDraft], Iterator[ValidationIssue]], ...] = (
     _fields,
-    _type,
-    _name,
+    _type_and_name,
     _strays,
-    _body,
-    _chaos_of_template,
-    _schedule,
+    _block,
     _lengths,
-    _suspend,
-    _empty,
-    _expressions,
-    _retry,
-    _probes,
+    _required_content,
+    _nested_values,
 )

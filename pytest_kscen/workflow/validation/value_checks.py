@@ -1,5 +1,7 @@
-"""Checks of single values, composed from small functions: each takes a value and yields what is
-wrong with it.
+"""Checks of single values, combined from small functions: each yields the issues of a value.
+
+A null value counts as absent, as in Kubernetes. An unknown field is a warning that names the
+nearest known one; everything else is an error.
 """
 
 from __future__ import annotations
@@ -24,13 +26,15 @@ ERROR, WARNING = "error", "warning"
 
 @dataclass(frozen=True, slots=True)
 class ValidationIssue:
-    """An error can only hang or fail; a warning is merely odd."""
+    """Issue of a Workflow or Schedule: an error prevents it from running well, a warning is only
+    odd.
+    """
 
     severity: str
     path: Path
     message: str
     template: str = ""
-    """The name of the template that it is in; empty outside of templates."""
+    """Name of the template that the issue is in; empty outside templates."""
 
     @property
     def is_error(self) -> bool:
@@ -38,7 +42,7 @@ class ValidationIssue:
 
     @property
     def where(self) -> str:
-        """The path as Kubernetes writes it: spec.templates[0].name."""
+        """Return the path as Kubernetes writes it: spec.templates[0].name."""
         return "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in self.path).lstrip(
             "."
         )
@@ -56,26 +60,21 @@ def warning(path: Path, message: str) -> ValidationIssue:
     return ValidationIssue(WARNING, path, message)
 
 
-# What may stand where, put together from small parts: a part looks at a value and tells what is
-# wrong with it. A value that is null is not there, as Kubernetes has it. What has no place in a
-# record is told as a warning, with the nearest name that has.
-
-
 Shape: TypeAlias = Callable[[Any, "Path"], Iterator[ValidationIssue]]
 Check: TypeAlias = Callable[[str], str]
-"""Tells what is wrong with a text, or nothing."""
+"""Function that returns the error of a text, or an empty text."""
 
 LONGEST_SHOWN = 60
 KNOWN_SHOWN = 12
 
 
 def anything(value: Any, path: Path) -> Iterator[ValidationIssue]:  # noqa: ARG001  # a shape's signature
-    """What somebody else judges."""
+    """Accept every value: another rule checks it."""
     yield from ()
 
 
 def text(check: Check = lambda _: "", *, empty: bool = True) -> Shape:
-    """A text, of a certain form or of any."""
+    """Return a check for texts, of a given form if there is one."""
 
     def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, str):
@@ -101,7 +100,7 @@ def one_of(*words: str) -> Shape:
 
 
 def whole(low: int | None = None, high: int | None = None) -> Shape:
-    """A whole number, within bounds."""
+    """Return a check for integers within bounds."""
 
     def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -138,7 +137,7 @@ def a_list(of: Shape, *, least: int = 0) -> Shape:
 
 
 def a_map(of: Shape) -> Shape:
-    """Names, each with something of the same form."""
+    """Return a check for maps whose values have one form."""
 
     def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, Mapping):
@@ -151,7 +150,7 @@ def a_map(of: Shape) -> Shape:
 
 
 def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
-    """Names that are known, each with a form of its own."""
+    """Return a check for maps with known fields, each with its own form."""
 
     def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, Mapping):
@@ -165,7 +164,7 @@ def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
             if key not in fields:
                 yield warning(
                     (*path, str(key)),
-                    f"nothing is called {key!r} here{nearest(str(key), fields)}: it is ignored",
+                    f"unknown field {key!r}{nearest(str(key), fields)}: it is ignored",
                 )
             elif each is not None:
                 yield from fields[key](each, (*path, key))
@@ -174,7 +173,7 @@ def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
 
 
 def shown(value: Any) -> str:
-    """A value in a message."""
+    """Return a value as messages show it."""
     words = "nothing" if value is None else repr(value)
     return words if len(words) <= LONGEST_SHOWN else f"{words[: LONGEST_SHOWN - 1]}…"
 
@@ -182,9 +181,6 @@ def shown(value: Any) -> str:
 def known(names: Mapping[str, Any]) -> str:
     first = [*names][:KNOWN_SHOWN]
     return ", ".join(first) + (", …" if len(names) > len(first) else "")
-
-
-# What is wrong with a text that has to have a form: a duration, a share, a number, a URL.
 
 
 WHOLE = re.compile("[0-9]{1,18}")
@@ -196,7 +192,7 @@ HUNDRED = 100
 
 
 def seconds(value: object) -> float | None:
-    """How long a duration is; none if it is no duration."""
+    """Return the seconds of a duration, None if it is not one."""
     return _seconds(value) if isinstance(value, str) else None
 
 
@@ -219,19 +215,11 @@ def duration(value: str) -> str:
 
 def not_negative(value: str) -> str:
     length = seconds(value)
-    return (
-        f"{value!r} is negative: a length of time is not"
-        if length is not None and length < 0
-        else duration(value)
-    )
+    return f"{value!r} is negative" if length is not None and length < 0 else duration(value)
 
 
 def positive(value: str) -> str:
-    return (
-        f"{value!r} is no time at all: it has to be more than zero"
-        if seconds(value) == 0
-        else not_negative(value)
-    )
+    return f"{value!r} is zero: it must be more" if seconds(value) == 0 else not_negative(value)
 
 
 def percent(value: str) -> str:
@@ -266,15 +254,11 @@ def url(value: str) -> str:
         fine = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         fine = False
-    return (
-        ""
-        if fine
-        else f"{value!r} is no URL that can be asked: write http://HOST:PORT/PATH or https://…"
-    )
+    return "" if fine else f"{value!r} is not a URL: write http://HOST:PORT/PATH or https://…"
 
 
 def status_code(value: str) -> str:
-    """One, or a range of them."""
+    """Return the error of a status code or a range of them, or an empty text."""
     numbers = value.split("-")
     fine = all(WHOLE.fullmatch(each) and int(each) in CODES for each in numbers) and len(
         numbers
@@ -284,7 +268,7 @@ def status_code(value: str) -> str:
     return (
         ""
         if int(numbers[0]) <= int(numbers[-1])
-        else f"{value!r} holds no status code: the range ends before it begins"
+        else f"{value!r} is an empty range: its end is below its start"
     )
 
 

@@ -1,5 +1,7 @@
-"""Validate a Workflow or a Schedule as a whole, with the tree of its templates: termination,
-depth, size, unreachable parts.
+"""Validate a Workflow or a Schedule as a whole, with the graph of its templates.
+
+The graph decides about termination, depth, size and unreachable templates. It is walked without
+recursion, so that no nesting is too deep.
 """
 
 from __future__ import annotations
@@ -43,22 +45,17 @@ if TYPE_CHECKING:
     Edges = Callable[[str], list[str]]
 
 
-# The tree that comes of the templates: whether it ends, how deep and how large it grows, and
-# what never comes. Everything is walked without recursion, so that no tree is too deep to be
-# judged.
-
-
 DEEPEST, LARGEST = 200, 10_000
-"""How many levels and how many nodes a tree may have."""
-MOST_CYCLES = 10  # that are told
-MOST_GUESSES = 20  # at what a name was to be, which takes its time
+"""Limits of levels and of nodes."""
+MOST_CYCLES = 10  # reported
+MOST_GUESSES = 20  # suggested names per workflow: each takes a while
 ON = object()
 OFF = object()
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateGraph:
-    """Templates by their names, and where one begins."""
+    """Templates by their names, with the entry and the exit handler."""
 
     templates: dict[str, TemplateDraft]
     entry: str
@@ -66,7 +63,7 @@ class TemplateGraph:
 
     @classmethod
     def of(cls, drafts: Iterable[TemplateDraft], entry: str, on_exit: str) -> TemplateGraph:
-        """Of several templates of one name the first counts."""
+        """Build the graph; the first of several templates of one name counts."""
         templates: dict[str, TemplateDraft] = {}
         for draft in drafts:
             templates.setdefault(draft.name, draft)
@@ -77,11 +74,11 @@ class TemplateGraph:
         return [name for name in (self.entry, self.on_exit) if name in self.templates]
 
     def sure(self, name: str) -> list[str]:
-        """What comes below it in any case."""
+        """Return the templates below this one in any case."""
         return [child for _, child in self.templates[name].children if child in self.templates]
 
     def always(self, name: str) -> list[str]:
-        """The same, with branches whose expression is empty."""
+        """Return those of `sure`, and the branches without an expression."""
         branches = (
             text_in(branch, "target")
             for _, branch in self.templates[name].branches
@@ -90,7 +87,7 @@ class TemplateGraph:
         return [*self.sure(name), *(target for target in branches if target in self.templates)]
 
     def possible(self, name: str) -> list[str]:
-        """Whatever may come below it."""
+        """Return every template that may come below this one."""
         return [target for _, target in self.templates[name].targets if target in self.templates]
 
 
@@ -108,12 +105,12 @@ def validate_tree(tree: TemplateGraph) -> Iterator[ValidationIssue]:
         yield from _measures(tree)
     yield from _unreachable(tree)
     yield from _endless(tree)
-    yield from _not_below_what_is_above(tree)
+    yield from _longer_than_parent(tree)
 
 
 def depth_first(roots: Iterable[str], edges: Edges) -> tuple[list[str], list[list[str]]]:
-    """What can be reached, children before their parents; and the first cycles, each from a name
-    to itself.
+    """Return the reachable templates, children first, and the first cycles, each from a name to
+    itself.
     """
     state: dict[str, object] = {}
     order: list[str] = []
@@ -146,23 +143,21 @@ def _cycles(tree: TemplateGraph) -> Iterator[ValidationIssue]:
         yield _at_edge(
             tree,
             cycle,
-            error(
-                (), f"{' → '.join(cycle)} goes round for ever, and nothing on the way may end it"
-            ),
+            error((), f"{' → '.join(cycle)} is an endless loop: no template in it can end it"),
         )
     if cycles:
         return
     _, cycles = depth_first(tree.templates, tree.always)
     for cycle in cycles:
         why = (
-            "every branch on the way is always taken: it goes round until a deadline, or the "
-            "limit of nodes, ends it"
+            "every branch in it is always taken: the loop goes on until a deadline or the "
+            "limit of nodes"
         )
         yield _at_edge(tree, cycle, warning((), f"{' → '.join(cycle)}: {why}"))
 
 
 def _at_edge(tree: TemplateGraph, cycle: list[str], fault: ValidationIssue) -> ValidationIssue:
-    """Where the last of a cycle names the first again."""
+    """Place an issue of a cycle at the field that closes it."""
     draft = tree.templates[cycle[-2]]
     path = next(path for path, name in draft.targets if name == cycle[-1])
     return _in(draft, replace(fault, path=path))
@@ -172,7 +167,7 @@ def _measures(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     depth: dict[str, int] = {}
     for name in depth_first(tree.roots, tree.possible)[
         0
-    ]:  # a child that is not there yet closes a loop, and is not counted
+    ]:  # a child that is missing closes a loop, and is not counted
         depth[name] = 1 + max((depth.get(child, 0) for child in tree.possible(name)), default=0)
     size: dict[str, int] = {}
     for name in depth_first(tree.roots, tree.sure)[0]:
@@ -200,20 +195,22 @@ def _unreachable(tree: TemplateGraph) -> Iterator[ValidationIssue]:
         return
     reached = set(depth_first(tree.roots, tree.possible)[0])
     if any(not tree.templates[name].is_known for name in reached):
-        return  # what stands below it, nobody knows
+        return  # the templates below an unknown type are unknown
     for name, draft in tree.templates.items():
         if name and name not in reached:
             yield _in(
                 draft,
                 warning(
-                    draft.path, f"nothing leads to it from the entry {tree.entry!r}: it never runs"
+                    draft.path,
+                    f"it cannot be reached from the entry {tree.entry!r}, so it never runs",
                 ),
             )
 
 
 def _endless(tree: TemplateGraph) -> Iterator[ValidationIssue]:
-    """What ends by its deadline alone and has none lasts for ever, unless it is below something
-    that is cut off.
+    """Yield issues of nodes that end by a deadline alone and have none.
+
+    They are errors unless a template above is cut off in time.
     """
     unbounded: set[str] = set()
     todo = [*tree.roots]
@@ -224,32 +221,27 @@ def _endless(tree: TemplateGraph) -> Iterator[ValidationIssue]:
             todo += tree.possible(name)
     reached = set(depth_first(tree.roots, tree.possible)[0])
     for name, draft in tree.templates.items():
-        if not (draft.is_chaos or draft.type == SCHEDULE or _is_continuous(draft)) or draft.lengths:
+        is_continuous = (
+            draft.type == STATUS_CHECK
+            and text_in(map_in(draft.body, "statusCheck"), "mode") == "Continuous"
+        )
+        if draft.lengths or not (draft.is_chaos or draft.type == SCHEDULE or is_continuous):
             continue
         if name in unbounded or name not in reached:
             yield _in(
                 draft,
-                error(
-                    draft.path, f"deadline is missing: without it a {_called(draft)} lasts for ever"
-                ),
+                error(draft.path, f"deadline is missing: without it a {_label(draft)} never ends"),
             )
         else:
-            about = f"without it a {_called(draft)} lasts until something above it is cut off"
+            about = f"without it a {_label(draft)} lasts until something above it is cut off"
             yield _in(draft, warning(draft.path, f"deadline is missing: {about}"))
 
 
-def _is_continuous(draft: TemplateDraft) -> bool:
-    return (
-        draft.type == STATUS_CHECK
-        and text_in(map_in(draft.body, "statusCheck"), "mode") == "Continuous"
-    )
-
-
-def _called(draft: TemplateDraft) -> str:
+def _label(draft: TemplateDraft) -> str:
     return f"continuous {draft.type}" if draft.type == STATUS_CHECK else draft.type
 
 
-def _not_below_what_is_above(tree: TemplateGraph) -> Iterator[ValidationIssue]:
+def _longer_than_parent(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     for name, outer in _cut_off_by(tree).items():
         inner, most = tree.templates[name], outer.length or 0.0
         if inner.length is not None and inner.length >= most:
@@ -258,10 +250,12 @@ def _not_below_what_is_above(tree: TemplateGraph) -> Iterator[ValidationIssue]:
                 if name in tree.possible(outer.name)
                 else f"{outer.name!r} above it"
             )
-            yield _in(inner, warning(next(iter(inner.lengths)), _too_long(inner, most, whose)))
+            yield _in(
+                inner, warning(next(iter(inner.lengths)), _length_message(inner, most, whose))
+            )
 
 
-def _too_long(inner: TemplateDraft, most: float, whose: str) -> str:
+def _length_message(inner: TemplateDraft, most: float, whose: str) -> str:
     length = inner.length or 0.0
     if length > most:
         return f"{in_words(length)} is longer than {whose} has: {in_words(most)}"
@@ -274,8 +268,8 @@ def _too_long(inner: TemplateDraft, most: float, whose: str) -> str:
 
 
 def _cut_off_by(tree: TemplateGraph) -> dict[str, TemplateDraft]:
-    """Of the templates with a length that a template may be below, however far: the one that has
-    the least of it.
+    """Return, for each template below one with a length, the one with the shortest length above
+    it.
     """
     found: dict[str, TemplateDraft] = {}
     limited = [
@@ -323,18 +317,18 @@ WORKFLOW_FIELDS: dict[str, Shape] = {
 
 
 def is_workflow_or_schedule(obj: Any) -> bool:
-    """Whether it is of a kind that is judged here."""
+    """Return whether the object is of a kind that is validated here."""
     return (
         isinstance(obj, dict) and obj.get("apiVersion") in API_VERSIONS and obj.get("kind") in KINDS
     )
 
 
 def validate(obj: Any) -> list[ValidationIssue]:
-    """Of a Workflow or a Schedule, whatever else it may be."""
-    return list(dict.fromkeys(_faults(obj)))
+    """Return the issues of a Workflow or Schedule; the object may be anything at all."""
+    return list(dict.fromkeys(_issues(obj)))
 
 
-def _faults(obj: Any) -> Iterator[ValidationIssue]:
+def _issues(obj: Any) -> Iterator[ValidationIssue]:
     if not isinstance(obj, dict):
         yield error(
             (),
@@ -411,20 +405,19 @@ def _size(obj: Obj) -> Iterator[ValidationIssue]:
     if size > LARGEST_OBJECT:
         yield error(
             (),
-            f"it has {size:,} bytes: no API server keeps an object of more than {LARGEST_OBJECT:,}",
+            f"it has {size:,} bytes: API servers accept at most {LARGEST_OBJECT:,}",
         )
 
 
 def validate_spec(spec: Any, path: Path) -> Iterator[ValidationIssue]:
-    """A workflow's; it is judged with the values of its parameters in their places."""
+    """Yield the issues of a workflow's spec, with the values of its parameters in place."""
     yield from a_record(WORKFLOW_FIELDS)(spec, path)
     if not isinstance(spec, dict):
         return
     spec, wrong = _with_parameters(spec, path)
     yield from wrong
     yield from validate_probes(spec.get("probes"), (*path, "probes"))
-    for rule in RULES:
-        yield from rule(spec, path)
+    yield from _spec_rules(spec, path)
     drafts = drafts_in(spec, path)
     for draft in drafts:
         yield from validate_template(draft)
@@ -442,7 +435,7 @@ def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[ValidationIssue]]
             continue
         name = parameter["name"]
         if name in seen:
-            wrong.append(error((*here, "name"), f"there is a parameter {name!r} before it"))
+            wrong.append(error((*here, "name"), f"another parameter is named {name!r}"))
         seen.add(name)
         try:
             spec = {
@@ -454,37 +447,29 @@ def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[ValidationIssue]]
     return spec, wrong
 
 
-def _templates(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
+def _spec_rules(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
+    """Yield issues of templates, entry, exit handler, and repeated names."""
     if not spec.get("templates"):
         yield error(
             (*path, "templates"),
-            "there are no templates: a workflow has at least the one that is its entry",
+            "templates is missing: add at least the template of the entry",
         )
-
-
-def _entry(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     names = [draft.name for draft in drafts_in(spec, path)]
     entry = text_in(spec, "entry")
     if not entry:
         yield error(
             (*path, "entry"),
-            "entry is missing: it names the template with which the workflow begins",
+            "entry is missing: it names the first template",
         )
     for key in ("entry", "onExit"):
         name = text_in(spec, key)
         if name and name not in names:
             yield error((*path, key), f"there is no template {name!r}{nearest(name, names)}")
     if entry and entry == spec.get("onExit"):
-        yield warning((*path, "onExit"), "onExit is the entry: everything runs twice")
-
-
-def _names(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
+        yield warning((*path, "onExit"), "onExit is the entry: the workflow runs twice")
     seen: set[str] = set()
     for draft in drafts_in(spec, path):
         if draft.name and draft.name in seen:
-            fault = error((*draft.path, "name"), f"there is a template {draft.name!r} before it")
+            fault = error((*draft.path, "name"), f"another template is named {draft.name!r}")
             yield replace(fault, template=draft.name)
         seen.add(draft.name)
-
-
-RULES: tuple[Callable[[Obj, Path], Iterator[ValidationIssue]], ...] = (_templates, _entry, _names)

@@ -235,13 +235,13 @@ class TestCommand:
         assert self.ask(desk, "exit 0") == (True, "it ended with 0")
         assert self.ask(desk, "echo no luck; exit 3") == (
             False,
-            "it ended with 3 and said 'no luck', and 0 was expected",
+            "it ended with 3 and wrote 'no luck', and 0 was expected",
         )
         assert self.ask(desk, "exit 3", exitCode=3) == (True, "it ended with 3")
 
     def test_an_expression(self, desk):
         assert self.ask(desk, "echo 42", expression="exitCode == 0 && stdout == '42'")[0]
-        words = "it ended with 1 and said '41', and 'stdout == \"42\"' was expected"
+        words = "it ended with 1 and wrote '41', and 'stdout == \"42\"' was expected"
         assert self.ask(desk, "echo 41; exit 1", expression='stdout == "42"') == (False, words)
 
     @pytest.mark.parametrize("begins", ["é", "xé", "  é"])
@@ -255,8 +255,7 @@ class TestCommand:
             command={"container": {"image": "talker"}, "expression": "!(stdout endsWith 'BAD')"}
         )
         words = (
-            "it has written more than 1048576 bytes, and expressions look at no more: let it "
-            "write less"
+            "its output is longer than 1048576 bytes, the limit of expressions: let it write less"
         )
         assert said == (False, words)
 

@@ -9,10 +9,10 @@ from pytest_kscen.workflow.probes import InvalidProbe, Probe, probes_of
 GOOD = {"name": "p", "when": "Start", "http": {"url": "http://web.default/"}}
 
 
-def mistakes(body):
+def errors(body):
     with pytest.raises(InvalidProbe) as wrong:
         Probe.of(body, "probes[0]")
-    return [str(mistake) for mistake in wrong.value.mistakes]
+    return [str(error) for error in wrong.value.errors]
 
 
 def test_what_is_left_out_has_its_default():
@@ -74,7 +74,7 @@ def test_a_command_has_more_patience():
         ),
         (
             {"http": {"url": "http://a.b", "criteria": {"statusCode": "400-200"}}},
-            ["http.criteria.statusCode: '400-200' is a range that nothing is in"],
+            ["http.criteria.statusCode: '400-200' is an empty range"],
         ),
         (
             {"http": {"url": "http://a.b", "headers": {"a": 1}}},
@@ -83,23 +83,23 @@ def test_a_command_has_more_patience():
     ],
 )
 def test_each_is_told_with_its_place(change, words):
-    assert mistakes({**GOOD, **change}) == [f"probes[0].{each}" for each in words]
+    assert errors({**GOOD, **change}) == [f"probes[0].{each}" for each in words]
 
 
 def test_strangers_and_forms():
-    assert mistakes({"name": "p", "when": "End"}) == [
+    assert errors({"name": "p", "when": "End"}) == [
         "probes[0]: needs one of http, command, kubernetes, prometheus"
     ]
-    both = mistakes({**GOOD, "command": {}})
+    both = errors({**GOOD, "command": {}})
     assert (
         both[0]
         == "probes[0]: needs one of http, command, kubernetes, prometheus, and has http and command"
     )
-    (stranger,) = mistakes({**GOOD, "intervall": "1s"})
+    (stranger,) = errors({**GOOD, "intervall": "1s"})
     assert stranger.startswith(
         "probes[0].intervall: is not known here; known are name, when, http, command,"
     )
-    assert mistakes("up?")[0] == "probes[0]: must be an object"
+    assert errors("up?")[0] == "probes[0]: must be an object"
 
 
 ONE = {"apiVersion": "v1", "kind": "Pod", "name": "p"}
@@ -126,15 +126,15 @@ MANY = {"apiVersion": "v1", "kind": "Pod"}
     ],
 )
 def test_kubernetes(form, words):
-    found = mistakes({"name": "p", "when": "End", "kubernetes": form})
+    found = errors({"name": "p", "when": "End", "kubernetes": form})
     assert found == [f"probes[0].kubernetes{words}"]
 
 
 def test_command():
-    assert mistakes({"name": "p", "when": "End", "command": {}}) == [
+    assert errors({"name": "p", "when": "End", "command": {}}) == [
         "probes[0].command.container: is missing"
     ]
-    assert mistakes({"name": "p", "when": "End", "command": {"container": {}}}) == [
+    assert errors({"name": "p", "when": "End", "command": {"container": {}}}) == [
         "probes[0].command.container.image: is missing"
     ]
 

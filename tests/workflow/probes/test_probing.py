@@ -195,4 +195,4 @@ def test_an_answer_that_nobody_has_foreseen_is_a_failure_of_that_probe_alone(
     )
     said = [(verdict.passed, verdict.message) for verdict in desk.call(probing.at_start())]
     assert [passed for passed, _ in said] == [False, True]
-    assert said[0][1] == "it cannot be judged: KeyError('nobody has foreseen this')"
+    assert said[0][1] == "its answer cannot be evaluated: KeyError('nobody has foreseen this')"

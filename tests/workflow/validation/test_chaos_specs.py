@@ -285,7 +285,7 @@ BAD = [
     (
         "NetworkChaos",
         {**NETWORK, "direction": "both"},
-        "the direction both needs a target: say whose traffic is meant",
+        "the direction both needs a target: set target or externalTargets",
     ),
     ("NetworkChaos", {**NETWORK, "direction": "up"}, "'up' is none of to, from, both"),
     (
@@ -352,12 +352,12 @@ BAD = [
     (
         "StressChaos",
         {**PODS, "stressors": {"cpu": None}},
-        "stressors has neither cpu nor memory: nothing would be stressed",
+        "stressors has neither cpu nor memory: nothing is stressed",
     ),
     (
         "StressChaos",
         {**PODS, "stressors": {"cpu": {"workers": 0}}},
-        "cpu has no workers: nothing would be stressed",
+        "cpu has no workers: nothing is stressed",
     ),
     (
         "StressChaos",
@@ -392,12 +392,12 @@ BAD = [
     (
         "DNSChaos",
         {"action": "error", **PODS, "patterns": ["*.com"]},
-        "'*.com' has a * that is not at its end, where alone one may be",
+        "'*.com' has a * before its end: only the last character may be one",
     ),
     (
         "HTTPChaos",
         {"target": "Request", "abort": True, **PODS},
-        "port is missing: it says whose traffic is meant",
+        "port is missing: it selects the traffic",
     ),
     (
         "HTTPChaos",
@@ -413,7 +413,7 @@ BAD = [
     (
         "JVMChaos",
         {"action": "return", "value": "9999", **JAVA},
-        "the action return needs returnValue (did you mean returnValue by value?)",
+        "the action return needs returnValue (did you mean returnValue instead of value?)",
     ),
     ("JVMChaos", {"action": "latency", "latency": 1, **PODS}, "the action latency needs class"),
     ("JVMChaos", {"action": "stress", **PODS}, "the action stress needs one of cpuCount, memType"),
@@ -468,13 +468,13 @@ def test_what_its_webhook_refuses_is_an_error(kind, spec, words):
         (
             {"gracePeroid": 1},
             (
-                "gracePeroid: template 'hurt': nothing is called 'gracePeroid' here (did you "
+                "gracePeroid: template 'hurt': unknown field 'gracePeroid' (did you "
                 "mean 'gracePeriod'?)"
             ),
         ),
         (
             {"selector": {"namespace": ["a"]}},
-            "nothing is called 'namespace' here (did you mean 'namespaces'?)",
+            "unknown field 'namespace' (did you mean 'namespaces'?)",
         ),
     ],
 )
