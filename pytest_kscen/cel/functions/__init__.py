@@ -86,7 +86,11 @@ def all_overloads() -> dict[str, tuple[Overload, ...]]:
             name, overload = _function(signature, run)
             found.setdefault(name, []).append(overload)
         for signature, run in methods.items():
-            name, overload = _method(signature, run)
+            target, _, rest = signature.partition("::")
+            name, function = _function(rest, run)
+            overload = Overload(
+                (parse_type(target), *function.parameters), function.result, is_method=True, run=run
+            )
             found.setdefault(name, []).append(overload)
     return {name: tuple(overloads) for name, overloads in found.items()}
 
@@ -94,18 +98,8 @@ def all_overloads() -> dict[str, tuple[Overload, ...]]:
 def _function(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
     match = SIGNATURE.fullmatch(signature)
     assert match, signature
+    args = match["args"]
+    parameters = parse_type(f"args({args})").parameters if args else ()
     return match["name"], Overload(
-        _types(match["args"]), parse_type(match["result"]), is_method=False, run=run
+        parameters, parse_type(match["result"]), is_method=False, run=run
     )
-
-
-def _method(signature: str, run: Callable[..., Any]) -> tuple[str, Overload]:
-    target, _, rest = signature.partition("::")
-    name, overload = _function(rest, run)
-    return name, Overload(
-        (parse_type(target), *overload.parameters), overload.result, is_method=True, run=run
-    )
-
-
-def _types(args: str) -> tuple[Type, ...]:
-    return parse_type(f"args({args})").parameters if args else ()

@@ -68,12 +68,15 @@ def _quantity(text: str) -> CelQuantity:
         raise EvaluationError(str(error)) from None
 
 
-def _is_quantity(text: str) -> bool:
-    try:
-        quantities.parse(text)
-    except ValueError:
-        return False
-    return True
+def _is_parsable(parse: Callable[..., Any]) -> Callable[..., bool]:
+    def is_parsable(*args: Any) -> bool:
+        try:
+            parse(*args)
+        except EvaluationError:
+            return False
+        return True
+
+    return is_parsable
 
 
 def _compare(one: Any, other: Any) -> int:
@@ -181,17 +184,11 @@ def _version_error(text: str) -> str:
     return f"Invalid character(s) found in version {quoted(text)}"
 
 
-def _is_semver(text: str, normalize: bool = False) -> bool:  # noqa: FBT001, FBT002
-    try:
-        _semver(text, normalize)
-    except EvaluationError:
-        return False
-    return True
-
+_is_semver = _is_parsable(_semver)
 
 KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantity(string) kubernetes.Quantity": _quantity,
-    "isQuantity(string) bool": _is_quantity,
+    "isQuantity(string) bool": _is_parsable(_quantity),
     "sign(kubernetes.Quantity) int": lambda quantity: _compare(quantity.nanos, 0),
     "url(string) kubernetes.URL": _url,
     "isURL(string) bool": _is_url,
@@ -301,17 +298,6 @@ def _cidr(text: str) -> Cidr:
         raise EvaluationError(
             f"network address parse error during conversion from string: {why}"
         ) from None
-
-
-def _is_parsable(read: Callable[[str], Any]) -> Callable[[str], bool]:
-    def is_readable(text: str) -> bool:
-        try:
-            read(text)
-        except EvaluationError:
-            return False
-        return True
-
-    return is_readable
 
 
 def _contains_ip(cidr: Cidr, ip: Ip | str) -> bool:

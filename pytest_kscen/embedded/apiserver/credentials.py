@@ -60,7 +60,10 @@ def make_keys() -> Keys:
     authority, server = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     root = _certificate("kscen", authority, "kscen", authority)
     leaf = _certificate("kube-apiserver", server, "kscen", authority)
-    return Keys(_pem(root), _pem(leaf), _key_pem(server), secrets.token_urlsafe(32))
+    key = server.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return Keys(_pem(root), _pem(leaf), key, secrets.token_urlsafe(32))
 
 
 def _certificate(
@@ -113,12 +116,6 @@ def _name(text: str) -> x509.Name:
 
 def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
 
 
 def write_kubeconfig(path: Path, url: str, keys: Keys, name: str = "kscen") -> None:

@@ -58,7 +58,9 @@ class StreamPipe:
                 await self._put(chunk)
         finally:
             stream.close()
-            self._end()
+            with self._lock:
+                self._ended = True
+            self._notify_reader()
 
     async def _put(self, chunk: bytes) -> None:
         with self._lock:
@@ -72,11 +74,6 @@ class StreamPipe:
             self._notify_reader()
         if full and self._space:
             await self._space
-
-    def _end(self) -> None:
-        with self._lock:
-            self._ended = True
-        self._notify_reader()
 
     def _notify_reader(self) -> None:
         with contextlib.suppress(RuntimeError):  # the port's loop is closed

@@ -356,7 +356,11 @@ class Subscription:
             event := self._from_history()
         ):
             return event
-        return self._take_bookmark() if self._bookmark_is_due else None
+        if not self._bookmark_is_due:
+            return None
+        self._bookmark_is_due, self._bookmarked_revision = False, self._store.revision
+        self._sent_position = self._position
+        return self._bookmark(self._bookmarked_revision)
 
     def _from_history(self) -> Event | None:
         resource_store = self._resource_store
@@ -373,11 +377,6 @@ class Subscription:
                 self._sent_position = self._position
                 return event
         return None
-
-    def _take_bookmark(self) -> Event:
-        self._bookmark_is_due, self._bookmarked_revision = False, self._store.revision
-        self._sent_position = self._position
-        return self._bookmark(self._bookmarked_revision)
 
 
 def expired_error(revision: int, oldest: int) -> Expired:

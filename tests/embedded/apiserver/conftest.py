@@ -27,7 +27,7 @@ def runner():
 
 
 class Site:
-    """An API server with nobody behind it and nobody at its gate, asked synchronously."""
+    """API server without controllers and admission plugins, called synchronously."""
 
     def __init__(self, runner):
         self.runner = runner
@@ -98,10 +98,10 @@ class Site:
                 Request("watch", resource, where, options=Options(**options), stays=stays)
             )
 
-        return Seen(self.runner, self.runner.ask(opened()))
+        return WatchReader(self.runner, self.runner.ask(opened()))
 
 
-class Seen:
+class WatchReader:
     """A watch, read as far as it goes without waiting."""
 
     def __init__(self, runner, watch):
@@ -120,7 +120,7 @@ class Seen:
         events, self.events = self.events, []
         return events
 
-    def told(self):
+    def received(self):
         return [
             (event.type, event.object.get("metadata", {}).get("name", event.object.get("reason")))
             for event in self.new()

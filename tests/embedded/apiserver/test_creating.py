@@ -272,7 +272,7 @@ class TestKinds:
         with pytest.raises(BadRequest, match="must be an object of kind ConfigMap"):
             site.ask("create", CONFIG_MAPS, body=body)
 
-    def test_nobody_knows_the_resource(self, site):
+    def test_an_unknown_resource(self, site):
         with pytest.raises(NotFound, match=r"^the server could not find the requested resource$"):
             site.create(Resource("nowhere.io", "v1", "whats", "What"), "a")
 

@@ -135,7 +135,7 @@ class TestFinalizers:
         assert site.code == code
 
     @pytest.mark.parametrize("finalizers", [["orphan", "orphan"], ["x/y", "orphan", "x/y"]])
-    def test_what_is_told_twice_stays_so(self, site, finalizers):
+    def test_duplicate_finalizers_stay(self, site, finalizers):
         site.create(site.thing, "a", metadata={"finalizers": finalizers})
         assert grace(site.delete(site.thing, "a"))[2] == finalizers
 
@@ -183,7 +183,7 @@ class TestGrace:
         watch = site.watch(PODS, resource_version=str(site.store.revision))
         gone = site.delete(PODS, "p")
         assert (grace(gone), gone["metadata"]["generation"]) == ((at(0), 0, None), 2)
-        assert watch.told() == [("MODIFIED", "p"), ("DELETED", "p")]
+        assert watch.received() == [("MODIFIED", "p"), ("DELETED", "p")]
 
     def test_finalizers_hold_it_longer(self, site, pod):
         assert grace(site.delete(PODS, "p", propagation="Foreground")) == (

@@ -126,7 +126,7 @@ def test_names_stay_in_order_through_removals(order):
     assert names_after(store.all("", "things", "n")) == [("n", "b"), ("n", "c"), ("n", "d")]
 
 
-def test_a_name_that_has_gone_is_forgotten_though_nobody_asks_for_names():
+def test_a_removed_name_is_dropped_without_a_listing():
     class Name(str):  # noqa: SLOT000  # slots could not be watched
         """One that can be watched."""
 
@@ -196,7 +196,7 @@ def test_while_a_store_is_open_the_garbage_collector_looks_at_much_at_once(usual
     assert gc.get_threshold() == usual
 
 
-def test_a_store_that_nobody_has_any_more_is_as_good_as_closed(usual):
+def test_a_dropped_store_counts_as_closed(usual):
     store = Store()
     assert gc.get_threshold() > usual
     del store

@@ -150,7 +150,7 @@ class TestBinding:
         with pytest.raises(BadRequest, match=r"^Name parameter required\.$"):
             site.ask("create", Resource("", "v1", "bindings", "Binding"), body={"metadata": {}})
 
-    def test_a_dry_run_binds_nobody(self, site):
+    def test_a_dry_run_binds_no_pod(self, site):
         self.bind(site, binding(), dry_run=True)
         assert "nodeName" not in site.get(PODS, "p")["spec"]
 
@@ -454,7 +454,7 @@ class TestLogs:
             self.log(site, name, **options)
         assert str(refusal.value) == words
 
-    def test_nobody_keeps_logs(self, site):
+    def test_a_cluster_without_kubelets_has_no_logs(self, site):
         site.core.logs = None
         with pytest.raises(ServiceUnavailable, match="no kubelet of this cluster keeps logs"):
             self.log(site, "one")

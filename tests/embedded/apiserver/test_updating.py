@@ -57,7 +57,7 @@ class TestVersions:
         site.update(CONFIG_MAPS, {"metadata": {"name": "c", **version}, "data": {"a": "2"}})
         assert site.get(CONFIG_MAPS, "c")["data"] == {"a": "2"}
 
-    def test_some_kinds_want_to_be_told(self, site):
+    def test_some_kinds_require_a_resource_version(self, site):
         site.create(site.odd, "o")
         with pytest.raises(Invalid) as refusal:
             site.update(site.odd, {"metadata": {"name": "o"}, "spec": {}})
@@ -136,7 +136,7 @@ class TestIdentity:
         assert bare(new)["metadata"] == {"labels": {"a": "b"}, "generation": 1}
 
     @pytest.mark.parametrize("name", ["deletionTimestamp", "deletionGracePeriodSeconds"])
-    def test_nobody_dies_by_an_update(self, site, thing, name):
+    def test_an_update_cannot_start_a_deletion(self, site, thing, name):
         value = "2026-01-01T00:00:00Z" if name == "deletionTimestamp" else 5
         with pytest.raises(
             Invalid,

@@ -35,9 +35,9 @@ class TestBeginning:
         for name in "ba":
             site.create(CONFIG_MAPS, name)
         watch = site.watch(CONFIG_MAPS, resource_version=start)
-        assert watch.told() == [("ADDED", "a"), ("ADDED", "b")]
+        assert watch.received() == [("ADDED", "a"), ("ADDED", "b")]
         site.delete(CONFIG_MAPS, "a")
-        assert watch.told() == [("DELETED", "a")]
+        assert watch.received() == [("DELETED", "a")]
 
     def test_after_a_version(self, site):
         site.create(CONFIG_MAPS, "a")
@@ -45,7 +45,7 @@ class TestBeginning:
         site.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}})
         site.create(CONFIG_MAPS, "b")
         watch = site.watch(CONFIG_MAPS, resource_version=start)
-        assert watch.told() == [("MODIFIED", "a"), ("ADDED", "b")]
+        assert watch.received() == [("MODIFIED", "a"), ("ADDED", "b")]
 
     def test_the_end_of_the_beginning_is_marked_for_those_who_understand(self, site):
         site.create(CONFIG_MAPS, "a")
@@ -69,13 +69,13 @@ class TestBeginning:
             bookmarks=True,
         )
         site.create(CONFIG_MAPS, "b")
-        assert watch.told() == [("ADDED", "b")]
+        assert watch.received() == [("ADDED", "b")]
 
     def test_in_the_future(self, site):
         watch = site.watch(CONFIG_MAPS, resource_version="4")
         for name in "abcd":
             site.create(CONFIG_MAPS, name)
-        assert watch.told() == [("ADDED", "d")]
+        assert watch.received() == [("ADDED", "d")]
 
     def test_the_future_has_no_picture(self, site):
         watch = site.watch(
@@ -112,7 +112,7 @@ class TestBeginning:
             )
         ]
         assert watch.ended
-        assert site.watch(CONFIG_MAPS, resource_version="3").told() == []
+        assert site.watch(CONFIG_MAPS, resource_version="3").received() == []
 
     def test_what_cannot_be_watched(self, site):
         with pytest.raises(
@@ -155,15 +155,15 @@ class TestSelection:
         here, everywhere = site.watch(CONFIG_MAPS), site.watch(CONFIG_MAPS, namespace="")
         site.create(CONFIG_MAPS, "a")
         site.create(CONFIG_MAPS, "b", namespace="other")
-        assert here.told() == [("ADDED", "a")]
-        assert everywhere.told() == [("ADDED", "a"), ("ADDED", "b")]
+        assert here.received() == [("ADDED", "a")]
+        assert everywhere.received() == [("ADDED", "a"), ("ADDED", "b")]
 
     def test_one_object(self, site):
         watch = site.watch(CONFIG_MAPS, fields="metadata.name=a")
         for name in "ab":
             site.create(CONFIG_MAPS, name)
             site.patch(CONFIG_MAPS, name, {"data": {"x": "1"}})
-        assert watch.told() == [("ADDED", "a"), ("MODIFIED", "a")]
+        assert watch.received() == [("ADDED", "a"), ("MODIFIED", "a")]
 
     def test_one_version(self, site):
         watch = site.watch(site.old_thing, fields="spec.size=1")
@@ -180,17 +180,17 @@ class TestTime:
         watch = site.watch(CONFIG_MAPS, timeout=10.0)
         site.runner.advance(9.5)
         site.create(CONFIG_MAPS, "a")
-        assert (watch.told(), watch.ended) == ([("ADDED", "a")], False)
+        assert (watch.received(), watch.ended) == ([("ADDED", "a")], False)
         site.runner.advance(1)
         site.create(CONFIG_MAPS, "b")
-        assert (watch.told(), watch.ended) == ([], True)
+        assert (watch.received(), watch.ended) == ([], True)
 
-    def test_what_has_happened_before_the_end_is_told(self, site):
+    def test_changes_before_the_end_are_sent(self, site):
         watch = site.watch(CONFIG_MAPS)
         site.create(CONFIG_MAPS, "a")
         watch.watch.expire()
         site.create(CONFIG_MAPS, "b")
-        assert (watch.told(), watch.ended) == ([("ADDED", "a")], True)
+        assert (watch.received(), watch.ended) == ([("ADDED", "a")], True)
 
     def test_who_asks_for_none_is_sent_away_within_the_hour(self, site):
         watch = site.watch(CONFIG_MAPS)
@@ -231,13 +231,13 @@ class TestTime:
         watch = site.watch(CONFIG_MAPS, stays=True)
         site.runner.advance(30 * 24 * 3600)
         site.create(CONFIG_MAPS, "a")
-        assert (watch.told(), watch.ended) == ([("ADDED", "a")], False)
+        assert (watch.received(), watch.ended) == ([("ADDED", "a")], False)
         short = site.watch(CONFIG_MAPS, stays=True, timeout=10.0)
         site.runner.advance(11)
         short.new()
         assert short.ended
 
-    def test_one_who_stays_hears_of_changes_that_he_was_not_told_of(self, site):
+    def test_a_permanent_watch_gets_bookmarks_for_filtered_changes(self, site):
         all_of_them = site.watch(CONFIG_MAPS, bookmarks=True, stays=True)
         mine = site.watch(CONFIG_MAPS, bookmarks=True, stays=True, labels="a=b")
         assert all_of_them.new() == mine.new() == [bookmark("1", annotations=END)]
@@ -252,9 +252,9 @@ class TestTime:
         assert all_of_them.new() == mine.new() == []
         site.create(CONFIG_MAPS, "b", metadata={"labels": {"a": "b"}})
         site.runner.advance(600)
-        assert mine.told() == [("ADDED", "b")]
+        assert mine.received() == [("ADDED", "b")]
 
-    def test_nobody_is_reminded_where_nothing_happens(self, site):
+    def test_no_listener_is_ticked_while_nothing_changes(self, site):
         site.watch(CONFIG_MAPS, bookmarks=True, stays=True, labels="a=b").new()
         site.create(CONFIG_MAPS, "a")
         site.runner.advance(3600)
@@ -265,10 +265,10 @@ class TestTime:
         site.runner.advance(0)
         assert site.runner.loop.next_timer() == 3600 + 60, "the minutes keep their beat"
         site.runner.advance(300)
-        assert site.watch(CONFIG_MAPS, resource_version="2").told() == [("ADDED", "b")]
+        assert site.watch(CONFIG_MAPS, resource_version="2").received() == [("ADDED", "b")]
         site.runner.advance(60)
-        assert site.watch(CONFIG_MAPS, resource_version="2").told() == [("ERROR", "Expired")]
-        assert site.watch(CONFIG_MAPS, resource_version=version).told() == []
+        assert site.watch(CONFIG_MAPS, resource_version="2").received() == [("ERROR", "Expired")]
+        assert site.watch(CONFIG_MAPS, resource_version=version).received() == []
 
     def test_who_has_to_leave_some_time_wakes_the_housekeeper(self, site):
         site.watch(CONFIG_MAPS, stays=True).new()
@@ -279,7 +279,7 @@ class TestTime:
         watch.new()
         assert watch.ended
 
-    def test_they_keep_nobody_alive(self, site):
+    def test_bookmarks_keep_no_run_alive(self, site):
         site.watch(CONFIG_MAPS, bookmarks=True)
         site.runner.advance(0)
         with pytest.raises(RuntimeError, match="but heartbeats"):
@@ -294,12 +294,12 @@ class TestReaders:
         assert first is second
         assert first.object is made
 
-    def test_one_that_is_left_behind_is_told(self, site, monkeypatch):
+    def test_a_watch_behind_the_history_gets_an_error(self, site, monkeypatch):
         monkeypatch.setattr(store, "HISTORY", 5)
         watch = site.watch(CONFIG_MAPS)
         for number in range(12):
             site.create(CONFIG_MAPS, f"c{number:02}")
-        assert watch.told() == [("ERROR", "Expired")]
+        assert watch.received() == [("ERROR", "Expired")]
         assert watch.ended
 
     def test_five_minutes_can_be_read_again(self, site):
@@ -307,10 +307,10 @@ class TestReaders:
         site.create(CONFIG_MAPS, "a")
         site.create(CONFIG_MAPS, "b")
         site.runner.advance(299)
-        assert site.watch(CONFIG_MAPS, resource_version="2").told() == [("ADDED", "b")]
+        assert site.watch(CONFIG_MAPS, resource_version="2").received() == [("ADDED", "b")]
         site.runner.advance(61)
-        assert site.watch(CONFIG_MAPS, resource_version="2").told() == [("ERROR", "Expired")]
-        assert site.watch(CONFIG_MAPS, resource_version="3").told() == []
+        assert site.watch(CONFIG_MAPS, resource_version="2").received() == [("ERROR", "Expired")]
+        assert site.watch(CONFIG_MAPS, resource_version="3").received() == []
 
     def test_a_slow_one_costs_nothing(self, site):
         watch = site.watch(CONFIG_MAPS).watch
@@ -324,7 +324,7 @@ class TestReaders:
         watch.new()
         site.create(CONFIG_MAPS, "a")
         watch.watch.close()
-        assert (watch.told(), watch.ended) == ([], True)
+        assert (watch.received(), watch.ended) == ([], True)
         assert site.core.store.listeners() == []
 
     def test_a_cancelled_one_is_forgotten(self, site):
@@ -409,7 +409,7 @@ class TestHandingOver:
         assert repr(task.exception()) == "ValueError('a')"
         assert site.core.store.listeners() == []
 
-    def test_one_that_the_history_has_left_behind_is_told(self, site, handed):
+    def test_a_callback_behind_the_history_gets_an_error(self, site, handed):
         _, taken, task = handed()
         site.create(CONFIG_MAPS, "a")
         site.create(CONFIG_MAPS, "b")
@@ -418,7 +418,7 @@ class TestHandingOver:
         assert taken == [("ADDED", "a"), ("ERROR", None)]
         assert task.done()
 
-    def test_a_cancelled_one_is_told_no_more(self, site, handed):
+    def test_a_cancelled_callback_gets_no_more_events(self, site, handed):
         _, taken, task = handed()
         site.create(CONFIG_MAPS, "a")
         task.cancel()

@@ -39,7 +39,9 @@ def set_service_account(review: Review) -> None:
     name = spec.get("serviceAccountName") or "default"
     account = _account(review, name)
     spec |= {"serviceAccountName": name, "serviceAccount": name}
-    if _mounts_token(spec, account) and not _has_token(spec):
+    stated = (each.get("automountServiceAccountToken") for each in (spec, account))
+    mounts_token = next((value for value in stated if value is not None), True)
+    if mounts_token and not _has_token(spec):
         volume = "kube-api-access-" + review.core.chance.stream("token volumes").suffix()
         mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
         for kind in CONTAINERS:
@@ -62,13 +64,6 @@ def _account(review: Review, name: str) -> Obj:
         )
         raise review.forbidden(why)
     return found or {"metadata": {}}
-
-
-def _mounts_token(spec: Obj, account: Obj) -> bool:
-    for origin in (spec, account):
-        if origin.get("automountServiceAccountToken") is not None:
-            return bool(origin["automountServiceAccountToken"])
-    return True
 
 
 def _has_token(spec: Obj) -> bool:

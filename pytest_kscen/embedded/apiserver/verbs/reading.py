@@ -138,21 +138,18 @@ class ListPage:
         last = self.after
         for place, obj in store.all_at(*self.kind.home, self.namespace, self.revision, self.after):
             if self.limit and len(items) == self.limit and last:
-                return items, self._following(store, last, whole=selection.condition is None)
+                following: dict[str, Any] = {
+                    "continue": continue_token(self.revision, last, self.namespace)
+                }
+                if selection.condition is None:
+                    following["remainingItemCount"] = store.count_at(
+                        *self.kind.home, self.namespace, self.revision, last
+                    )
+                return items, following
             last = place
             if selection.matches(obj):
                 items.append(obj)
         return items, {}
-
-    def _following(self, store: Store, last: NamespacedName, *, whole: bool) -> dict[str, Any]:
-        following: dict[str, Any] = {
-            "continue": continue_token(self.revision, last, self.namespace)
-        }
-        if whole:
-            following["remainingItemCount"] = store.count_at(
-                *self.kind.home, self.namespace, self.revision, last
-            )
-        return following
 
 
 def requested_page(store: Store, kind: Kind, options: Options, namespace: str) -> ListPage:

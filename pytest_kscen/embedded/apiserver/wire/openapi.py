@@ -60,7 +60,10 @@ def _named_schemas(schemas: Obj) -> bytes:
 
 def _additional_properties(value: Any) -> bytes:
     return _bytes(
-        21, _number(2, int(value)) if isinstance(value, bool) else _bytes(1, _schema(value))
+        21,
+        _varint(2 << 3) + _varint(int(value))
+        if isinstance(value, bool)
+        else _bytes(1, _schema(value)),
     )
 
 
@@ -93,10 +96,6 @@ def _text(field: int, value: str) -> bytes:
 
 def _bytes(field: int, value: bytes) -> bytes:
     return _varint(field << 3 | 2) + _varint(len(value)) + value
-
-
-def _number(field: int, value: int) -> bytes:
-    return _varint(field << 3) + _varint(value)
 
 
 def _varint(number: int) -> bytes:

@@ -112,7 +112,7 @@ class Answer:
         return json.dumps(self.review).encode() if self.raw is None else self.raw
 
 
-class Hookshop:
+class WebhookServer:
     """A real HTTPS server. Each path answers as its function says; all requests are kept."""
 
     def __init__(self, folder):
@@ -168,7 +168,7 @@ class Hookshop:
 
 
 @pytest.fixture
-def hookshop(tmp_path):
-    shop = Hookshop(tmp_path)
+def webhook_server(tmp_path):
+    shop = WebhookServer(tmp_path)
     yield shop
     shop.close()

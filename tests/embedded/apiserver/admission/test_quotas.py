@@ -44,7 +44,7 @@ def used(site, name="q"):
     return site.get(RESOURCE_QUOTAS, name).get("status", {}).get("used")
 
 
-def test_a_quota_is_kept_and_its_use_is_told(site):
+def test_a_quota_is_enforced_and_its_usage_reported(site):
     quota(site, pods="2", requests_cpu="1", limits_memory="1Gi")
     pod(site, "a", requests={"cpu": "600m"}, limits={"memory": "500Mi"})
     assert used(site) == {"pods": "1", "requests.cpu": "600m", "limits.memory": "500Mi"}

@@ -59,14 +59,14 @@ def refusal(site, name="c", **more):
     return raised.value
 
 
-# --- what a webhook is told ---
+# --- the request that a webhook receives ---
 
 
-def test_a_webhook_is_told_what_is_going_on(site, hookshop):
-    hookshop.answers["/"] = lambda answer, _: answer
-    configure(site, spec(hookshop.config()))
+def test_a_webhook_receives_the_write(site, webhook_server):
+    webhook_server.answers["/"] = lambda answer, _: answer
+    configure(site, spec(webhook_server.config()))
     site.create(CONFIG_MAPS, "c", data={"a": "1"}, dry_run=True)
-    created = hookshop.asked[0]
+    created = webhook_server.asked[0]
     uid, metadata = created.pop("uid"), created["object"]["metadata"]
     assert created == {
         "kind": {"group": "", "version": "v1", "kind": "ConfigMap"},
@@ -94,13 +94,13 @@ def test_a_webhook_is_told_what_is_going_on(site, hookshop):
     assert metadata["managedFields"][0]["fieldsV1"] == {"f:data": {".": {}, "f:a": {}}}
 
 
-def test_it_sees_the_old_object_and_the_new(site, hookshop):
-    hookshop.answers["/"] = lambda answer, _: answer
+def test_it_sees_the_old_object_and_the_new(site, webhook_server):
+    webhook_server.answers["/"] = lambda answer, _: answer
     site.create(CONFIG_MAPS, "c", data={"a": "1"})
-    configure(site, spec(hookshop.config()))
+    configure(site, spec(webhook_server.config()))
     site.patch(CONFIG_MAPS, "c", {"data": {"a": "2"}})
     site.delete(CONFIG_MAPS, "c", grace_period=0, propagation="Background")
-    updated, deleted = hookshop.asked
+    updated, deleted = webhook_server.asked
     assert (updated["oldObject"]["data"], updated["object"]["data"]) == ({"a": "1"}, {"a": "2"})
     assert (deleted["oldObject"]["data"], deleted["object"]) == ({"a": "2"}, None)
     assert deleted["options"] == {
@@ -160,17 +160,17 @@ def test_it_sees_the_old_object_and_the_new(site, hookshop):
         ),
     ],
 )
-def test_only_those_whose_rules_selectors_and_conditions_match(site, hookshop, more, asked):
-    hookshop.answers["/"] = lambda answer, _: answer
-    configure(site, spec(hookshop.config(), **more))
+def test_only_those_whose_rules_selectors_and_conditions_match(site, webhook_server, more, asked):
+    webhook_server.answers["/"] = lambda answer, _: answer
+    configure(site, spec(webhook_server.config(), **more))
     site.create(CONFIG_MAPS, "c", metadata={"labels": {"l": "1"}}, data={"a": "1"})
-    assert len(hookshop.requests) == asked
+    assert len(webhook_server.requests) == asked
 
 
-def test_a_condition_that_fails_refuses_unless_failure_does_not_matter(site, hookshop):
-    hookshop.answers["/"] = lambda answer, _: answer
+def test_a_condition_that_fails_refuses_unless_failure_does_not_matter(site, webhook_server):
+    webhook_server.answers["/"] = lambda answer, _: answer
     odd = [{"name": "odd", "expression": "object.nothing.there == 1"}]
-    configure(site, spec(hookshop.config(), matchConditions=odd))
+    configure(site, spec(webhook_server.config(), matchConditions=odd))
     refused = refusal(site)
     assert refused.code == 403
     why = "expression 'object.nothing.there == 1' resulted in error: no such key: nothing"
@@ -178,27 +178,27 @@ def test_a_condition_that_fails_refuses_unless_failure_does_not_matter(site, hoo
     site.patch(
         VALIDATING_WEBHOOKS,
         "hooks",
-        {"webhooks": [spec(hookshop.config(), matchConditions=odd, failurePolicy="Ignore")]},
+        {"webhooks": [spec(webhook_server.config(), matchConditions=odd, failurePolicy="Ignore")]},
     )
     site.create(CONFIG_MAPS, "c")
-    assert not hookshop.requests
+    assert not webhook_server.requests
 
 
-def test_an_equivalent_version_is_asked_for_unless_the_match_is_exact(site, hookshop):
+def test_an_equivalent_version_is_asked_for_unless_the_match_is_exact(site, webhook_server):
     from pytest_kscen.objects.resources import Resource
 
     scalers = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
-    hookshop.answers["/"] = lambda answer, _: answer
+    webhook_server.answers["/"] = lambda answer, _: answer
     rule = {
         "apiGroups": ["autoscaling"],
         "apiVersions": ["v1"],
         "operations": ["*"],
         "resources": ["*"],
     }
-    configure(site, spec(hookshop.config(), rules=[rule]))
+    configure(site, spec(webhook_server.config(), rules=[rule]))
     target = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
     site.create(scalers, "h", spec={"maxReplicas": 3, "scaleTargetRef": target})
-    (request,) = hookshop.asked
+    (request,) = webhook_server.asked
     versions = [
         request[name]["version"] for name in ("kind", "resource", "requestKind", "requestResource")
     ]
@@ -207,41 +207,41 @@ def test_an_equivalent_version_is_asked_for_unless_the_match_is_exact(site, hook
     site.patch(
         VALIDATING_WEBHOOKS,
         "hooks",
-        {"webhooks": [spec(hookshop.config(), rules=[rule], matchPolicy="Exact")]},
+        {"webhooks": [spec(webhook_server.config(), rules=[rule], matchPolicy="Exact")]},
     )
     site.create(scalers, "i", spec={"maxReplicas": 3, "scaleTargetRef": target})
-    assert len(hookshop.requests) == 1
+    assert len(webhook_server.requests) == 1
 
 
 def test_namespaces_are_selected_by_their_own_labels_and_cluster_wide_objects_by_none(
-    site, hookshop
+    site, webhook_server
 ):
-    hookshop.answers["/"] = lambda answer, _: answer
+    webhook_server.answers["/"] = lambda answer, _: answer
     rule = {**RULE, "resources": ["namespaces", "priorityclasses"], "scope": "Cluster"}
     selector = {"matchLabels": {"kubernetes.io/metadata.name": "m"}}
-    configure(site, spec(hookshop.config(), rules=[rule], namespaceSelector=selector))
+    configure(site, spec(webhook_server.config(), rules=[rule], namespaceSelector=selector))
     site.create(NAMESPACES, "m")
     site.create(NAMESPACES, "o")
     site.create(PRIORITY_CLASSES, "p", value=1)
-    assert [(each["name"], each.get("namespace")) for each in hookshop.asked] == [
+    assert [(each["name"], each.get("namespace")) for each in webhook_server.asked] == [
         ("m", "m"),
         ("p", None),
     ]
 
 
-def test_webhooks_are_never_asked_about_webhooks(site, hookshop):
-    hookshop.answers["/"] = answering(lambda response, _: response.update(allowed=False))
-    configure(site, spec(hookshop.config(), rules=[{**RULE, "resources": ["*"]}]))
+def test_webhooks_are_never_asked_about_webhooks(site, webhook_server):
+    webhook_server.answers["/"] = answering(lambda response, _: response.update(allowed=False))
+    configure(site, spec(webhook_server.config(), rules=[{**RULE, "resources": ["*"]}]))
     site.delete(VALIDATING_WEBHOOKS, "hooks")
     site.create(CONFIG_MAPS, "c")
-    assert not hookshop.requests
+    assert not webhook_server.requests
 
 
 # --- verdicts ---
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "expected"),
     [
         (
             {"message": "no way", "code": 418, "reason": "Teapot"},
@@ -253,58 +253,64 @@ def test_webhooks_are_never_asked_about_webhooks(site, hookshop):
     ],
 )
 @pytest.mark.parametrize("mutating", [False, True])
-def test_a_denial_is_told_in_the_webhooks_words(site, hookshop, mutating, status, told):
-    hookshop.answers["/"] = answering(
+def test_a_denial_has_the_webhooks_message(site, webhook_server, mutating, status, expected):
+    webhook_server.answers["/"] = answering(
         lambda response, _: response.update(allowed=False, status=status)
     )
-    configure(site, spec(hookshop.config(), failurePolicy="Ignore"), mutating=mutating)
+    configure(site, spec(webhook_server.config(), failurePolicy="Ignore"), mutating=mutating)
     refused = refusal(site).status
     start = 'admission webhook "hook.example.com" '
-    assert (refused["code"], refused.get("reason"), refused["message"].removeprefix(start)) == told
+    assert (
+        refused["code"],
+        refused.get("reason"),
+        refused["message"].removeprefix(start),
+    ) == expected
 
 
-def test_warnings_reach_the_writer(site, hookshop):
-    hookshop.answers["/"] = answering(
+def test_warnings_reach_the_writer(site, webhook_server):
+    webhook_server.answers["/"] = answering(
         lambda response, _: response.update(warnings=["careful"], auditAnnotations={"a": "b"})
     )
-    configure(site, spec(hookshop.config()))
+    configure(site, spec(webhook_server.config()))
     site.create(CONFIG_MAPS, "c")
     assert site.warnings == ["careful"]
 
 
-def test_a_webhook_that_has_no_effects_is_asked_in_a_dry_run(site, hookshop):
-    hookshop.answers["/"] = lambda answer, _: answer
-    configure(site, spec(hookshop.config(), sideEffects="NoneOnDryRun"))
+def test_a_webhook_that_has_no_effects_is_asked_in_a_dry_run(site, webhook_server):
+    webhook_server.answers["/"] = lambda answer, _: answer
+    configure(site, spec(webhook_server.config(), sideEffects="NoneOnDryRun"))
     site.create(CONFIG_MAPS, "c", dry_run=True)
-    assert len(hookshop.requests) == 1
+    assert len(webhook_server.requests) == 1
 
 
 # --- changing ---
 
 
-def test_a_patch_changes_the_object_but_not_who_owns_its_fields(site, hookshop):
-    hookshop.answers["/"] = patching(
+def test_a_patch_changes_the_object_but_not_who_owns_its_fields(site, webhook_server):
+    webhook_server.answers["/"] = patching(
         {"op": "add", "path": "/data/b", "value": "2"}, {"op": "add", "path": "/zork", "value": 1}
     )
-    configure(site, spec(hookshop.config()), mutating=True)
+    configure(site, spec(webhook_server.config()), mutating=True)
     made = site.create(CONFIG_MAPS, "c", data={"a": "1"})
     assert made["data"] == {"a": "1", "b": "2"}
     assert "zork" not in made
     assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:data": {".": {}, "f:a": {}}}
 
 
-def test_the_gates_look_again_at_what_a_webhook_has_changed(site, hookshop):
+def test_the_gates_look_again_at_what_a_webhook_has_changed(site, webhook_server):
     containers = [
         {"op": "add", "path": "/spec/containers/-", "value": {"name": "side", "image": "i"}}
     ]
-    hookshop.answers["/"] = patching(*containers)
-    configure(site, spec(hookshop.config(), rules=[{**RULE, "resources": ["pods"]}]), mutating=True)
+    webhook_server.answers["/"] = patching(*containers)
+    configure(
+        site, spec(webhook_server.config(), rules=[{**RULE, "resources": ["pods"]}]), mutating=True
+    )
     made = site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
     assert [each["name"] for each in made["spec"]["containers"]] == ["c", "side"]
     assert all(each["volumeMounts"] for each in made["spec"]["containers"])
 
 
-def test_who_wants_to_is_asked_again_when_another_has_changed_the_object(site, hookshop):
+def test_who_wants_to_is_asked_again_when_another_has_changed_the_object(site, webhook_server):
     asked = []
 
     def noting(name):
@@ -314,9 +320,9 @@ def test_who_wants_to_is_asked_again_when_another_has_changed_the_object(site, h
 
         return answer
 
-    hookshop.answers |= {f"/{name}": noting(name) for name in "acd"}
-    hookshop.answers["/b"] = patching({"op": "add", "path": "/data/b", "value": "2"})
-    hooks = [spec(hookshop.config(f"/{name}"), name=f"{name}.example.com") for name in "abcd"]
+    webhook_server.answers |= {f"/{name}": noting(name) for name in "acd"}
+    webhook_server.answers["/b"] = patching({"op": "add", "path": "/data/b", "value": "2"})
+    hooks = [spec(webhook_server.config(f"/{name}"), name=f"{name}.example.com") for name in "abcd"]
     for hook, policy in zip(hooks, ("IfNeeded", "IfNeeded", "IfNeeded", "Never"), strict=True):
         hook["reinvocationPolicy"] = policy
     configure(site, *hooks, mutating=True)
@@ -402,23 +408,23 @@ INVALID = FAILED + "received invalid webhook response: "
         (raw(b'{"a":"' + b"x" * 20_000_000 + b'"}'), INVALID + "webhook response was absent"),
     ],
 )
-def test_an_answer_that_cannot_be_taken(site, hookshop, answer, message):
-    hookshop.answers["/"] = answer
-    configure(site, spec(hookshop.config()))
+def test_an_answer_that_cannot_be_taken(site, webhook_server, answer, message):
+    webhook_server.answers["/"] = answer
+    configure(site, spec(webhook_server.config()))
     refused = refusal(site)
     assert (refused.code, refused.message) == (500, message)
     assert refused.status["details"] == {"causes": [{"message": message.partition(": ")[2]}]}
 
 
-def test_an_answer_to_another_question(site, hookshop):
-    hookshop.answers["/"] = lying(lambda response: response.update(uid="other"))
-    configure(site, spec(hookshop.config()))
+def test_an_answer_to_another_question(site, webhook_server):
+    webhook_server.answers["/"] = lying(lambda response: response.update(uid="other"))
+    configure(site, spec(webhook_server.config()))
     uid = (
         refusal(site)
         .message.removeprefix(INVALID + 'expected response.uid="')
         .removesuffix('", got "other"')
     )
-    assert uid == hookshop.asked[0]["uid"]
+    assert uid == webhook_server.asked[0]["uid"]
 
 
 @pytest.mark.parametrize(
@@ -462,19 +468,21 @@ def test_an_answer_to_another_question(site, hookshop):
         ),
     ],
 )
-def test_a_patch_that_cannot_be_taken(site, hookshop, answer, message):
-    hookshop.answers["/"] = answer
-    configure(site, spec(hookshop.config()), mutating=True)
+def test_a_patch_that_cannot_be_taken(site, webhook_server, answer, message):
+    webhook_server.answers["/"] = answer
+    configure(site, spec(webhook_server.config()), mutating=True)
     assert refusal(site).message == f"Internal error occurred: {message}"
     assert site.ask("list", CONFIG_MAPS)["items"] == []
 
 
-def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stands(site, hookshop):
-    hookshop.answers["/"] = lambda *_: time.sleep(4)
-    configure(site, spec(hookshop.config()))
+def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stands(
+    site, webhook_server
+):
+    webhook_server.answers["/"] = lambda *_: time.sleep(4)
+    configure(site, spec(webhook_server.config()))
     before, began = site.runner.clock.now(), time.monotonic()
     assert refusal(site).message == (
-        f'{CALLED}Post "https://127.0.0.1:{hookshop.port}/?timeout=1s": context deadline exceeded'
+        f'{CALLED}Post "https://127.0.0.1:{webhook_server.port}/?timeout=1s": context deadline exceeded'
     )
     assert site.runner.clock.now() == before
     assert 0.9 < time.monotonic() - began < 3.5
@@ -500,16 +508,16 @@ def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stand
         ),
     ],
 )
-def test_a_certificate_that_does_not_convince(site, hookshop, client, why):
-    hookshop.answers["/"] = lambda answer, _: answer
-    configure(site, spec(client(hookshop)))
+def test_a_certificate_that_does_not_convince(site, webhook_server, client, why):
+    webhook_server.answers["/"] = lambda answer, _: answer
+    configure(site, spec(client(webhook_server)))
     assert refusal(site).message.endswith(
         f'/?timeout=1s": tls: failed to verify certificate: {why}'
     )
-    assert not hookshop.requests
+    assert not webhook_server.requests
 
 
-def test_nobody_there(site):
+def test_no_server_listens(site):
     configure(site, spec({"url": "https://127.0.0.1:1/x"}))
     refused = refusal(site)
     assert refused.message == (
@@ -524,11 +532,11 @@ def test_nobody_there(site):
     site.create(CONFIG_MAPS, "c")
 
 
-def test_a_service_needs_somebody_who_stands_in_for_it(site, hookshop):
-    hookshop.answers["/path"] = lambda answer, _: answer
+def test_a_service_needs_somebody_who_stands_in_for_it(site, webhook_server):
+    webhook_server.answers["/path"] = lambda answer, _: answer
     client = {
         "service": {"name": "hook", "namespace": "n", "path": "/path"},
-        "caBundle": hookshop.config()["caBundle"],
+        "caBundle": webhook_server.config()["caBundle"],
     }
     configure(site, spec(client))
     asked = f'{CALLED}Post "https://hook.n.svc:443/path?timeout=1s"'
@@ -541,20 +549,20 @@ def test_a_service_needs_somebody_who_stands_in_for_it(site, hookshop):
     site.patch(
         SERVICES,
         "hook",
-        {"metadata": {"annotations": {"kscen.io/address": f"127.0.0.1:{hookshop.port}"}}},
+        {"metadata": {"annotations": {"kscen.io/address": f"127.0.0.1:{webhook_server.port}"}}},
     )
     site.create(CONFIG_MAPS, "c")
-    assert len(hookshop.requests) == 1
+    assert len(webhook_server.requests) == 1
 
 
-def test_what_changes_meanwhile_is_not_lost(site, hookshop):
+def test_what_changes_meanwhile_is_not_lost(site, webhook_server):
     """A webhook that writes to the same object before it says yes: the patch is made again on
     top of that.
     """
     site.create(CONFIG_MAPS, "c", data={"a": "1"})
 
     def meddling(answer, _):
-        if len(hookshop.requests) == 1:
+        if len(webhook_server.requests) == 1:
             from pytest_kscen.kube.api import MERGE_PATCH, Request
 
             body = {"metadata": {"labels": {"by": "hook"}}}
@@ -562,12 +570,12 @@ def test_what_changes_meanwhile_is_not_lost(site, hookshop):
             site.runner.submit(site.server.handle(request)).result()
         return answer
 
-    hookshop.answers["/"] = meddling
+    webhook_server.answers["/"] = meddling
     rule = {**RULE, "operations": ["UPDATE"]}
     configure(
         site,
         spec(
-            hookshop.config(),
+            webhook_server.config(),
             rules=[rule],
             matchConditions=[{"name": "d", "expression": "'b' in object.data"}],
         ),
@@ -577,4 +585,4 @@ def test_what_changes_meanwhile_is_not_lost(site, hookshop):
         {"a": "1", "b": "2"},
         {"by": "hook"},
     )
-    assert len(hookshop.requests) == 2
+    assert len(webhook_server.requests) == 2

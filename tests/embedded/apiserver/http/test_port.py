@@ -187,7 +187,7 @@ def test_a_client_that_leaves_closes_its_watch(client, watches):
     assert watches[0].closed.wait(5)
 
 
-def test_a_client_that_stops_reading_holds_up_nobody_and_nothing(client, port, runner, watches):
+def test_a_client_that_stops_reading_blocks_no_other_client(client, port, runner, watches):
     client.send("GET", f"{MAPS}?watch=true")
     other = Client(port)
     for count in range(60):

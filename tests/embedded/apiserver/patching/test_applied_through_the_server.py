@@ -84,7 +84,7 @@ def test_a_dry_run_owns_and_changes_nothing(site):
     assert site.get(CONFIG_MAPS, "c") == made
 
 
-def test_defaults_are_filled_in_and_are_nobodys(site):
+def test_defaults_are_filled_in_without_an_owner(site):
     made = apply(site, DEPLOYMENTS, "d", spec=deployment())
     assert made["spec"]["strategy"]["type"] == "RollingUpdate"
     assert owners(made) == {("ann", "Apply", ""): (["f:selector", "f:template"], True)}
@@ -92,7 +92,7 @@ def test_defaults_are_filled_in_and_are_nobodys(site):
     assert owners(patched)["unknown", "Update", ""] == (["f:paused"], True)
 
 
-def test_what_cannot_be_decoded_is_told_as_a_patch_is(site):
+def test_an_undecodable_configuration_is_refused_like_a_patch(site):
     site.create(CONFIG_MAPS, "c")
     with pytest.raises(Invalid) as refusal:
         site.patch(CONFIG_MAPS, "c", {"data": "x"})
@@ -165,7 +165,7 @@ def test_scaling_keeps_books_of_its_own(site):
     ]
 
 
-def test_the_record_survives_whoever_sends_an_object_back_and_goes_when_asked(site):
+def test_managed_fields_survive_a_round_trip_and_are_removed_on_request(site):
     made = site.create(CONFIG_MAPS, "c", data={"a": "1"})
     plain = {
         **made,

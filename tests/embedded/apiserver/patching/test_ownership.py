@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from desk import Desk, builtin, widget_kind
+from managed_object import ManagedObject, builtin, widget_kind
 
 from pytest_kscen.objects.errors import ApiError, BadRequest, Conflict, Invalid
 
@@ -13,17 +13,17 @@ MISFITS = """\
 
 
 @pytest.fixture
-def desk():
-    return Desk(widget_kind())
+def managed_object():
+    return ManagedObject(widget_kind())
 
 
-def test_who_creates_owns_what_he_wrote(desk):
-    desk.create(
+def test_who_creates_owns_what_he_wrote(managed_object):
+    managed_object.create(
         "ann",
         metadata={"labels": {"a": "b"}},
         spec={"tags": ["x"], "parts": [{"name": "p", "v": 1}], "plain": ["1"]},
     )
-    assert desk.live["metadata"]["managedFields"] == [
+    assert managed_object.live["metadata"]["managedFields"] == [
         {
             "manager": "ann",
             "operation": "Update",
@@ -43,50 +43,52 @@ def test_who_creates_owns_what_he_wrote(desk):
     ]
 
 
-def test_a_built_in_struct_is_nobodys_but_its_fields_are():
-    desk = Desk(builtin("ConfigMap"))
-    desk.create("ann", data={"a": "1"}, metadata={"labels": {"l": "1"}})
-    assert desk.owners() == {
+def test_a_built_in_struct_has_no_owner_but_its_fields_have():
+    managed_object = ManagedObject(builtin("ConfigMap"))
+    managed_object.create("ann", data={"a": "1"}, metadata={"labels": {"l": "1"}})
+    assert managed_object.owners() == {
         "ann/Update": {
             "f:data": {".": {}, "f:a": {}},
             "f:metadata": {"f:labels": {".": {}, "f:l": {}}},
         }
     }
-    desk = Desk(builtin("Service"))
-    desk.create(
+    managed_object = ManagedObject(builtin("Service"))
+    managed_object.create(
         "ann", spec={"ports": [{"port": 80, "protocol": "TCP"}, {"port": 443, "protocol": "UDP"}]}
     )
-    ports = desk.owners()["ann/Update"]["f:spec"]["f:ports"]
+    ports = managed_object.owners()["ann/Update"]["f:spec"]["f:ports"]
     assert list(ports) == [".", 'k:{"port":80,"protocol":"TCP"}', 'k:{"port":443,"protocol":"UDP"}']
 
 
-def test_who_changes_a_field_takes_it_over(desk):
-    desk.create("ann", spec={"size": "s", "replicas": 1})
-    desk.merge("bob", {"spec": {"size": "l"}})
-    assert desk.owners(times=True) == {
+def test_who_changes_a_field_takes_it_over(managed_object):
+    managed_object.create("ann", spec={"size": "s", "replicas": 1})
+    managed_object.merge("bob", {"spec": {"size": "l"}})
+    assert managed_object.owners(times=True) == {
         "ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:00:01Z"),
         "bob/Update": ({"f:spec": {"f:size": {}}}, "2026-01-01T00:00:02Z"),
     }
 
 
-def test_what_is_removed_has_no_owner(desk):
-    desk.create("ann", spec={"size": "s", "tags": ["x", "y"]})
-    desk.merge("bob", {"spec": {"size": None, "tags": ["y"]}})
-    assert desk.owners() == {"ann/Update": {"f:spec": {".": {}, "f:tags": {".": {}, 'v:"y"': {}}}}}
+def test_what_is_removed_has_no_owner(managed_object):
+    managed_object.create("ann", spec={"size": "s", "tags": ["x", "y"]})
+    managed_object.merge("bob", {"spec": {"size": None, "tags": ["y"]}})
+    assert managed_object.owners() == {
+        "ann/Update": {"f:spec": {".": {}, "f:tags": {".": {}, 'v:"y"': {}}}}
+    }
 
 
-def test_a_write_that_changes_nothing_moves_no_time(desk):
-    desk.create("ann", spec={"size": "s"})
-    before = desk.live
-    desk.merge("bob", {"spec": {"size": "s"}})
-    desk.put("ann", spec={"size": "s"})
-    desk.merge("ann", {"status": {"phase": "ignored"}})
-    assert desk.live is before
+def test_a_write_that_changes_nothing_moves_no_time(managed_object):
+    managed_object.create("ann", spec={"size": "s"})
+    before = managed_object.live
+    managed_object.merge("bob", {"spec": {"size": "s"}})
+    managed_object.put("ann", spec={"size": "s"})
+    managed_object.merge("ann", {"status": {"phase": "ignored"}})
+    assert managed_object.live is before
 
 
-def test_the_status_has_writers_of_its_own(desk):
-    desk.create("ann", spec={"size": "s"}, status={"phase": "ignored"})
-    desk.merge(
+def test_the_status_has_writers_of_its_own(managed_object):
+    managed_object.create("ann", spec={"size": "s"}, status={"phase": "ignored"})
+    managed_object.merge(
         "kubelet",
         {
             "status": {"phase": "up"},
@@ -95,27 +97,27 @@ def test_the_status_has_writers_of_its_own(desk):
         },
         subresource="status",
     )
-    desk.apply("ann", subresource="status", status={"ready": 1}, spec={"size": "ignored"})
-    assert desk.owners() == {
+    managed_object.apply("ann", subresource="status", status={"ready": 1}, spec={"size": "ignored"})
+    assert managed_object.owners() == {
         "ann/Update": {"f:spec": {".": {}, "f:size": {}}},
         "kubelet/Update/status": {"f:status": {".": {}, "f:phase": {}}},
         "ann/Apply/status": {"f:status": {"f:ready": {}}},
     }
 
 
-def test_applying_creates_and_owns_only_what_it_names(desk):
-    desk.apply(
+def test_applying_creates_and_owns_only_what_it_names(managed_object):
+    managed_object.apply(
         "ann",
         spec={"parts": [{"name": "p"}], "free": {"deep": {"er": [1, 2]}}, "whole": {"a": "1"}},
     )
-    desk.merge("bob", {"spec": {"size": "s"}})
-    assert desk.live["spec"] == {
+    managed_object.merge("bob", {"spec": {"size": "s"}})
+    assert managed_object.live["spec"] == {
         "parts": [{"name": "p"}],
         "free": {"deep": {"er": [1, 2]}},
         "whole": {"a": "1"},
         "size": "s",
     }
-    assert desk.owners()["ann/Apply"] == {
+    assert managed_object.owners()["ann/Apply"] == {
         "f:spec": {
             "f:free": {"f:deep": {".": {}, "f:er": {}}},
             "f:parts": {'k:{"name":"p"}': {".": {}, "f:name": {}}},
@@ -124,20 +126,20 @@ def test_applying_creates_and_owns_only_what_it_names(desk):
     }
 
 
-def test_what_an_applier_gives_up_goes_unless_somebody_else_owns_it(desk):
-    desk.apply(
+def test_what_an_applier_gives_up_goes_unless_somebody_else_owns_it(managed_object):
+    managed_object.apply(
         "ann",
         spec={"size": "s", "tags": ["x", "y"], "parts": [{"name": "p", "v": 1}, {"name": "q"}]},
     )
-    desk.apply("bob", spec={"tags": ["y"], "parts": [{"name": "q"}]})
-    desk.apply("ann", spec={"size": "s"})
-    assert desk.live["spec"] == {"size": "s", "tags": ["y"], "parts": [{"name": "q"}]}
+    managed_object.apply("bob", spec={"tags": ["y"], "parts": [{"name": "q"}]})
+    managed_object.apply("ann", spec={"size": "s"})
+    assert managed_object.live["spec"] == {"size": "s", "tags": ["y"], "parts": [{"name": "q"}]}
 
 
-def test_a_conflict_names_the_owners_and_their_fields(desk):
-    desk.apply("ann", spec={"size": "s", "parts": [{"name": "p", "v": 1}]})
+def test_a_conflict_names_the_owners_and_their_fields(managed_object):
+    managed_object.apply("ann", spec={"size": "s", "parts": [{"name": "p", "v": 1}]})
     with pytest.raises(Conflict) as one:
-        desk.apply("bob", spec={"size": "l"})
+        managed_object.apply("bob", spec={"size": "l"})
     assert one.value.message == 'Apply failed with 1 conflict: conflict with "ann": .spec.size'
     assert one.value.status["details"] == {
         "causes": [
@@ -148,75 +150,77 @@ def test_a_conflict_names_the_owners_and_their_fields(desk):
             }
         ]
     }
-    desk.merge("cat", {"spec": {"replicas": 3}})
-    desk.merge("kubelet", {"status": {"phase": "up"}}, subresource="status")
+    managed_object.merge("cat", {"spec": {"replicas": 3}})
+    managed_object.merge("kubelet", {"status": {"phase": "up"}}, subresource="status")
     with pytest.raises(Conflict) as several:
-        desk.apply("bob", spec={"size": "l", "parts": [{"name": "p", "v": 2}], "replicas": 4})
+        managed_object.apply(
+            "bob", spec={"size": "l", "parts": [{"name": "p", "v": 2}], "replicas": 4}
+        )
     assert several.value.message == (
         'Apply failed with 3 conflicts: conflicts with "ann":\n- .spec.size\n- '
         '.spec.parts[name="p"].v\n'
         'conflicts with "cat" using example.com/v1:\n- .spec.replicas'
     )
     with pytest.raises(Conflict, match='"kubelet" with subresource "status"'):
-        desk.apply("bob", subresource="status", status={"phase": "down"})
+        managed_object.apply("bob", subresource="status", status={"phase": "down"})
 
 
-def test_force_takes_the_fields_over(desk):
-    desk.apply("ann", spec={"size": "s", "replicas": 1})
-    desk.apply("bob", spec={"size": "l"}, force=True)
-    assert desk.live["spec"] == {"size": "l", "replicas": 1}
-    assert desk.owners() == {
+def test_force_takes_the_fields_over(managed_object):
+    managed_object.apply("ann", spec={"size": "s", "replicas": 1})
+    managed_object.apply("bob", spec={"size": "l"}, force=True)
+    assert managed_object.live["spec"] == {"size": "l", "replicas": 1}
+    assert managed_object.owners() == {
         "ann/Apply": {"f:spec": {"f:replicas": {}}},
         "bob/Apply": {"f:spec": {"f:size": {}}},
     }
 
 
-def test_the_same_value_is_shared_and_a_first_apply_without_effect_has_no_time(desk):
-    desk.apply("ann", spec={"size": "s"})
-    desk.apply("bob", spec={"size": "s"})
-    assert desk.owners(times=True) == {
+def test_the_same_value_is_shared_and_a_first_apply_without_effect_has_no_time(managed_object):
+    managed_object.apply("ann", spec={"size": "s"})
+    managed_object.apply("bob", spec={"size": "s"})
+    assert managed_object.owners(times=True) == {
         "ann/Apply": ({"f:spec": {"f:size": {}}}, "2026-01-01T00:00:01Z"),
         "bob/Apply": ({"f:spec": {"f:size": {}}}, None),
     }
-    before = desk.live
-    desk.apply("ann", spec={"size": "s"})
-    assert desk.live is before
+    before = managed_object.live
+    managed_object.apply("ann", spec={"size": "s"})
+    assert managed_object.live is before
 
 
-def test_order_of_an_applied_list(desk):
-    desk.create("ann", spec={"parts": [{"name": name} for name in "abcd"]})
-    desk.apply("bob", spec={"parts": [{"name": name} for name in "xdb"]})
-    assert "".join(part["name"] for part in desk.live["spec"]["parts"]) == "acxdb"
+def test_order_of_an_applied_list(managed_object):
+    managed_object.create("ann", spec={"parts": [{"name": name} for name in "abcd"]})
+    managed_object.apply("bob", spec={"parts": [{"name": name} for name in "xdb"]})
+    assert "".join(part["name"] for part in managed_object.live["spec"]["parts"]) == "acxdb"
 
 
-def test_who_asks_for_it_clears_the_record_and_the_next_apply_starts_it_anew(desk):
-    desk.create("ann", spec={"size": "s"})
-    desk.merge("bob", {"metadata": {"managedFields": [{}]}})
-    desk.merge("bob", {"spec": {"replicas": 1}})
-    assert desk.owners() == {}
-    desk.apply("cat", spec={"tags": ["x"]})
-    assert desk.owners() == {
+def test_who_asks_for_it_clears_the_record_and_the_next_apply_starts_it_anew(managed_object):
+    managed_object.create("ann", spec={"size": "s"})
+    managed_object.merge("bob", {"metadata": {"managedFields": [{}]}})
+    managed_object.merge("bob", {"spec": {"replicas": 1}})
+    assert managed_object.owners() == {}
+    managed_object.apply("cat", spec={"tags": ["x"]})
+    assert managed_object.owners() == {
         "cat/Apply": {"f:spec": {"f:tags": {'v:"x"': {}}}},
         "before-first-apply/Update": {"f:spec": {".": {}, "f:replicas": {}, "f:size": {}}},
     }
 
 
-def test_a_record_that_makes_no_sense_is_not_taken(desk):
-    desk.create("ann", spec={"size": "s"})
+def test_a_record_that_makes_no_sense_is_not_taken(managed_object):
+    managed_object.create("ann", spec={"size": "s"})
     for nonsense in (
         [{"manager": "x"}],
         [{"operation": "Frob", "apiVersion": "v1", "fieldsType": "FieldsV1"}],
         "text",
     ):
-        desk.merge("bob", {"metadata": {"managedFields": nonsense}})
-        assert list(desk.owners()) == ["ann/Update"]
+        managed_object.merge("bob", {"metadata": {"managedFields": nonsense}})
+        assert list(managed_object.owners()) == ["ann/Update"]
     entry = {
         "manager": "eve",
         "operation": "Update",
         "apiVersion": "example.com/v1",
         "fieldsType": "FieldsV1",
     }
-    desk.merge(
+    managed_object.merge(
         "bob",
         {
             "metadata": {
@@ -226,14 +230,14 @@ def test_a_record_that_makes_no_sense_is_not_taken(desk):
             }
         },
     )
-    assert desk.owners() == {"eve/Update": {"f:spec": {'k:{"a":2,"b":1}': {}}}}
+    assert managed_object.owners() == {"eve/Update": {"f:spec": {'k:{"a":2,"b":1}': {}}}}
 
 
-def test_more_than_ten_updaters_share_an_entry(desk):
-    desk.create("m0", spec={"free": {"f0": 0}})
+def test_more_than_ten_updaters_share_an_entry(managed_object):
+    managed_object.create("m0", spec={"free": {"f0": 0}})
     for n in range(1, 13):
-        desk.merge(f"m{n}", {"spec": {"free": {f"f{n}": n}}})
-    owners = desk.owners(times=True)
+        managed_object.merge(f"m{n}", {"spec": {"free": {f"f{n}": n}}})
+    owners = managed_object.owners(times=True)
     assert len(owners) == 10
     ancient, time = owners["ancient-changes/Update"]
     assert time == "2026-01-01T00:00:04Z"
@@ -241,20 +245,20 @@ def test_more_than_ten_updaters_share_an_entry(desk):
 
 
 def test_kubectl_takes_over_what_it_applied_on_the_client_side():
-    desk = Desk(builtin("ConfigMap"))
+    managed_object = ManagedObject(builtin("ConfigMap"))
     last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"w"},"data":{"a":"1","b":"1"}}'
     annotation = "kubectl.kubernetes.io/last-applied-configuration"
-    desk.create(
+    managed_object.create(
         "kubectl-client-side-apply",
         data={"a": "1", "b": "1"},
         metadata={"annotations": {annotation: last}},
     )
-    desk.merge("eve", {"data": {"b": "2"}})
+    managed_object.merge("eve", {"data": {"b": "2"}})
     with pytest.raises(Conflict, match=r'1 conflict: conflict with "eve" using v1: .data.b'):
-        desk.apply("kubectl", data={"a": "3", "b": "3"})
-    desk.apply("kubectl", data={"a": "3"})
-    assert desk.live["data"] == {"a": "3", "b": "2"}
-    said = desk.live["metadata"]["annotations"][annotation]
+        managed_object.apply("kubectl", data={"a": "3", "b": "3"})
+    managed_object.apply("kubectl", data={"a": "3"})
+    assert managed_object.live["data"] == {"a": "3", "b": "2"}
+    said = managed_object.live["metadata"]["annotations"][annotation]
     assert (
         said == '{"apiVersion":"v1","data":{"a":"3"},"kind":"ConfigMap","metadata":{"name":"w"}}\n'
     )
@@ -281,16 +285,16 @@ def test_kubectl_takes_over_what_it_applied_on_the_client_side():
         ),
     ],
 )
-def test_a_configuration_that_is_refused(desk, content, error, message):
+def test_a_configuration_that_is_refused(managed_object, content, error, message):
     with pytest.raises(ApiError) as refusal:
-        desk.apply("ann", **content)
+        managed_object.apply("ann", **content)
     assert type(refusal.value) is error
     assert refusal.value.message.endswith(message)
 
 
-def test_the_writer_must_be_named_and_the_name_be_readable(desk):
+def test_the_writer_must_be_named_and_the_name_be_readable(managed_object):
     with pytest.raises(Invalid) as refusal:
-        desk.apply("")
+        managed_object.apply("")
     assert refusal.value.message == (
         'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is '
         "required for apply patch"
@@ -298,13 +302,13 @@ def test_the_writer_must_be_named_and_the_name_be_readable(desk):
     with pytest.raises(
         Invalid, match=r'Invalid value: "a\\x00b": invalid character U\+0000 \(at position 1\)'
     ):
-        desk.apply("a\0b")
+        managed_object.apply("a\0b")
     with pytest.raises(Invalid, match="Too long: may not be more than 128 bytes"):
-        desk.apply("x" * 129)
+        managed_object.apply("x" * 129)
 
 
-def test_nobody_comes_to_own_anything_by_writing_what_does_not_fit(desk):
-    desk.create("ann", spec={"size": "1"})
-    before = desk.owners()
-    desk.merge("bob", {"spec": {"plain": [1]}})
-    assert desk.owners() == before
+def test_a_write_that_does_not_fit_the_shape_owns_no_fields(managed_object):
+    managed_object.create("ann", spec={"size": "1"})
+    before = managed_object.owners()
+    managed_object.merge("bob", {"spec": {"plain": [1]}})
+    assert managed_object.owners() == before

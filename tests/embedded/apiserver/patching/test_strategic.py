@@ -3,9 +3,9 @@ from __future__ import annotations
 import copy
 
 import pytest
-from desk import builtin, widget_kind
 from hypothesis import given
 from hypothesis import strategies as st
+from managed_object import builtin, widget_kind
 
 from pytest_kscen.embedded.apiserver.patching import apply_patch, patch_refusal
 from pytest_kscen.embedded.apiserver.patching.shapes import shape_of
@@ -119,7 +119,7 @@ def test_an_order_may_be_asked_for():
     assert after({"metadata": finalizers})["metadata"]["finalizers"] == ["x/c", "x/b", "x/a"]
 
 
-def test_primitive_lists_lose_what_they_are_told_to():
+def test_primitive_lists_lose_the_listed_items():
     assert after({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/a"]}})["metadata"][
         "finalizers"
     ] == ["x/b"]
@@ -322,7 +322,7 @@ def test_force_is_for_applying():
         asked(MERGE_PATCH, {}, force=True)
 
 
-def test_a_stranger_in_a_json_patch_is_told_or_refused():
+def test_an_unknown_field_in_a_json_patch_is_warned_of_or_refused():
     body = [{"op": "test", "path": "/kind", "value": "ConfigMap", "zork": 1}]
     assert asked(JSON_PATCH, body)[1].warnings == ['json patch unknown field "[0].zork"']
     with pytest.raises(

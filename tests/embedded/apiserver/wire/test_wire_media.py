@@ -146,7 +146,7 @@ def test_a_watch_is_a_line_for_each_event(client):
     assert client.runner.clock.now() - before == 3
 
 
-def test_deprecated_versions_are_told_of(client):
+def test_deprecated_versions_are_warned_of(client):
     warning = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
     assert client.raw("GET", "/api/v1/namespaces/default/endpoints/x").headers["Warning"] == warning
     assert client.raw("GET", "/api/v1/endpoints?watch=1").headers["Warning"] == warning

@@ -220,9 +220,10 @@ def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
     """
     request = review.request
     requested, sent = request.resource, kind.resource
+    # False for the body of a subresource, which has a kind of its own.
+    is_whole = str(review.obj.get("kind")) == request.resource.kind
     obj, old = (
-        kind.to_served(each) if each and _is_whole(review) else each
-        for each in (review.new, review.old)
+        kind.to_served(each) if each and is_whole else each for each in (review.new, review.old)
     )
     stated = _kind_of(obj or old or {}, kind.api_version)
     given = _kind_of(review.obj, requested.api_version)
@@ -248,11 +249,6 @@ def admission_request(review: Review, kind: Kind, uid: str) -> Obj:
         "dryRun": request.options.dry_run,
         "options": _options(review.operation, request.options),
     }
-
-
-def _is_whole(review: Review) -> bool:
-    """Return True if the object is of the request's kind, not the body of a subresource."""
-    return str(review.obj.get("kind")) == review.request.resource.kind
 
 
 def _kind_of(obj: Obj, api_version: str) -> Obj:

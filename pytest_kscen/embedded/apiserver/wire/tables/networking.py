@@ -30,11 +30,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-def _cluster_ip(service: Obj) -> str:
-    addresses = field_at(service, "spec.clusterIPs") or ()
-    return addresses[0] if addresses else NONE
-
-
 def _external_ip(service: Obj) -> str:
     spec = service.get("spec") or {}
     own = ",".join(spec.get("externalIPs") or ())
@@ -119,7 +114,10 @@ TABLES = {
     ("", "services"): (
         NAME,
         Column("Type", text("spec.type")),
-        Column("Cluster-IP", object_cell(_cluster_ip)),
+        Column(
+            "Cluster-IP",
+            object_cell(lambda service: (field_at(service, "spec.clusterIPs") or (NONE,))[0]),
+        ),
         Column("External-IP", object_cell(_external_ip)),
         Column("Port(s)", object_cell(_service_ports)),
         AGE,

@@ -282,11 +282,6 @@ def _end_reason(ended: Obj) -> str:
     )
 
 
-def _pod_ready(pod: Obj) -> str:
-    summary = summary_of(pod)
-    return f"{summary.ready}/{summary.total}"
-
-
 def _restarts(pod: Obj, now: float) -> str:
     summary = summary_of(pod)
     when = (
@@ -312,7 +307,7 @@ def _address(pod: Obj) -> str:
 
 POD_COLUMNS = (
     NAME,
-    Column("Ready", object_cell(_pod_ready)),
+    Column("Ready", object_cell(lambda pod: "{0.ready}/{0.total}".format(summary_of(pod)))),
     Column("Status", object_cell(lambda pod: summary_of(pod).reason)),
     Column("Restarts", _restarts),
     AGE,

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from desk import Desk, builtin, widget_kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from managed_object import ManagedObject, builtin, widget_kind
 
 from pytest_kscen.embedded.apiserver.patching import LazyManagedFields, materialised, tracking
 from pytest_kscen.embedded.apiserver.patching.fields import paths
@@ -53,23 +53,23 @@ writes = st.lists(
 
 
 def play(steps, look=lambda obj: None):
-    desk = Desk(widget_kind())
+    managed_object = ManagedObject(widget_kind())
     for kind, manager, spec, given_labels, force in steps:
         content = {"spec": spec, "metadata": {"labels": given_labels}}
         try:
             if kind == "apply":
-                desk.apply(manager, force=force, **content)
-            elif desk.live is None:
-                desk.create(manager, **content)
+                managed_object.apply(manager, force=force, **content)
+            elif managed_object.live is None:
+                managed_object.create(manager, **content)
             elif kind == "merge":
-                desk.merge(manager, copy.deepcopy(content))
+                managed_object.merge(manager, copy.deepcopy(content))
             else:
-                desk.put(manager, **content)
+                managed_object.put(manager, **content)
         except Conflict:
             assert not force
-        if desk.live:
-            look(desk.live)
-    return desk
+        if managed_object.live:
+            look(managed_object.live)
+    return managed_object
 
 
 def is_open(obj):
@@ -98,30 +98,34 @@ def test_to_note_what_differs_is_as_good_as_to_note_everything(steps):
 
 
 def test_what_fits_its_shape_no_longer_is_found_though_the_write_has_left_it_alone():
-    desk = Desk(widget_kind())
-    desk.create("ann", spec={"size": "s"})
+    managed_object = ManagedObject(widget_kind())
+    managed_object.create("ann", spec={"size": "s"})
     sizes = {
         "spec": {
             "type": "object",
             "properties": {"size": {"type": "integer"}, "replicas": {"type": "integer"}},
         }
     }
-    desk.kind = replace(desk.kind, structure={"type": "object", "properties": sizes}, shape=None)
+    managed_object.kind = replace(
+        managed_object.kind, structure={"type": "object", "properties": sizes}, shape=None
+    )
     for number in range(3):
-        desk.merge("bob", {"spec": {"replicas": number}})
-    assert desk.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}, (
+        managed_object.merge("bob", {"spec": {"replicas": number}})
+    assert managed_object.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}, (
         "as Kubernetes does not record it either"
     )
 
 
 def test_who_lasts_shares_what_others_have_too():
-    one, other = Desk(widget_kind()), Desk(widget_kind())
-    for desk in (one, other):
-        desk.create("ann", spec={"size": "s"})
-        desk.merge("bob", {"spec": {"replicas": 1}})
-        compact_managed_fields(desk.live)
-        assert not is_open(desk.live)
-    mine, theirs = (list(desk.live["metadata"]["managedFields"]) for desk in (one, other))
+    one, other = ManagedObject(widget_kind()), ManagedObject(widget_kind())
+    for managed_object in (one, other):
+        managed_object.create("ann", spec={"size": "s"})
+        managed_object.merge("bob", {"spec": {"replicas": 1}})
+        compact_managed_fields(managed_object.live)
+        assert not is_open(managed_object.live)
+    mine, theirs = (
+        list(managed_object.live["metadata"]["managedFields"]) for managed_object in (one, other)
+    )
     assert mine == theirs
     assert all(each is its_twin for each, its_twin in zip(mine, theirs, strict=True))
     assert one.owners() == {
@@ -140,16 +144,16 @@ def test_it_makes_no_difference_whether_it_is_settled(steps):
 @settings(max_examples=60)
 @given(writes)
 def test_who_owns_what(steps):
-    desk = play(steps)
-    if desk.live is None:
+    managed_object = play(steps)
+    if managed_object.live is None:
         return
-    sets = {writer: set(paths(fields)) for writer, fields in desk.owners().items()}
+    sets = {writer: set(paths(fields)) for writer, fields in managed_object.owners().items()}
     plain = [fields for writer, fields in sets.items() if writer.endswith("Update")]
     assert sum(map(len, plain)) == len(set().union(*plain)), "one plain writer at most owns a field"
     scalars = {
         ("f:spec", f"f:{name}")
         for name in ("replicas", "size")
-        if name in desk.live.get("spec", {})
+        if name in managed_object.live.get("spec", {})
     }
     assert not sets or scalars <= set().union(*sets.values()), (
         "what is there has an owner, once anybody is on record"
@@ -159,28 +163,31 @@ def test_who_owns_what(steps):
 @settings(max_examples=60)
 @given(writes, specs)
 def test_applying_twice_is_applying_once(steps, spec):
-    desk = play(steps)
-    once = desk.apply("cat", force=True, spec=spec)
-    assert desk.apply("cat", force=True, spec=spec) is once
-    assert desk.apply("cat", spec=spec) is once
+    managed_object = play(steps)
+    once = managed_object.apply("cat", force=True, spec=spec)
+    assert managed_object.apply("cat", force=True, spec=spec) is once
+    assert managed_object.apply("cat", spec=spec) is once
 
 
 def test_a_plain_write_is_only_noted():
-    desk = Desk(widget_kind())
-    desk.create("ann", spec={"size": "s"})
-    desk.merge("bob", {"spec": {"size": "l"}})
-    assert is_open(desk.live)
+    managed_object = ManagedObject(widget_kind())
+    managed_object.create("ann", spec={"size": "s"})
+    managed_object.merge("bob", {"spec": {"size": "l"}})
+    assert is_open(managed_object.live)
 
 
 def test_the_past_is_worked_out_now_and_then():
-    desk = Desk(widget_kind())
-    desk.create("ann", spec={"replicas": 0})
+    managed_object = ManagedObject(widget_kind())
+    managed_object.create("ann", spec={"replicas": 0})
     history = [
-        desk.live,
-        *(desk.merge("ann", {"spec": {"replicas": n}}) for n in range(1, 2 * PENDING_LIMIT + 4)),
+        managed_object.live,
+        *(
+            managed_object.merge("ann", {"spec": {"replicas": n}})
+            for n in range(1, 2 * PENDING_LIMIT + 4)
+        ),
     ]
     assert [is_open(obj) for obj in history] == [False] * 2 * PENDING_LIMIT + [True] * 4
-    assert desk.owners(times=True) == {
+    assert managed_object.owners(times=True) == {
         "ann/Update": ({"f:spec": {".": {}, "f:replicas": {}}}, "2026-01-01T00:02:12Z")
     }
 
@@ -200,11 +207,11 @@ lease_specs = st.fixed_dictionaries(
 
 
 def renewed(renewals, *, look):
-    desk = Desk(builtin("Lease"))
-    desk.create("ann", spec={"leaseTransitions": 1})
+    managed_object = ManagedObject(builtin("Lease"))
+    managed_object.create("ann", spec={"leaseTransitions": 1})
     history = []
     for manager, spec in renewals:
-        history.append(desk.put(manager, spec=spec))
+        history.append(managed_object.put(manager, spec=spec))
         if look:
             len(history[-1]["metadata"]["managedFields"])
     return history
@@ -252,19 +259,19 @@ def test_of_a_row_of_like_writes_the_first_and_the_last_are_worked_out():
     ],
 )
 def test_every_way_of_looking_fills_it(look):
-    desk = Desk(widget_kind())
-    desk.create("ann", spec={"size": "s"})
-    assert is_open(desk.live)
-    look(desk.live["metadata"]["managedFields"])
-    assert not is_open(desk.live)
-    assert desk.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}
+    managed_object = ManagedObject(widget_kind())
+    managed_object.create("ann", spec={"size": "s"})
+    assert is_open(managed_object.live)
+    look(managed_object.live["metadata"]["managedFields"])
+    assert not is_open(managed_object.live)
+    assert managed_object.owners() == {"ann/Update": {"f:spec": {".": {}, "f:size": {}}}}
 
 
 def test_orjson_needs_a_materialised_object():
-    desk = Desk(widget_kind())
-    desk.create("ann", spec={"size": "s"})
-    assert orjson.loads(orjson.dumps(desk.live))["metadata"]["managedFields"] == []
-    assert orjson.loads(orjson.dumps(materialised(desk.live))) == desk.live
-    desk = Desk(widget_kind())
-    desk.create("ann")
-    assert "managedFields" not in materialised(desk.live)["metadata"]
+    managed_object = ManagedObject(widget_kind())
+    managed_object.create("ann", spec={"size": "s"})
+    assert orjson.loads(orjson.dumps(managed_object.live))["metadata"]["managedFields"] == []
+    assert orjson.loads(orjson.dumps(materialised(managed_object.live))) == managed_object.live
+    managed_object = ManagedObject(widget_kind())
+    managed_object.create("ann")
+    assert "managedFields" not in materialised(managed_object.live)["metadata"]

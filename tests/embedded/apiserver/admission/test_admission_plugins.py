@@ -104,7 +104,7 @@ def test_a_pod_runs_as_the_default_account_and_finds_its_token(site):
     ]
 
 
-def test_whoever_wants_no_token_has_none(site):
+def test_a_pod_without_automount_gets_no_token(site):
     assert "volumes" not in pod(site, automountServiceAccountToken=False)["spec"]
     site.patch(
         SERVICE_ACCOUNTS,

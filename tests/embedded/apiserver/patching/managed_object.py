@@ -1,6 +1,4 @@
-"""One object on a desk, and several writers: what the verbs do to its managedFields, without the
-verbs.
-"""
+"""An object with several writers: applies the verbs' effect on managedFields without the verbs."""
 
 from __future__ import annotations
 
@@ -72,7 +70,7 @@ def decoded(value):
     return [decoded(part) for part in value] if isinstance(value, list) else value
 
 
-class Desk:
+class ManagedObject:
     """The live object, and the clock that each write moves by a second."""
 
     def __init__(self, kind: Kind) -> None:
