@@ -217,7 +217,10 @@ class DisruptionBudgets:
         try:
             owners = await self._size_of_owners(budget, pods) if needs_owner_sizes(budget) else 0
         except UnscalableError as error:
-            await self._fail_safe(budget, str(error))
+            message = f"Failed to calculate the number of expected pods: {error}"
+            self._context.recorder.warning(budget, "CalculateExpectedPodCountFailed", message)
+            failure = failed_status(budget, str(error), self._context.timestamp())
+            await self._write_status(budget, failure)
             return None
         wanted = budget_target(budget, len(pods), owners)
         current = count_healthy(pods, evicted)
@@ -231,11 +234,6 @@ class DisruptionBudgets:
             ),
             default=None,
         )
-
-    async def _fail_safe(self, budget: Obj, cause: str) -> None:
-        message = f"Failed to calculate the number of expected pods: {cause}"
-        self._context.recorder.warning(budget, "CalculateExpectedPodCountFailed", message)
-        await self._write_status(budget, failed_status(budget, cause, self._context.timestamp()))
 
     async def _write_status(self, budget: Obj, status: Obj) -> None:
         if status != budget.get("status"):

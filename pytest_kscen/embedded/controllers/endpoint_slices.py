@@ -209,7 +209,15 @@ def slice_changes(
         sorted(existing, key=lambda one: str(one["metadata"]["name"])),
     )
     for ports, endpoints in groups.items():
-        port_objects = _port_objects(ports)
+        port_objects = [
+            {
+                "name": port.name,
+                "protocol": port.protocol,
+                "port": port.number,
+                **({"appProtocol": port.app} if port.app else {}),
+            }
+            for port in ports
+        ]
         matching = [one for one in unmatched if (one.get("ports") or []) == port_objects]
         unmatched = [one for one in unmatched if one not in matching]
         _fill(found, wanted, port_objects, endpoints, matching)
@@ -288,18 +296,6 @@ def labels_of(service: Obj) -> dict[str, str]:
     own = service["metadata"].get("labels") or {}
     headless = {HEADLESS: ""} if is_headless(service) else {}
     return {**own, MANAGED_BY: MANAGER, SERVICE_NAME: service["metadata"]["name"], **headless}
-
-
-def _port_objects(ports: tuple[EndpointPort, ...]) -> list[Obj]:
-    return [
-        {
-            "name": port.name,
-            "protocol": port.protocol,
-            "port": port.number,
-            **({"appProtocol": port.app} if port.app else {}),
-        }
-        for port in ports
-    ]
 
 
 def zone_of(node: Obj) -> str:

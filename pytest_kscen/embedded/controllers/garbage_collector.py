@@ -156,7 +156,10 @@ class OwnerResolver:
         request is then needed to accept the reference.
         """
         identity = self._graph.identity_of(owner["uid"])
-        if identity is None or not self._is_same_kind(owner, identity.resource):
+        if identity is None or (owner["kind"], owner["apiVersion"].rpartition("/")[0]) != (
+            identity.resource.kind,
+            identity.resource.group,
+        ):
             return False
         return identity.ref == self._owner_ref(owner, identity.resource, dependent)
 
@@ -213,13 +216,6 @@ class OwnerResolver:
     @staticmethod
     def _owner_ref(owner: Obj, resource: Resource, dependent: ObjectIdentity) -> Ref:
         return Ref(dependent.ref.namespace if resource.namespaced else "", owner["name"])
-
-    @staticmethod
-    def _is_same_kind(owner: Obj, resource: Resource) -> bool:
-        return bool(
-            owner["kind"] == resource.kind
-            and owner["apiVersion"].rpartition("/")[0] == resource.group
-        )
 
 
 RESYNC = ObjectIdentity(CUSTOM_RESOURCE_DEFINITIONS, Ref("", ""))

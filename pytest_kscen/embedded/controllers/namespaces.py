@@ -8,6 +8,7 @@ in Kubernetes, five seconds pass before the first pass and between passes.
 from __future__ import annotations
 
 import collections
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -140,7 +141,10 @@ class Namespaces:
             return estimate / 2 + 1
         if remaining.counts:
             return RECHECK_DELAY
-        await self._finalize(namespace)
+        finalizers = [name for name in namespace["spec"]["finalizers"] if name != FINALIZER]
+        finalized = {**namespace, "spec": {**namespace["spec"], "finalizers": finalizers}}
+        with contextlib.suppress(NotFound):
+            await self._context.api.update(NAMESPACES, finalized, subresource="finalize")
         return None
 
     async def _delete_pods(self, name: str) -> float:
@@ -190,14 +194,6 @@ class Namespaces:
         return await self._context.api.update(
             NAMESPACES, {**namespace, "status": status}, subresource="status"
         )
-
-    async def _finalize(self, namespace: Obj) -> None:
-        finalizers = [name for name in namespace["spec"]["finalizers"] if name != FINALIZER]
-        finalized = {**namespace, "spec": {**namespace["spec"], "finalizers": finalizers}}
-        try:
-            await self._context.api.update(NAMESPACES, finalized, subresource="finalize")
-        except NotFound:
-            return
 
 
 DEFAULT_ACCOUNT = {"metadata": {"name": "default"}}

@@ -238,7 +238,12 @@ class NodeLifecycle:
         name = node["metadata"]["name"]
         self._nodes_exist.set()
         if new is None:
-            self._forget(node)
+            for records in (self._last_heartbeats, self._reported_unknown, self._unannounced):
+                records.pop(name, None)
+            self._tainter.untrack(name)
+            self._context.recorder.normal(
+                node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller"
+            )
             return
         heartbeat = _heartbeat(new)
         if old is None:
@@ -269,15 +274,6 @@ class NodeLifecycle:
         self._last_heartbeats.pop(name, None)
         self._last_heartbeats[name] = when
         self._reported_unknown.pop(name, None)
-
-    def _forget(self, node: Obj) -> None:
-        name = node["metadata"]["name"]
-        for records in (self._last_heartbeats, self._reported_unknown, self._unannounced):
-            records.pop(name, None)
-        self._tainter.untrack(name)
-        self._context.recorder.normal(
-            node, "RemovingNode", f"Node {name} event: Removing Node {name} from Controller"
-        )
 
     async def _taint(self, ref: Ref) -> None:
         node = self._nodes.objects.get(ref)

@@ -130,7 +130,9 @@ class OwnerEnqueuer:
         before = controller_of(old)
         now = before if new and old and has_same_owners(new, old) else controller_of(new)
         if now and now is before:
-            if now["kind"] == self._owners.resource.kind and not self._is_irrelevant(new, old):
+            relevant = self._relevant_state
+            is_irrelevant = new and old and relevant and relevant(new) == relevant(old)
+            if now["kind"] == self._owners.resource.kind and not is_irrelevant:
                 self._enqueue_owner(new, now)
             return
         if before and (not now or before["uid"] != now["uid"]):
@@ -144,14 +146,6 @@ class OwnerEnqueuer:
             for owner in self._by_namespace.of(metadata.get("namespace", "")):
                 if matches_selector(owner["spec"].get("selector"), metadata.get("labels")):
                     self._enqueue(Ref.of(owner))
-
-    def _is_irrelevant(self, new: Obj | None, old: Obj | None) -> bool:
-        return bool(
-            new
-            and old
-            and self._relevant_state
-            and self._relevant_state(new) == self._relevant_state(old)
-        )
 
     def _enqueue_owner(self, dependent: Obj | None, reference: Obj) -> None:
         if reference["kind"] != self._owners.resource.kind or dependent is None:

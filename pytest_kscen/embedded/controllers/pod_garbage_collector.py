@@ -66,7 +66,11 @@ class PodGarbageCollector:
                 *self._excess_terminated(),
                 *self._out_of_service(),
                 *await self._orphans(),
-                *self._unscheduled(),
+                *(
+                    (pod, None)
+                    for pod in self._terminating_pods()
+                    if not pod["spec"].get("nodeName")
+                ),
             ]:
                 try:
                     await self._delete(pod, disruption)
@@ -135,9 +139,6 @@ class PodGarbageCollector:
             ):
                 found.append((pod, None))
         return found
-
-    def _unscheduled(self) -> list[tuple[Obj, Obj | None]]:
-        return [(pod, None) for pod in self._terminating_pods() if not pod["spec"].get("nodeName")]
 
     def _terminating_pods(self) -> list[Obj]:
         return [pod for ref in self._terminating if (pod := self._pods.objects.get(ref))]

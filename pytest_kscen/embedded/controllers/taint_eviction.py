@@ -7,6 +7,7 @@ below it are pure, and `node_lifecycle` uses them as well.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.indexes import pods_by_node
@@ -84,23 +85,18 @@ class TaintEviction:
         due = self._eviction_times.setdefault(ref, now + allowed) if allowed else now
         if due > now:
             return due - now
-        await self._evict(ref, pod)
-        return None
-
-    async def _evict(self, ref: Ref, pod: Obj) -> None:
         self._eviction_times.pop(ref, None)
         if pod["metadata"].get("deletionTimestamp"):
-            return
+            return None
         message = f"Marking for deletion Pod {ref.namespace}/{ref.name}"
         self._context.recorder.normal(pod, "TaintManagerEviction", message)
         target = {**DISRUPTION_TARGET, "observedGeneration": pod["metadata"].get("generation", 1)}
         status = pod.get("status") or {}
         conditions = set_condition(status.get("conditions"), target, self._context.timestamp())
-        try:
+        with contextlib.suppress(NotFound):
             await self._context.write_status(PODS, pod, {**status, "conditions": conditions})
             await self._context.api.delete(PODS, ref.name, ref.namespace)
-        except NotFound:
-            return
+        return None
 
 
 def toleration_seconds(taints: Sequence[Obj], tolerations: Sequence[Obj]) -> float | None:

@@ -41,7 +41,13 @@ async def ensure_image(container: ContainerWorker) -> None:
     image, images = container.record.spec["image"], container.kubelet.machine.images
     policy = container.record.spec.get("imagePullPolicy", "IfNotPresent")
     if policy == "Never":
-        await _wait_for_image(container, image)
+        # The image may still arrive with another pod.
+        words = f'Container image "{image}" is not present with pull policy of Never'
+        while image not in container.kubelet.machine.images:
+            container.record_warning("ErrImageNeverPull", words)
+            container.record_warning("Failed", "Error: ErrImageNeverPull")
+            container.set_waiting("ErrImageNeverPull", words)
+            await container.kubelet.clock.sleep(timings.CONFIG_RETRY)
     if image in images and policy != "Always":
         container.record_event(
             "Pulled",
@@ -78,16 +84,6 @@ async def ensure_image(container: ContainerWorker) -> None:
         )
 
 
-async def _wait_for_image(container: ContainerWorker, image: str) -> None:
-    """Wait for an image that may not be pulled (policy Never) but may arrive with another pod."""
-    words = f'Container image "{image}" is not present with pull policy of Never'
-    while image not in container.kubelet.machine.images:
-        container.record_warning("ErrImageNeverPull", words)
-        container.record_warning("Failed", "Error: ErrImageNeverPull")
-        container.set_waiting("ErrImageNeverPull", words)
-        await container.kubelet.clock.sleep(timings.CONFIG_RETRY)
-
-
 SUCCESS_CODES = range(200, 400)
 
 
@@ -107,7 +103,18 @@ class HttpReadinessProbe:
         pod: Callable[[], Obj],
     ) -> None:
         self._probe = probe
-        self._port = _port_number(probe["httpGet"]["port"], spec)
+        port = probe["httpGet"]["port"]
+        if isinstance(port, int):
+            self._port = port
+        else:
+            self._port = next(
+                (
+                    each["containerPort"]
+                    for each in spec.get("ports") or ()
+                    if each.get("name") == port
+                ),
+                0,
+            )
         self._context = context
         self._images = images
         self._pod = pod
@@ -153,17 +160,6 @@ class HttpReadinessProbe:
                 ).status in SUCCESS_CODES
         except TimeoutError:
             return False
-
-
-def _port_number(port: int | str, spec: Obj) -> int:
-    """Return a probe's port as a number; a name refers to one of the container's ports. Unknown
-    names give 0.
-    """
-    if isinstance(port, int):
-        return port
-    return next(
-        (each["containerPort"] for each in spec.get("ports") or () if each.get("name") == port), 0
-    )
 
 
 FALLBACK_LINES, FALLBACK_BYTES = 80, 2048  # of a log used as termination message
@@ -250,7 +246,16 @@ class ContainerWorker:
         program = self.kubelet.images.program_of(context)
         record.process = ContainerProcess(program, context)
         record.remark = "" if program else unsimulated_remark(context)
-        probes = self._start_probes()
+        # Simulated probes succeed at their first due time.
+        startup = _seconds_to_success(self.record.spec.get("startupProbe"))
+        readiness = _seconds_to_success(self.record.spec.get("readinessProbe"))
+        if startup is None and readiness is None:
+            self._set_started(ready=True)
+            probes: asyncio.Task[None] | None = None
+        else:
+            probes = self._pod.start(
+                self._run_probes(startup, readiness), f"probes of {self.record.name}"
+            )
         self._pod.changed()
         try:
             exit_ = await record.process.end()
@@ -298,21 +303,6 @@ class ContainerWorker:
             host=self.kubelet.hosts.of(
                 self.kubelet.machine, self._pod.pod, record.spec, self._pod.address
             ),
-        )
-
-    def _start_probes(self) -> asyncio.Task[None] | None:
-        """Start the probes of a new run, or mark the container started and ready if it has none.
-
-        Simulated probes succeed at their first due time; until then the container is not started,
-        or not ready.
-        """
-        startup = _seconds_to_success(self.record.spec.get("startupProbe"))
-        readiness = _seconds_to_success(self.record.spec.get("readinessProbe"))
-        if startup is None and readiness is None:
-            self._set_started(ready=True)
-            return None
-        return self._pod.start(
-            self._run_probes(startup, readiness), f"probes of {self.record.name}"
         )
 
     async def _run_probes(self, startup: float | None, readiness: float | None) -> None:

@@ -18,7 +18,7 @@ from pytest_kscen.embedded.kubelet.images.context import canonical_image
 from pytest_kscen.embedded.pod_resources import is_sidecar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable
 
     from pytest_kscen.embedded.kubelet.images import ContainerContext
     from pytest_kscen.objects.resources import Obj
@@ -140,7 +140,15 @@ def records_of(pod: Obj, now: str) -> list[ContainerRecord]:
         for list_ in ("initContainerStatuses", "containerStatuses")
         for old in status.get(list_) or ()
     }
-    records = list(_new_records(pod["spec"]))
+    inits = pod["spec"].get("initContainers") or ()
+    waiting = {"waiting": {"reason": "PodInitializing" if inits else "ContainerCreating"}}
+    records = [
+        ContainerRecord(
+            container, f"spec.{kind}{{{container['name']}}}", is_init=is_init, state=waiting
+        )
+        for kind, is_init in (("initContainers", True), ("containers", False))
+        for container in pod["spec"].get(kind) or ()
+    ]
     for record in records:
         if old := before.get(record.name):
             record.restarts = old.get("restartCount", 0)
@@ -156,19 +164,6 @@ def records_of(pod: Obj, now: str) -> list[ContainerRecord]:
             elif "terminated" in old["state"]:
                 record.last_state = old["state"]
     return records
-
-
-def _new_records(spec: Obj) -> Iterator[ContainerRecord]:
-    inits = spec.get("initContainers") or ()
-    waiting = {"waiting": {"reason": "PodInitializing" if inits else "ContainerCreating"}}
-    for container in inits:
-        yield ContainerRecord(
-            container, f"spec.initContainers{{{container['name']}}}", is_init=True, state=waiting
-        )
-    for container in spec["containers"]:
-        yield ContainerRecord(
-            container, f"spec.containers{{{container['name']}}}", is_init=False, state=waiting
-        )
 
 
 def container_id(uid: str, name: str, attempt: int) -> str:

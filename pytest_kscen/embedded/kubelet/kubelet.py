@@ -183,16 +183,12 @@ class StatusManager:
         except NotFound:
             self._kubelet.remove_worker(worker)
         except Conflict:
-            await self._reread(worker)
-
-    async def _reread(self, worker: PodWorker) -> None:
-        """Read the pod again after a conflict, and write its status on top of that version."""
-        live = await self._kubelet.api.get(PODS, worker.name, worker.namespace)
-        if live["metadata"]["uid"] != worker.uid:
-            self._kubelet.remove_worker(worker)
-        else:
-            worker.pod_changed(live)
-            self._changed[worker] = None
+            live = await self._kubelet.api.get(PODS, worker.name, worker.namespace)
+            if live["metadata"]["uid"] != worker.uid:
+                self._kubelet.remove_worker(worker)
+            else:
+                worker.pod_changed(live)
+                self._changed[worker] = None
 
 
 def is_retryable(error: ApiError | OSError) -> bool:
@@ -251,7 +247,7 @@ class Kubelet:
         missing = {
             key: value
             for key, value in standard_labels(self.machine).items()
-            if key not in _labels(node)
+            if key not in (node["metadata"].get("labels") or {})
         }
         if missing:
             self.node = await self.api.patch(
@@ -422,10 +418,6 @@ class Kubelet:
         return admission_failure(
             worker.pod, worker.demand, self.node, self.usage, self._allocatable_amounts[1]
         )
-
-
-def _labels(node: Obj) -> Obj:
-    return node["metadata"].get("labels") or {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,13 +81,18 @@ class Log:
         timestamps and limitBytes.
         """
         lines = [*self._lines, *([self._open] if self._open else [])]
-        since = self._since(options)
+        since = epoch_of(options["sinceTime"]) if options.get("sinceTime") else 0.0
+        if options.get("sinceSeconds"):
+            since = self._clock.now() - int(options["sinceSeconds"])
         chosen = [line for line in lines if line.written >= since]
         if "tailLines" in options:
             chosen = chosen[len(chosen) - min(int(options["tailLines"]), len(chosen)) :]
         stamped = options.get("timestamps") in TRUE_VALUES
         text = "".join(
-            _format_line(line, stamped=stamped, ended=line is not self._open) for line in chosen
+            (f"{timestamp_of(line.written, micro=True)} " if stamped else "")
+            + line.text
+            + ("" if line is self._open else "\n")
+            for line in chosen
         )
         return (
             text.encode()[: int(options["limitBytes"])].decode(errors="ignore")
@@ -122,19 +127,6 @@ class Log:
     def tail(self, lines: int, limit: int) -> str:
         """Return the end of the log, at most this many lines and bytes."""
         return self.text({"tailLines": str(lines)}).encode()[-limit:].decode(errors="ignore")
-
-    def _since(self, options: Mapping[str, str]) -> float:
-        if options.get("sinceSeconds"):
-            return self._clock.now() - int(options["sinceSeconds"])
-        return epoch_of(options["sinceTime"]) if options.get("sinceTime") else 0.0
-
-
-def _format_line(line: LogLine, *, stamped: bool, ended: bool) -> str:
-    return (
-        (f"{timestamp_of(line.written, micro=True)} " if stamped else "")
-        + line.text
-        + ("\n" if ended else "")
-    )
 
 
 class LogFollower:

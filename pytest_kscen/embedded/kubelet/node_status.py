@@ -62,6 +62,8 @@ def status_of(machine: Machine, node: Obj, now: str) -> Obj:
     """
     old = node.get("status") or {}
     capacity, allocatable = node_capacity(node, machine)
+    by_type = {condition["type"]: condition for condition in old.get("conditions") or ()}
+    foreign = [condition for type_, condition in by_type.items() if type_ not in CONDITIONS]
     images = [
         {"names": [canonical_image(image)], "sizeBytes": IMAGE_SIZE}
         for image in sorted(machine.images)
@@ -70,14 +72,28 @@ def status_of(machine: Machine, node: Obj, now: str) -> Obj:
         **old,
         "capacity": capacity,
         "allocatable": allocatable,
-        "conditions": _conditions(old.get("conditions") or [], now),
+        "conditions": [
+            *foreign,
+            *(_condition(type_, by_type.get(type_), now) for type_ in CONDITIONS),
+        ],
         "addresses": old.get("addresses")
         or [
             {"type": "InternalIP", "address": machine.address},
             {"type": "Hostname", "address": machine.name},
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
-        "nodeInfo": _node_info(machine),
+        "nodeInfo": {
+            "machineID": machine.machine_id,
+            "systemUUID": machine.machine_id,
+            "bootID": machine.boot_id,
+            "kernelVersion": "6.12.0-kscen",
+            "osImage": "pytest-kscen",
+            "containerRuntimeVersion": "containerd://2.1.0",
+            "kubeletVersion": KUBELET_VERSION,
+            "kubeProxyVersion": "",
+            "operatingSystem": "linux",
+            "architecture": "amd64",
+        },
         **({"images": images} if images else {}),
     }
 
@@ -93,12 +109,6 @@ def is_up_to_date(machine: Machine, node: Obj) -> bool:
     )
 
 
-def _conditions(old: list[Obj], now: str) -> list[Obj]:
-    by_type = {condition["type"]: condition for condition in old}
-    foreign = [condition for condition in old if condition["type"] not in CONDITIONS]
-    return [*foreign, *(_condition(type_, by_type.get(type_), now) for type_ in CONDITIONS)]
-
-
 def _condition(type_: str, old: Obj | None, now: str) -> Obj:
     status, reason, message = CONDITIONS[type_]
     since = old.get("lastTransitionTime", now) if old and old["status"] == status else now
@@ -109,21 +119,6 @@ def _condition(type_: str, old: Obj | None, now: str) -> Obj:
         "lastTransitionTime": since,
         "reason": reason,
         "message": message,
-    }
-
-
-def _node_info(machine: Machine) -> Obj:
-    return {
-        "machineID": machine.machine_id,
-        "systemUUID": machine.machine_id,
-        "bootID": machine.boot_id,
-        "kernelVersion": "6.12.0-kscen",
-        "osImage": "pytest-kscen",
-        "containerRuntimeVersion": "containerd://2.1.0",
-        "kubeletVersion": KUBELET_VERSION,
-        "kubeProxyVersion": "",
-        "operatingSystem": "linux",
-        "architecture": "amd64",
     }
 
 

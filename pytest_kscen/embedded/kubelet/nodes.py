@@ -141,27 +141,19 @@ class Kubelets:
         name = node["metadata"]["name"]
         kubelet = self._kubelets.get(name)
         if new is None and kubelet:
-            self._remove_kubelet(kubelet)
+            # The machine goes with its Node.
+            del self._kubelets[name]
+            self._heartbeats.leave(kubelet)
+            kubelet.halt()
+            self._machines.remove(name)
         elif new and kubelet:
             kubelet.update_node(new)
         elif new:
-            self._add_kubelet(new)
-
-    def _add_kubelet(self, node: Obj) -> None:
-        """Give a Node that another client created a machine and a kubelet."""
-        name = node["metadata"]["name"]
-        machine = self._machines[name] if name in self._machines else self._machines.add(name)
-        self._kubelets[name] = Kubelet(self._services, machine)
-        self._kubelets[name].update_node(node)
-        self._machine_changed(machine)
-
-    def _remove_kubelet(self, kubelet: Kubelet) -> None:
-        """Remove kubelet and machine of a deleted Node."""
-        name = kubelet.machine.name
-        del self._kubelets[name]
-        self._heartbeats.leave(kubelet)
-        kubelet.halt()
-        self._machines.remove(name)
+            # Another client created the Node: give it a machine and a kubelet.
+            machine = self._machines[name] if name in self._machines else self._machines.add(name)
+            self._kubelets[name] = Kubelet(self._services, machine)
+            self._kubelets[name].update_node(new)
+            self._machine_changed(machine)
 
     def _machine_changed(self, machine: Machine) -> None:
         kubelet = self._kubelets.get(machine.name)

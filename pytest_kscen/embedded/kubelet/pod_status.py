@@ -234,17 +234,15 @@ def _initialized_state(facts: PodFacts, phase: str) -> _ConditionState:
     if any(record.id for record in facts.records if not record.is_init):
         return _ConditionState(True)
     missing = [
-        record.name for record in facts.records if record.is_init and not _is_initialized(record)
+        record.name
+        for record in facts.records
+        if record.is_init and not (record.started if record.is_sidecar else record.ready)
     ]
     if not missing:
         return _ConditionState(True)
     return _ConditionState(
         False, "ContainersNotInitialized", f"containers with incomplete status: {_go_list(missing)}"
     )
-
-
-def _is_initialized(record: ContainerRecord) -> bool:
-    return record.started if record.is_sidecar else record.ready
 
 
 def _failed_readiness_gate(pod: Obj, conditions: Iterable[Obj]) -> _ConditionState | None:

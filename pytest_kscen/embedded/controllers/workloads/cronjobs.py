@@ -310,13 +310,10 @@ class CronJobs:
             and self._may_start(sync)
         ):
             await self._start(sync, scheduled)
-        return self._until_next(sync), sync.status
-
-    def _until_next(self, sync: CronJobSync) -> float | None:
         now = self._context.now()
         last, _ = sync.schedule.missed(sync.due, now)
         upcoming = sync.schedule.next(last or sync.due)
-        return None if upcoming is None else round(upcoming - now, 6)
+        return None if upcoming is None else round(upcoming - now, 6), sync.status
 
     def _is_too_late(self, sync: CronJobSync, scheduled: float) -> bool:
         deadline = sync.cron_job["spec"].get("startingDeadlineSeconds")

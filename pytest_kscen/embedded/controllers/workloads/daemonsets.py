@@ -97,14 +97,22 @@ class DaemonSets:
             return None
         history = await self._revisions.of(owner)
         latest, collisions = await self._revisions.latest(owner, history)
-        state = await self._observe(owner, latest)
+        pods: dict[str, list[Obj]] = {}
+        for pod in await self._ref_manager.claim(owner):
+            pods.setdefault(node_of(pod), []).append(pod)
+        state = DaemonSetState(
+            owner, self._eligibility.of(owner), pods, hash_of(latest), self._context.now()
+        )
         failure, retry = None, None
         try:
             if not owner["metadata"].get("deletionTimestamp"):
                 retry = await self._manage(state, latest)
         except ApiError as error:
             failure = None if in_terminating_namespace(error) else error
-        await self._write_status(state, collisions, failed=failure is not None)
+        failed = failure is not None
+        status = status_of(state, collisions)
+        if status != state.owner.get("status"):
+            await self._status_writer.write(state.owner, status, failed=failed)
         hashes = {
             (pod["metadata"].get("labels") or {}).get(HASH)
             for pods in state.pods.values()
@@ -120,44 +128,10 @@ class DaemonSets:
             raise failure
         return min(filter(None, (retry, self._seconds_until_next_available(state))), default=None)
 
-    async def _observe(self, owner: Obj, latest: Obj) -> DaemonSetState:
-        pods: dict[str, list[Obj]] = {}
-        for pod in await self._ref_manager.claim(owner):
-            pods.setdefault(node_of(pod), []).append(pod)
-        return DaemonSetState(
-            owner, self._eligibility.of(owner), pods, hash_of(latest), self._context.now()
-        )
-
     async def _manage(self, state: DaemonSetState, latest: Obj) -> float | None:
         plan = plan_placement(state)
-        retry = await self._delete_finished(state, plan)
-        await self._execute(state, plan, latest)
-        rolling = (state.owner["spec"].get("updateStrategy") or {}).get(
-            "type", "RollingUpdate"
-        ) == "RollingUpdate"
-        if rolling and not plan:
-            await self._execute(state, plan_rollout(state), latest)
-        return retry
-
-    async def _execute(self, state: DaemonSetState, plan: DaemonSetPlan, latest: Obj) -> None:
-        for pod in plan.delete[:BURST]:
-            await self._pods.delete(state.owner, pod)
-            gone = {
-                **pod,
-                "metadata": {**pod["metadata"], "deletionTimestamp": self._context.timestamp()},
-            }
-            pods_on_node = state.pods[node_of(pod)]
-            pods_on_node[pods_on_node.index(pod)] = gone
-        for node in plan.create[:BURST]:
-            made = await self._pods.create(state.owner, build_pod(state.owner, node, latest))
-            state.pods.setdefault(node, []).append(made)
-
-    async def _delete_finished(self, state: DaemonSetState, plan: DaemonSetPlan) -> float | None:
-        """Delete finished daemon pods, so that new ones are created; failed ones only after a
-        back-off.
-
-        Return the seconds until the next back-off ends, or None.
-        """
+        # Delete finished daemon pods, so that new ones are created; failed ones only after a
+        # back-off.
         waits = []
         for pod, node in plan.failed:
             failed, name = (
@@ -181,12 +155,27 @@ class DaemonSets:
                 message = f"Found succeeded daemon pod {name} on node {node}, will try to delete it"
                 self._context.recorder.normal(state.owner, "SucceededDaemonPod", message)
             await self._pods.delete(state.owner, pod)
-        return min(waits, default=None)
+        retry = min(waits, default=None)
+        await self._execute(state, plan, latest)
+        rolling = (state.owner["spec"].get("updateStrategy") or {}).get(
+            "type", "RollingUpdate"
+        ) == "RollingUpdate"
+        if rolling and not plan:
+            await self._execute(state, plan_rollout(state), latest)
+        return retry
 
-    async def _write_status(self, state: DaemonSetState, collisions: int, *, failed: bool) -> None:
-        status = status_of(state, collisions)
-        if status != state.owner.get("status"):
-            await self._status_writer.write(state.owner, status, failed=failed)
+    async def _execute(self, state: DaemonSetState, plan: DaemonSetPlan, latest: Obj) -> None:
+        for pod in plan.delete[:BURST]:
+            await self._pods.delete(state.owner, pod)
+            gone = {
+                **pod,
+                "metadata": {**pod["metadata"], "deletionTimestamp": self._context.timestamp()},
+            }
+            pods_on_node = state.pods[node_of(pod)]
+            pods_on_node[pods_on_node.index(pod)] = gone
+        for node in plan.create[:BURST]:
+            made = await self._pods.create(state.owner, build_pod(state.owner, node, latest))
+            state.pods.setdefault(node, []).append(made)
 
     @staticmethod
     def _seconds_until_next_available(state: DaemonSetState) -> float | None:

@@ -92,21 +92,18 @@ def scale_down_old(deployment: Obj, new: Obj | None, old: list[Obj]) -> Scaling:
         if count > 0:
             sizes[replica_set["metadata"]["name"]] -= count
             most -= count
-    _scale_down_healthy(old, sizes, sum(map(available_replicas, all_sets)) - least)
-    return [
-        (replica_set, sizes[replica_set["metadata"]["name"]])
-        for replica_set in old
-        if sizes[replica_set["metadata"]["name"]] != desired_replicas(replica_set)
-    ]
-
-
-def _scale_down_healthy(old: list[Obj], sizes: dict[str, int], most: int) -> None:
+    most = sum(map(available_replicas, all_sets)) - least
     for replica_set in old:
         name = replica_set["metadata"]["name"]
         count = min(most, sizes[name])
         if count > 0:
             sizes[name] -= count
             most -= count
+    return [
+        (replica_set, sizes[replica_set["metadata"]["name"]])
+        for replica_set in old
+        if sizes[replica_set["metadata"]["name"]] != desired_replicas(replica_set)
+    ]
 
 
 def scale_proportionally(deployment: Obj, replica_sets: list[Obj]) -> Scaling:

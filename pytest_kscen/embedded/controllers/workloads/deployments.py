@@ -206,7 +206,16 @@ class Deployments:
         if deployment["metadata"].get("deletionTimestamp"):
             return await self._reporter.write_status(rollout)
         await self._reporter.report_pause(rollout)
-        if deployment["spec"].get("paused") or self._needs_scaling(rollout):
+        size = str(desired_replicas(rollout.deployment))
+        active = (
+            replica_set["metadata"].get("annotations") or {}
+            for replica_set in rollout.all_sets
+            if desired_replicas(replica_set)
+        )
+        if deployment["spec"].get("paused") or any(
+            annotations.get(deployment_rollout.DESIRED_REPLICAS, size) != size
+            for annotations in active
+        ):
             await self._set_writer.sync_new_set(rollout, create=False)
             await self._set_writer.scale(rollout, self._plan_scaling(rollout))
             if rollout.deployment["spec"].get("paused"):
@@ -245,7 +254,11 @@ class Deployments:
         await self._set_writer.sync_new_set(rollout, create=False)
         if active := [replica_set for replica_set in rollout.old if desired_replicas(replica_set)]:
             await self._set_writer.scale(rollout, [(replica_set, 0) for replica_set in active])
-        elif not self._has_old_pods(rollout):
+        elif not any(
+            not is_finished(pod)
+            for replica_set in rollout.old
+            for pod in self._pods_of.of(replica_set["metadata"]["uid"])
+        ):
             await self._set_writer.sync_new_set(rollout, create=True)
             if rollout.new and desired_replicas(rollout.new) != desired_replicas(
                 rollout.deployment
@@ -274,22 +287,3 @@ class Deployments:
         if deployment_status.is_complete(rollout.deployment, rollout.deployment["status"]):
             await self._set_writer.delete_old_sets(rollout)
         return again
-
-    def _needs_scaling(self, rollout: Rollout) -> bool:
-        size = str(desired_replicas(rollout.deployment))
-        active = (
-            replica_set["metadata"].get("annotations") or {}
-            for replica_set in rollout.all_sets
-            if desired_replicas(replica_set)
-        )
-        return any(
-            annotations.get(deployment_rollout.DESIRED_REPLICAS, size) != size
-            for annotations in active
-        )
-
-    def _has_old_pods(self, rollout: Rollout) -> bool:
-        return any(
-            not is_finished(pod)
-            for replica_set in rollout.old
-            for pod in self._pods_of.of(replica_set["metadata"]["uid"])
-        )

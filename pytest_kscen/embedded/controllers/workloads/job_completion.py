@@ -257,9 +257,21 @@ class JobStatusWriter:
         for pod in status_update.leaving:
             await untrack(self._context.api, pod)
         tracked = {pod["metadata"]["uid"] for pod in status_update.state.pods if is_tracked(pod)}
-        self._count_released(
-            status_update, tracked - {pod["metadata"]["uid"] for pod in status_update.leaving}
-        )
+        # Move the recorded uids whose pods are no longer tracked into the counts of their
+        # outcome.
+        still_tracked = tracked - {pod["metadata"]["uid"] for pod in status_update.leaving}
+        uncounted_uids = status_update.status.get("uncountedTerminatedPods") or {}
+        for outcome in ("succeeded", "failed"):
+            uids = uncounted_uids.get(outcome) or []
+            if done := sum(uid not in still_tracked for uid in uids):
+                status_update.status[outcome] = status_update.status.get(outcome, 0) + done
+        kept = {
+            outcome: [uid for uid in uids if uid in still_tracked]
+            for outcome, uids in uncounted_uids.items()
+        }
+        status_update.status["uncountedTerminatedPods"] = {
+            outcome: uids for outcome, uids in kept.items() if uids
+        }
         state, uncounted = status_update.state, status_update.status["uncountedTerminatedPods"]
         if status_update.job_outcome and not (
             state.active or state.terminating or uncounted or status_update.more
@@ -282,24 +294,6 @@ class JobStatusWriter:
         if status_update.status != (status_update.job.get("status") or {}):
             await self._write(status_update)
         return status_update.more
-
-    @staticmethod
-    def _count_released(status_update: JobStatusUpdate, still_tracked: set[str]) -> None:
-        """Move the recorded uids whose pods are no longer tracked into the counts of their
-        outcome.
-        """
-        uncounted_uids = status_update.status.get("uncountedTerminatedPods") or {}
-        for outcome in ("succeeded", "failed"):
-            uids = uncounted_uids.get(outcome) or []
-            if done := sum(uid not in still_tracked for uid in uids):
-                status_update.status[outcome] = status_update.status.get(outcome, 0) + done
-        kept = {
-            outcome: [uid for uid in uids if uid in still_tracked]
-            for outcome, uids in uncounted_uids.items()
-        }
-        status_update.status["uncountedTerminatedPods"] = {
-            outcome: uids for outcome, uids in kept.items() if uids
-        }
 
     async def _write(self, status_update: JobStatusUpdate) -> None:
         status_update.job = await self._context.api.update(

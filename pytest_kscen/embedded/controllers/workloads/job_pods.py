@@ -61,17 +61,14 @@ def build_pod(job: Obj, index: int | None = None, failures: tuple[int, int] | No
         **ignored,
     }
     metadata["labels"] = {**(metadata.get("labels") or {}), INDEX: str(index)}
+    containers = {
+        kind: [{**container, "env": _environment(container)} for container in pod["spec"][kind]]
+        for kind in ("initContainers", "containers")
+        if pod["spec"].get(kind)
+    }
     return {
         **pod,
-        "spec": {**pod["spec"], "hostname": f"{name}-{index}", **_with_index_variable(pod["spec"])},
-    }
-
-
-def _with_index_variable(spec: Obj) -> Obj:
-    return {
-        kind: [{**container, "env": _environment(container)} for container in spec[kind]]
-        for kind in ("initContainers", "containers")
-        if spec.get(kind)
+        "spec": {**pod["spec"], "hostname": f"{name}-{index}", **containers},
     }
 
 
@@ -148,7 +145,9 @@ class JobPodWriter:
         Return the seconds until a back-off allows further pods, or None.
         """
         size = self._size(state)
-        if surplus := self._surplus(state, size):
+        misplaced, rest = self._misplaced(state) if state.indexed else ([], state.active)
+        spare = max(0, len(rest) - size)
+        if surplus := [*misplaced, *by_deletion_rank(rest, {}, self._context.now())[:spare]]:
             for pod in surplus[:BURST]:
                 await self._delete(state, await untrack(self._context.api, pod))
             return None
@@ -158,7 +157,12 @@ class JobPodWriter:
         if not state.limited_per_index and (wait := record.wait(self._context.now())):
             return wait
         count = min(size - current, BURST)
-        return await (self._add_indexes(state, count) if state.indexed else self._add(state, count))
+        if state.indexed:
+            return await self._add_indexes(state, count)
+        pod = build_pod(state.job)
+        for _ in range(count):
+            await self._create(state, pod)
+        return None
 
     @staticmethod
     def _size(state: JobState) -> int:
@@ -171,14 +175,6 @@ class JobPodWriter:
             0, min(parallelism, state.completions - state.succeeded - len(state.failed_indexes))
         )
 
-    def _surplus(self, state: JobState, size: int) -> list[Obj]:
-        """Return the active pods to delete: pods without a valid index, duplicates of an index,
-        then by deletion rank.
-        """
-        misplaced, rest = self._misplaced(state) if state.indexed else ([], state.active)
-        spare = max(0, len(rest) - size)
-        return [*misplaced, *by_deletion_rank(rest, {}, self._context.now())[:spare]]
-
     @staticmethod
     def _misplaced(state: JobState) -> tuple[list[Obj], list[Obj]]:
         misplaced, chosen = [], {}
@@ -189,11 +185,6 @@ class JobPodWriter:
             else:
                 chosen[index] = pod
         return misplaced, list(chosen.values())
-
-    async def _add(self, state: JobState, count: int) -> None:
-        pod = build_pod(state.job)
-        for _ in range(count):
-            await self._create(state, pod)
 
     async def _add_indexes(self, state: JobState, count: int) -> float | None:
         """Create pods for missing indexes, the lowest first; an index that has failed waits for its

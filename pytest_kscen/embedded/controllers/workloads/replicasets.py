@@ -95,7 +95,11 @@ class ReplicaSets:
         missing = owner["spec"].get("replicas", 1) - len(pods)
         try:
             if missing > 0:
-                await self._create(owner, min(missing, BURST))
+                pod = pod_of(owner["spec"]["template"], owner, REPLICA_SETS)
+                prefix = f"{owner['metadata']['name']}-"
+                pod["metadata"]["generateName"] = prefix[:MAX_GENERATE_NAME]
+                for _ in range(min(missing, BURST)):
+                    await self._pods.create(owner, pod)
             elif missing < 0:
                 for pod in by_deletion_rank(
                     pods, self._active_pods_by_node(owner), self._context.now()
@@ -104,12 +108,6 @@ class ReplicaSets:
         except ApiError as error:
             return None if in_terminating_namespace(error) else error
         return None
-
-    async def _create(self, owner: Obj, count: int) -> None:
-        pod = pod_of(owner["spec"]["template"], owner, REPLICA_SETS)
-        pod["metadata"]["generateName"] = f"{owner['metadata']['name']}-"[:MAX_GENERATE_NAME]
-        for _ in range(count):
-            await self._pods.create(owner, pod)
 
     def _active_pods_by_node(self, owner: Obj) -> dict[str, int]:
         """Return the number of active pods by node over all ReplicaSets of the same owner.

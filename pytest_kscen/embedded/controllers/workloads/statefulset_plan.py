@@ -62,7 +62,13 @@ def build_pod(owner: Obj, ordinal: int, revision: Obj) -> Obj:
     pod = pod_of(template_of(revision), owner, STATEFUL_SETS)
     metadata, spec, name = pod["metadata"], pod["spec"], name_of(owner, ordinal)
     identity = {**labels_of(owner, ordinal), REVISION: revision["metadata"]["name"]}
-    claimed = {volume["name"]: volume for volume in _volumes(owner, ordinal)}
+    claimed = {
+        template["metadata"]["name"]: {
+            "name": template["metadata"]["name"],
+            "persistentVolumeClaim": {"claimName": claim_name(owner, template, ordinal)},
+        }
+        for template in owner["spec"].get("volumeClaimTemplates") or ()
+    }
     others = [volume for volume in spec.get("volumes") or () if volume["name"] not in claimed]
     return {
         **pod,
@@ -83,16 +89,6 @@ def build_pod(owner: Obj, ordinal: int, revision: Obj) -> Obj:
             **({"volumes": [*claimed.values(), *others]} if claimed or others else {}),
         },
     }
-
-
-def _volumes(owner: Obj, ordinal: int) -> list[Obj]:
-    return [
-        {
-            "name": template["metadata"]["name"],
-            "persistentVolumeClaim": {"claimName": claim_name(owner, template, ordinal)},
-        }
-        for template in owner["spec"].get("volumeClaimTemplates") or ()
-    ]
 
 
 def claim_name(owner: Obj, template: Obj, ordinal: int) -> str:

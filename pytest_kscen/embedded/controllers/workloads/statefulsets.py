@@ -188,7 +188,18 @@ class StatefulSets:
         owner = self._sets.objects.get(ref)
         if owner is None:
             return None
-        state, history, collisions = await self._observe(owner)
+        history = await self._revisions.of(owner)
+        update, collisions = await self._revisions.latest(owner, history)
+        named = (owner.get("status") or {}).get("currentRevision")
+        current = next(
+            (revision for revision in history if revision["metadata"]["name"] == named), update
+        )
+        claimed = await self._ref_manager.claim(
+            owner, adoptable=lambda pod: ordinal_of(pod["metadata"]["name"], owner) is not None
+        )
+        numbered = {ordinal_of(pod["metadata"]["name"], owner): pod for pod in claimed}
+        pods = {ordinal: pod for ordinal, pod in numbered.items() if ordinal is not None}
+        state = StatefulSetState(owner, pods, current, update, self._context.now())
         failure = None
         try:
             if not owner["metadata"].get("deletionTimestamp"):
@@ -218,24 +229,6 @@ class StatefulSets:
         return min(
             (wait for pod in ready if (wait := seconds_until_available(pod, min_ready, state.now))),
             default=None,
-        )
-
-    async def _observe(self, owner: Obj) -> tuple[StatefulSetState, list[Obj], int]:
-        history = await self._revisions.of(owner)
-        update, collisions = await self._revisions.latest(owner, history)
-        named = (owner.get("status") or {}).get("currentRevision")
-        current = next(
-            (revision for revision in history if revision["metadata"]["name"] == named), update
-        )
-        claimed = await self._ref_manager.claim(
-            owner, adoptable=lambda pod: ordinal_of(pod["metadata"]["name"], owner) is not None
-        )
-        numbered = {ordinal_of(pod["metadata"]["name"], owner): pod for pod in claimed}
-        pods = {ordinal: pod for ordinal, pod in numbered.items() if ordinal is not None}
-        return (
-            StatefulSetState(owner, pods, current, update, self._context.now()),
-            history,
-            collisions,
         )
 
     async def _create(self, state: StatefulSetState, ordinal: int) -> None:

@@ -105,7 +105,7 @@ class Network:
         self._machines = machines
         self._filters: list[Filter] = []
         self._listeners: list[Callable[[], None]] = []
-        machines.on_change(self._machine_changed)
+        machines.on_change(lambda _: self.changed())
 
     def add_filter(self, packet_filter: Filter) -> None:
         """Apply this filter to every flow from now on."""
@@ -127,11 +127,13 @@ class Network:
         """Return the flow between two locations. A machine's own address is left out, as
         filters take it for granted.
         """
-        addresses = ["" if self._is_own(*place) else place[1] for place in (source, target)]
+        addresses = [
+            ""
+            if machine in self._machines and self._machines[machine].address == address
+            else address
+            for machine, address in (source, target)
+        ]
         return Flow(source[0], target[0], protocol, port, *addresses)
-
-    def _is_own(self, machine: str, address: str) -> bool:
-        return machine in self._machines and self._machines[machine].address == address
 
     def impairment(self, flow: Flow, *, excluding: Filter | None = None) -> Impairment:
         """Return the combined effect of all filters on a flow, or of all but `excluding`. A
@@ -149,9 +151,6 @@ class Network:
 
     def _is_up(self, name: str) -> bool:
         return name == OUTSIDE or self._machines.has_power(name)
-
-    def _machine_changed(self, _: Machine) -> None:
-        self.changed()
 
 
 LINK_CAPACITY = 10e9  # bits per second, each way: a virtual machine's network card

@@ -79,7 +79,16 @@ def parse_command(words: list[str]) -> IptablesCommand:
 
 class _CommandParser:
     def __init__(self, words: list[str]) -> None:
-        self.remaining = _split_flags(words)
+        # Return the words with combined flags split: `-nvL` becomes `-n -v -L`.
+        self.remaining = [
+            part
+            for word in words
+            for part in (
+                [f"-{letter}" for letter in word[1:]]
+                if word[:1] == "-" and word[1:].isalpha() and word[1] != "-"
+                else [word]
+            )
+        ]
         self.call = IptablesCommand()
         self._inverted = False
 
@@ -154,19 +163,6 @@ class _CommandParser:
 
     def _set(self, **parts: Any) -> None:
         self.call.rule = dataclasses.replace(self.call.rule, **parts)
-
-
-def _split_flags(words: list[str]) -> list[str]:
-    """Return the words with combined flags split: `-nvL` becomes `-n -v -L`."""
-    return [
-        part
-        for word in words
-        for part in (
-            [f"-{letter}" for letter in word[1:]]
-            if word[:1] == "-" and word[1:].isalpha() and word[1] != "-"
-            else [word]
-        )
-    ]
 
 
 def _parse_network(text: str, inverted: bool) -> AddressMatch:  # noqa: FBT001
@@ -291,7 +287,12 @@ def _format_row(number: int, entry: RuleEntry, flags: str) -> str:
     rule = entry.rule
     row = f"{number:<4} " if "0" in flags else ""
     if "v" in flags:
-        row += _format_counts(entry, flags)
+        packets, bytes_ = int(entry.packets), int(entry.bytes)
+        row += (
+            f"{packets:>8} {bytes_:>8} "
+            if "x" in flags
+            else f"{_abbreviate(packets):>5} {_abbreviate(bytes_):>5} "
+        )
     row += f"{rule.target:<10} {_format_name(rule.protocol, 'all'):<4} --  "
     if "v" in flags:
         row += (
@@ -301,15 +302,6 @@ def _format_row(number: int, entry: RuleEntry, flags: str) -> str:
         f"{_format_network(rule.source, flags):<20} "
         f"{_format_network(rule.destination, flags):<20} {rule.description()}"
     ).rstrip(" ")
-
-
-def _format_counts(entry: RuleEntry, flags: str) -> str:
-    packets, bytes_ = int(entry.packets), int(entry.bytes)
-    return (
-        f"{packets:>8} {bytes_:>8} "
-        if "x" in flags
-        else f"{_abbreviate(packets):>5} {_abbreviate(bytes_):>5} "
-    )
 
 
 def _abbreviate(count: int) -> str:
