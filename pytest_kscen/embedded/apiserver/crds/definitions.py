@@ -240,33 +240,15 @@ def validate_conversion(conversion: Obj | None) -> Iterator[Cause]:
         if versions:
             yield Cause.forbidden(f"{path}.conversionReviewVersions", detail)
         return
+    from pytest_kscen.embedded.apiserver.rules import webhooks  # few definitions have a conversion
+
     if config is None:
         yield Cause.required(
             f"{path}.webhookClientConfig", "required when strategy is set to Webhook"
         )
     else:
-        from pytest_kscen.embedded.apiserver.rules.webhooks import (
-            validate_client_config as client,  # few definitions have a conversion
-        )
-
-        yield from client(f"{path}.webhookClientConfig", config)
-    yield from _validate_review_versions(versions, f"{path}.conversionReviewVersions")
-
-
-def _validate_review_versions(versions: list[str], path: str) -> Iterator[Cause]:
-    if not versions:
-        yield Cause.required(path)
-        return
-    for index, version in enumerate(versions):
-        if version in versions[:index]:
-            yield Cause.invalid(f"{path}[{index}]", version, "duplicate version")
-        else:
-            yield from (
-                Cause.invalid(f"{path}[{index}]", version, message)
-                for message in dns1035_label(version)
-            )
-    if not {"v1", "v1beta1"}.intersection(versions):
-        yield Cause.invalid(path, versions, "must include at least one of v1, v1beta1")
+        yield from webhooks.validate_client_config(f"{path}.webhookClientConfig", config)
+    yield from webhooks.validate_review_versions(f"{path}.conversionReviewVersions", versions)
 
 
 MAX_WARNING_BYTES = 256

@@ -94,16 +94,6 @@ def validate_definition_object_update(new: Obj, old: Obj) -> Iterator[Cause]:
     return validate_definition_update(new, old)
 
 
-def terminate(definition: Obj, options: Options, now: float) -> Obj:
-
-    return mark_for_deletion(definition, options, now)
-
-
-def afterwards(core: Core) -> None:
-
-    reconcile_definitions(core)
-
-
 def warn_of_unknown_formats(new: Obj, old: Obj | None) -> Iterator[str]:
     """Yield a warning for each unknown format in the schemas, unless the old definition has it
     already.
@@ -128,21 +118,6 @@ def _unknown_formats(definition: Obj) -> list[str]:
     if schemas and all(schema == schemas[0] for schema in schemas):
         schemas = schemas[:1]
     return [form for schema in schemas for form in unknown_formats(schema)]
-
-
-DEFINITION_RULES = {
-    ("apiextensions.k8s.io", "customresourcedefinitions"): Rules(
-        default=default_definition,
-        prepare_create=prepare_definition_create,
-        prepare_update=prepare_definition_update,
-        validate=validate_definition_object,
-        validate_update=validate_definition_object_update,
-        warn=warn_of_unknown_formats,
-        unconditional_update=False,
-        terminate=terminate,
-        afterwards=afterwards,
-    )
-}
 
 
 DEFINITION_GROUP, DEFINITION_PLURAL = (
@@ -318,10 +293,10 @@ def _decode_stored_objects(core: Core, kind: Kind) -> None:
     for obj in list(core.store.all(resource.group, resource.plural)):
         if obj["apiVersion"] == kind.api_version:
             metadata = obj["metadata"]
-            seen = kind.schema.decode(obj, {"metadata": metadata}, strictness="Ignore", warnings=[])
-            if seen != obj:
-                index = metadata.get("namespace", ""), metadata["name"]
-                core.store.replace((resource.group, resource.plural, *index), seen)
+            new = kind.schema.decode(obj, {"metadata": metadata}, strictness="Ignore", warnings=[])
+            if new != obj:
+                namespace, name = metadata.get("namespace", ""), metadata["name"]
+                core.store.replace((resource.group, resource.plural, namespace, name), new)
 
 
 def _serves_same_kinds(old: Obj, new: Obj) -> bool:
@@ -329,3 +304,18 @@ def _serves_same_kinds(old: Obj, new: Obj) -> bool:
         return False
     names = [each["status"]["acceptedNames"] for each in (old, new)]
     return bool((old["spec"] is new["spec"] or old["spec"] == new["spec"]) and names[0] == names[1])
+
+
+DEFINITION_RULES = {
+    ("apiextensions.k8s.io", "customresourcedefinitions"): Rules(
+        default=default_definition,
+        prepare_create=prepare_definition_create,
+        prepare_update=prepare_definition_update,
+        validate=validate_definition_object,
+        validate_update=validate_definition_object_update,
+        warn=warn_of_unknown_formats,
+        unconditional_update=False,
+        terminate=mark_for_deletion,
+        afterwards=reconcile_definitions,
+    )
+}

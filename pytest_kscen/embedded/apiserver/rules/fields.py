@@ -132,11 +132,6 @@ def _first_pod_ip(pod: Obj) -> str:
     return str(addresses[0].get("ip", "")) if addresses else ""
 
 
-def _always_empty(_: Obj) -> str:
-    """Return the text of a field that selectors may name although no object has it."""
-    return ""
-
-
 def _event_source(event: Obj) -> str:
     return str(
         (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
@@ -150,7 +145,7 @@ POD_FIELDS = {
     "spec.hostNetwork": field_reader("spec.hostNetwork", "false"),
     **field_readers("status.phase", "status.nominatedNodeName"),
     "status.podIP": _first_pod_ip,
-    "status.podIPs": _always_empty,
+    "status.podIPs": lambda _: "",  # selectors may name it, although no object has it
     "spec.host": field_reader("spec.nodeName"),
 }
 NODE_FIELDS = {"spec.unschedulable": field_reader("spec.unschedulable", "false")}

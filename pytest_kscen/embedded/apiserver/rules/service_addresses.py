@@ -386,7 +386,7 @@ def _release_unused_fields(spec: Obj, before: Obj) -> None:
         ("externalTrafficPolicy", is_externally_accessible),
     ]
     gone += [
-        (field, _is_load_balancer)
+        (field, lambda spec: bool(spec.get("type") == "LoadBalancer"))
         for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass")
     ]
     for field, needs in gone:
@@ -394,7 +394,3 @@ def _release_unused_fields(spec: Obj, before: Obj) -> None:
             spec.pop(field, None)
     if spec.get("type") == "ExternalName":
         spec.pop("internalTrafficPolicy", None)
-
-
-def _is_load_balancer(spec: Obj) -> bool:
-    return bool(spec.get("type") == "LoadBalancer")

@@ -105,8 +105,10 @@ def _validate_configuration(obj: Obj, old: Obj | None) -> Causes:
         yield from validate_match_conditions(
             f"{path}.matchConditions", hook.get("matchConditions") or ()
         )
-        yield from _validate_review_versions(
-            f"{path}.admissionReviewVersions", hook.get("admissionReviewVersions") or []
+        yield from validate_review_versions(
+            f"{path}.admissionReviewVersions",
+            hook.get("admissionReviewVersions") or [],
+            f"must specify one of {', '.join(REVIEW_VERSIONS)}",
         )
         if name and name in seen:
             yield Cause.duplicate(f"{path}.name", name)
@@ -236,9 +238,13 @@ def _validate_service_reference(path: str, given: Obj) -> Causes:
             yield Cause.invalid(f"{path}.path", route, f"segment[{index}]: {message}")
 
 
-def _validate_review_versions(path: str, given: list[str]) -> Causes:
+def validate_review_versions(path: str, given: list[str], required: str = "") -> Causes:
+    """Yield the causes for the review versions that a webhook accepts.
+
+    `required` is the detail of the cause for an empty list.
+    """
     if not given:
-        yield Cause.required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
+        yield Cause.required(path, required)
         return
     for index, version in enumerate(given):
         if version in given[:index]:

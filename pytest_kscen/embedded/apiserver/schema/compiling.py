@@ -115,16 +115,18 @@ def struct_decoder(name: str, go_type: str, load: Callable[[StructMembers], None
             load(members)
         old_part = (old if type(old) is dict else EMPTY).get
         new = {}
-        index = ""
+        member = ""
         try:
-            for index, part in value.items():
-                was = old_part(index)
-                if part is was and type(part) in TRUTH_IS_CHEAP and part and index in fields:
-                    new[index] = part  # decoded before, as part of the old object
-                elif (found := decoder_of_type(index, reject_unknown_field)(part, was)) is not None:
-                    new[index] = found
+            for member, part in value.items():
+                was = old_part(member)
+                if part is was and type(part) in TRUTH_IS_CHEAP and part and member in fields:
+                    new[member] = part  # decoded before, as part of the old object
+                elif (
+                    found := decoder_of_type(member, reject_unknown_field)(part, was)
+                ) is not None:
+                    new[member] = found
         except DecodeError as error:
-            error.add_step(name, members.labels.get(index, index))
+            error.add_step(name, members.labels.get(member, member))
             raise
         return _with_fillings(new, fillings) if fillings else new
 

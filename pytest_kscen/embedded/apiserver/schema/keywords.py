@@ -208,7 +208,7 @@ def string_checks(schema: Obj) -> Iterator[Check]:
     """Yield the checks of a text. At most one fault of length and pattern is reported, and one of
     the format.
     """
-    checks, form = [*_length_checks(schema), *_pattern_checks(schema)], schema_format(schema)
+    checks, form = list(_text_checks(schema)), schema_format(schema)
 
     def first_fault(value: Any, path: str, _old: Any, result: SchemaResult) -> None:
         any(check(value, path, result) for check in checks)
@@ -223,8 +223,8 @@ def string_checks(schema: Obj) -> Iterator[Check]:
         yield formatted
 
 
-def _length_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], bool]]:
-    most, least = schema.get("maxLength"), schema.get("minLength")
+def _text_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], bool]]:
+    most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
 
     def too_long(value: str, path: str, result: SchemaResult) -> bool:
         if len(value) > most:  # type: ignore[operator]  # it is checked only where there is a limit
@@ -238,24 +238,18 @@ def _length_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], b
             return True
         return False
 
-    if most is not None:
-        yield too_long
-    if least is not None:
-        yield too_short
-
-
-def _pattern_checks(schema: Obj) -> Iterator[Callable[[str, str, SchemaResult], bool]]:
-    pattern = schema.get("pattern")
-    if not pattern:
-        return
-
     def mismatch(value: str, path: str, result: SchemaResult) -> bool:
         if compile_pattern(pattern).search(value) is None:
             add_invalid(result, path, value, f"should match '{pattern}'")
             return True
         return False
 
-    yield mismatch
+    if most is not None:
+        yield too_long
+    if least is not None:
+        yield too_short
+    if pattern:
+        yield mismatch
 
 
 def number_check(schema: Obj) -> Check:

@@ -36,9 +36,8 @@ STATUS_LISTS = {"containerStatuses": "containers", "initContainerStatuses": "ini
 EPHEMERAL_STATUSES = "ephemeralContainerStatuses"
 CONTAINER_STATUSES: dict[str, str | None] = {**STATUS_LISTS, EPHEMERAL_STATUSES: None}
 NOT_NEGATIVE = "must be a non-negative integer"
-
-
 FIELD_VALIDATORS: dict[str, Callable[[Obj, Obj, Obj], Causes]] = {}
+"""Validators of the new status, the old status and the pod's spec, by field of the status."""
 
 
 def validate_pod_status(new: Obj, old: Obj) -> Causes:
