@@ -90,7 +90,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._found[name]
 
     def __iter__(self) -> Iterator[str]:
-        for name in self._installed():
+        for name in list(self._installed()):
             self._load(name)
         return iter(list(self._found))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.resources import Resource
 from pytest_kscen.objects.storage import (
     HEALTH_SOURCES,
     HealthSource,
@@ -17,15 +18,17 @@ from pytest_kscen.objects.storage import (
 )
 
 if TYPE_CHECKING:
-    from pytest_kscen.models.storage.model import STORAGE_MODELS, StorageModel
+    from pytest_kscen.models.storage.model import STORAGE_MODELS, StorageModel, create_definition
 
 __all__ = [
     "HEALTH_SOURCES",
     "STORAGE_MODELS",
     "HealthSource",
     "Observed",
+    "Resource",
     "StorageModel",
     "condition",
+    "create_definition",
     "observed_condition",
 ]
 

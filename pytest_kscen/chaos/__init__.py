@@ -25,6 +25,7 @@ from pytest_kscen.chaos.profile import (
     valid_times,
     valid_variants,
 )
+from pytest_kscen.objects.resources import NODES
 
 if TYPE_CHECKING:
     from pytest_kscen.chaos.clients import ClusterClients, FaultImpossible
@@ -46,6 +47,7 @@ __all__ = [
     "LINK",
     "MACHINE",
     "NODE",
+    "NODES",
     "PERIOD",
     "VOLUME",
     "ChaosOption",

@@ -121,7 +121,7 @@ class Fault(Protocol):
     def passes(self) -> bool:
         """Whether it is over by itself: undoing it is then to wait for that."""
 
-    async def aim(self, hands: ClusterClients) -> Fault:
+    async def aim(self, clients: ClusterClients) -> Fault:
         """The same fault with what only the cluster knows; `Impossible` says what is missing."""
 
     async def inject(self, incident: Incident) -> None:
@@ -136,7 +136,7 @@ class Incident:
     """A fault that is on, or was. Times are seconds since the run began."""
 
     fault: Fault
-    hands: ClusterClients
+    clients: ClusterClients
     journal: Journal
     observer: Observer
     id: str
@@ -174,10 +174,10 @@ class Incident:
     @property
     def labels(self) -> dict[str, str]:
         """What every object of it carries."""
-        return {TYPE: self.variant, INCIDENT: self.id, **self.hands.nested.labels}
+        return {TYPE: self.variant, INCIDENT: self.id, **self.clients.nested.labels}
 
     def note(self, what: str, **data: Any) -> None:
-        self.hands.nested.note(what, incident=self.id, **data)
+        self.clients.nested.note(what, incident=self.id, **data)
 
     def has_effect(self, what: str, volume: str = "") -> None:
         """On this volume, or on none in particular."""
@@ -243,7 +243,7 @@ class Incident:
             powers_off=reach.power is ExplanatoryPower.TAKES_AWAY and not self.fault.passes,
         )
         try:
-            async with self.hands.nested.doing(
+            async with self.clients.nested.doing(
                 f"cause {self.variant}", incident=self.id, **_flat(targets)
             ):
                 await self.fault.inject(self)
@@ -279,11 +279,11 @@ class Incident:
         self.observer.ended(self)
 
     async def _undo(self) -> None:
-        clock = self.hands.nested.clock
+        clock = self.clients.nested.clock
         pause, give_up = FIRST_PAUSE, clock.now() + UNDO_TIMEOUT
         while True:
             try:
-                async with self.hands.nested.doing(f"undo {self.variant}", incident=self.id):
+                async with self.clients.nested.doing(f"undo {self.variant}", incident=self.id):
                     await self.fault.heal(self)
             except EXPECTED_ERRORS as error:
                 if clock.now() >= give_up:
@@ -298,10 +298,10 @@ class Incident:
 
 async def cause_incident(context: RunContext, fault: Fault, *, by: str = "chaos") -> Incident:
     """Do this to the cluster; what comes back is on until its `end`."""
-    hands = ClusterClients.of(context, by)
-    aimed = await fault.aim(hands)
-    name = f"{aimed.variant}-{hands.nested.chance.suffix(8)}"
-    incident = Incident(aimed, hands, context.journal, Observer.of(context), name)
+    clients = ClusterClients.of(context, by)
+    aimed = await fault.aim(clients)
+    name = f"{aimed.variant}-{clients.nested.chance.suffix(8)}"
+    incident = Incident(aimed, clients, context.journal, Observer.of(context), name)
     await incident.begin()
     return incident
 
@@ -348,13 +348,15 @@ async def repeat_incidents(
     draw: Callable[[ClusterClients, float], Awaitable[Fault]],
 ) -> None:
     """One incident after the other. `draw` says which, given how long it will last."""
-    hands = ClusterClients.of(context, context.one_more(kind))
-    actor = hands.nested
+    clients = ClusterClients.of(context, context.one_more(kind))
+    actor = clients.nested
     async with Observer.of(context).held():
         while not await stop.within(actor.chance.between(*profile.period)):
             seconds = actor.chance.between(*profile.incident)
             try:
-                incident = await cause_incident(context, await draw(hands, seconds), by=actor.name)
+                incident = await cause_incident(
+                    context, await draw(clients, seconds), by=actor.name
+                )
             except EXPECTED_ERRORS as error:
                 note_skipped(actor, profile.name, error)
                 continue
@@ -371,7 +373,7 @@ async def end_incident(incident: Incident) -> None:
     try:
         await incident.end()
     except EXPECTED_ERRORS as error:
-        incident.hands.nested.log(
+        incident.clients.nested.log(
             logging.ERROR, "cannot be undone", incident=incident.id, error=repr(error)
         )
 

@@ -111,14 +111,14 @@ class NetworkCut:
     def reach(self) -> Reach:
         return Reach((LINK, VOLUME), self.side_a, self.side_b, self.volume)
 
-    async def aim(self, hands: ClusterClients) -> NetworkCut:
-        await hands.must_have([*self.side_a, *self.side_b])
+    async def aim(self, clients: ClusterClients) -> NetworkCut:
+        await clients.must_have([*self.side_a, *self.side_b])
         if self.variant == DRBD and not self.ports_a:
             # As its link is found.
             (node,), (peer,) = self.side_a, self.side_b
             links = [
                 link
-                for link in await links_of(hands, node)
+                for link in await links_of(clients, node)
                 if (link.peer, link.volume) == (peer, self.volume)
             ]
             if not links:
@@ -130,14 +130,16 @@ class NetworkCut:
         return self
 
     async def inject(self, incident: Incident) -> None:
-        await incident.put(incident.hands.in_parent, CILIUM_NETWORK_POLICIES, self.policy(incident))
+        await incident.put(
+            incident.clients.in_parent, CILIUM_NETWORK_POLICIES, self.policy(incident)
+        )
 
     async def heal(self, incident: Incident) -> None:
         policy = (
-            incident.hands.in_parent,
+            incident.clients.in_parent,
             CILIUM_NETWORK_POLICIES,
             _name(incident),
-            incident.hands.namespace,
+            incident.clients.namespace,
         )
         await incident.look_for(*policy)
         await delete_and_wait(*policy)
@@ -149,7 +151,7 @@ class NetworkCut:
         ports = self.ports_a, self.ports_b
         return deny_policy(
             _name(incident),
-            incident.hands.namespace,
+            incident.clients.namespace,
             self.side_a,
             self.side_b,
             ports=ports,
@@ -182,10 +184,10 @@ def valid_ports(ports: Iterable[int]) -> tuple[int, ...]:
     return found
 
 
-async def draw_block(profile: NetworkBlock, hands: ClusterClients, _: float) -> NetworkCut:
+async def draw_block(profile: NetworkBlock, clients: ClusterClients, _: float) -> NetworkCut:
     """Draw the fault of the profile's next incident."""
-    chance = hands.nested.chance
-    machines = chance.shuffled(list(await hands.machines()))
+    chance = clients.nested.chance
+    machines = chance.shuffled(list(await clients.machines()))
     variant = draw_variant(chance, profile.variants, profile.weights)
     needed = profile.group_size + 1 if variant == SPLIT_BRAIN else PAIR
     if len(machines) < max(PAIR, needed):
@@ -194,12 +196,12 @@ async def draw_block(profile: NetworkBlock, hands: ClusterClients, _: float) -> 
         )
     if variant == DRBD:
         machine = machines[0]
-        found = await links_of(hands, machine)
+        found = await links_of(clients, machine)
         if not found:
             raise FaultImpossible(
                 f"{DRBD}: no volume has a link between {machine} and another machine"
             )
-        return block_of_link(hands.nested.chance.choice(found))
+        return block_of_link(clients.nested.chance.choice(found))
     size = 1 if variant == EVERYTHING else profile.group_size or (len(machines) + 1) // 2
     others = machines[1:PAIR] if variant == EVERYTHING else machines[size:]
     return NetworkCut(variant, tuple(machines[:size]), tuple(others))

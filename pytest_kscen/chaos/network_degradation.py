@@ -81,8 +81,8 @@ def link_ends(pair: tuple[str, str], addresses: tuple[str, str]) -> Iterator[Lin
     yield LinkEnd("b", pair[1], pair[0], addresses[0])
 
 
-async def addresses_of(hands: ClusterClients, pair: tuple[str, str]) -> tuple[str, str]:
-    machines = await hands.must_run(pair)
+async def addresses_of(clients: ClusterClients, pair: tuple[str, str]) -> tuple[str, str]:
+    machines = await clients.must_run(pair)
     found = [str((machines[name].get("status") or {}).get("ipAddress") or "") for name in pair]
     for name, address in zip(pair, found, strict=True):
         if not address:
@@ -92,9 +92,9 @@ async def addresses_of(hands: ClusterClients, pair: tuple[str, str]) -> tuple[st
     return found[0], found[1]
 
 
-async def is_off(hands: ClusterClients, name: str) -> bool:
+async def is_off(clients: ClusterClients, name: str) -> bool:
     """A machine without power has forgotten its rules."""
-    machine = (await hands.machines()).get(name)
+    machine = (await clients.machines()).get(name)
     return machine is None or phase_of(machine) == STOPPED
 
 
@@ -113,11 +113,11 @@ class PacketLoss(DegradedLink):
 
     variant: ClassVar[str] = LOSSES
 
-    async def aim(self, hands: ClusterClients) -> PacketLoss:
-        return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
+    async def aim(self, clients: ClusterClients) -> PacketLoss:
+        return dataclasses.replace(self, addresses=await addresses_of(clients, self.pair))
 
     async def inject(self, incident: Incident) -> None:
-        actor, both = incident.hands.nested, list(link_ends(self.pair, self.addresses))
+        actor, both = incident.clients.nested, list(link_ends(self.pair, self.addresses))
         for end in both:
             await incident.put(actor, JOBS, self.adding(incident, end), end.node)
         if self.seconds is not None:
@@ -130,10 +130,10 @@ class PacketLoss(DegradedLink):
     async def heal(self, incident: Incident) -> None:
         for end in link_ends(self.pair, self.addresses):
             if end.node in incident.answers and end.node not in incident.parts_done:
-                if await is_off(incident.hands, end.node):
+                if await is_off(incident.clients, end.node):
                     incident.note("rule-gone-with-its-machine", node=end.node)
                 else:
-                    actor = incident.hands.nested
+                    actor = incident.clients.nested
                     lost = await self._removed(incident, end)
                     if lost is None:
                         await delete_jobs(actor, incident.id, f"-{end.side}")
@@ -147,11 +147,11 @@ class PacketLoss(DegradedLink):
                     elif lost:
                         incident.has_effect(f"{end.node} lost {lost} packets from {end.peer}")
                 incident.parts_done.append(end.node)
-        await delete_jobs(incident.hands.nested, incident.id)
+        await delete_jobs(incident.clients.nested, incident.id)
 
     async def _removed(self, incident: Incident, end: LinkEnd) -> int | None:
         """How many packets the rule has lost, once it is gone; None if nobody can tell."""
-        actor, step = incident.hands.nested, "del"
+        actor, step = incident.clients.nested, "del"
         rest = (
             0.0
             if self.seconds is None
@@ -203,15 +203,15 @@ class LinkLoad(DegradedLink):
 
     variant: ClassVar[str] = LATENCY
 
-    async def aim(self, hands: ClusterClients) -> LinkLoad:
-        return dataclasses.replace(self, addresses=await addresses_of(hands, self.pair))
+    async def aim(self, clients: ClusterClients) -> LinkLoad:
+        return dataclasses.replace(self, addresses=await addresses_of(clients, self.pair))
 
     async def inject(self, incident: Incident) -> None:
         for end in link_ends(self.pair, self.addresses):
-            await incident.put(incident.hands.nested, JOBS, self.loading(incident, end), end.node)
+            await incident.put(incident.clients.nested, JOBS, self.loading(incident, end), end.node)
 
     async def heal(self, incident: Incident) -> None:
-        actor = incident.hands.nested
+        actor = incident.clients.nested
         for end in link_ends(self.pair, self.addresses):
             name = end.job(incident, "load")
             if end.node in incident.parts_done or end.node not in incident.answers:
@@ -240,11 +240,11 @@ class LinkLoad(DegradedLink):
 
 
 async def draw_degradation(
-    profile: NetworkDegrade, hands: ClusterClients, seconds: float
+    profile: NetworkDegrade, clients: ClusterClients, seconds: float
 ) -> PacketLoss | LinkLoad:
     """Draw the fault of the profile's next incident, which lasts for `seconds`."""
-    chance = hands.nested.chance
-    machines = chance.shuffled(list(await hands.machines()))
+    chance = clients.nested.chance
+    machines = chance.shuffled(list(await clients.machines()))
     if len(machines) < PAIR:
         raise FaultImpossible(
             f"{profile.name} needs {PAIR} virtual machines, and there are {len(machines)}"

@@ -66,12 +66,12 @@ class PodDeletion:
         }
         return sorted(serving - {""})
 
-    async def aim(self, hands: ClusterClients) -> PodDeletion:
-        pods = (await hands.nested.api.list(PODS, self.namespace, labels=self.label)).items
+    async def aim(self, clients: ClusterClients) -> PodDeletion:
+        pods = (await clients.nested.api.list(PODS, self.namespace, labels=self.label)).items
         staying = [pod for pod in pods if not _goes(pod)]
         if len(staying) < self.least:
             raise FaultImpossible(self._too_few(len(staying), len(pods) - len(staying)))
-        doomed = hands.nested.chance.sample(staying, self.count)
+        doomed = clients.nested.chance.sample(staying, self.count)
         return dataclasses.replace(self, doomed=tuple(doomed), before=_uids(pods))
 
     def _too_few(self, staying: int, going: int) -> str:
@@ -84,7 +84,7 @@ class PodDeletion:
         )
 
     async def inject(self, incident: Incident) -> None:
-        actor = incident.hands.nested
+        actor = incident.clients.nested
         for pod in self.doomed:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
             try:
@@ -103,7 +103,7 @@ class PodDeletion:
             own = own or self._done(incident, pods)
             return own.is_over(incident, pods)
 
-        actor = incident.hands.nested
+        actor = incident.clients.nested
         try:
             await wait_for_those(
                 *(actor.api, actor.clock, PODS, self.namespace),

@@ -38,16 +38,16 @@ class ReplicaLink:
     ports: tuple[int, int]
 
 
-async def links_of(hands: ClusterClients, node: str) -> list[ReplicaLink]:
+async def links_of(clients: ClusterClients, node: str) -> list[ReplicaLink]:
     """The links that have an end on this node, in the order of their volumes' keys: that of the
     names is a salt's.
     """
     try:
-        replicas = (await hands.nested.api.list(REPLICATED_VOLUME_REPLICAS)).items
+        replicas = (await clients.nested.api.list(REPLICATED_VOLUME_REPLICAS)).items
     except NotFound:  # there is no such storage here
         return []
     return list(
-        links(sorted(replicas, key=lambda replica: _without_salt(replica, hands.keys)), node)
+        links(sorted(replicas, key=lambda replica: _without_salt(replica, clients.keys)), node)
     )
 
 

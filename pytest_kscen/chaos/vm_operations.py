@@ -88,12 +88,12 @@ class MachineRestart(MachineFault):
     variant: ClassVar[str] = VmReboot.name
     passes: ClassVar[bool] = True
 
-    async def aim(self, hands: ClusterClients) -> MachineRestart:
-        await hands.must_run([self.vm])
-        return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
+    async def aim(self, clients: ClusterClients) -> MachineRestart:
+        await clients.must_run([self.vm])
+        return dataclasses.replace(self, boot=_boot_of(await _node(clients, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
-        await incident.put(incident.hands.in_parent, *_order(incident, "Restart", self.vm))
+        await incident.put(incident.clients.in_parent, *_order(incident, "Restart", self.vm))
 
     async def heal(self, incident: Incident) -> None:
         """What was not done needs no way back; unless the machine was seen to go before the
@@ -117,12 +117,12 @@ class MachineStop(MachineFault):
     variant: ClassVar[str] = "vm-stop"
     passes: ClassVar[bool] = False
 
-    async def aim(self, hands: ClusterClients) -> MachineStop:
-        await hands.must_run([self.vm])
-        return dataclasses.replace(self, boot=_boot_of(await _node(hands, self.vm)))
+    async def aim(self, clients: ClusterClients) -> MachineStop:
+        await clients.must_run([self.vm])
+        return dataclasses.replace(self, boot=_boot_of(await _node(clients, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
-        await incident.put(incident.hands.in_parent, *_order(incident, "Stop", self.vm))
+        await incident.put(incident.clients.in_parent, *_order(incident, "Stop", self.vm))
         if await _done(incident, "Stop", self.vm):
             incident.was_done(f"{self.vm} was stopped")
 
@@ -131,8 +131,8 @@ class MachineStop(MachineFault):
         record until it is undone.
         """
         actor, namespace, name = (
-            incident.hands.in_parent,
-            incident.hands.namespace,
+            incident.clients.in_parent,
+            incident.clients.namespace,
             _name(incident, "Stop"),
         )
         await _look_for(incident, "Stop")
@@ -155,13 +155,13 @@ def is_past(operation: Obj) -> bool:
     return phase_of(operation) in FINISHED or is_our_stop(operation)
 
 
-async def undo_stop(hands: ClusterClients, past: Obj) -> None:
+async def undo_stop(clients: ClusterClients, past: Obj) -> None:
     """Start the machine that an operation of a run has stopped which could not start it again."""
-    if not is_our_stop(past) or past["spec"]["virtualMachineName"] not in await hands.machines():
+    if not is_our_stop(past) or past["spec"]["virtualMachineName"] not in await clients.machines():
         return
     actor, namespace, name, vm = (
-        hands.in_parent,
-        hands.namespace,
+        clients.in_parent,
+        clients.namespace,
         past["metadata"]["name"],
         past["spec"]["virtualMachineName"],
     )
@@ -169,7 +169,7 @@ async def undo_stop(hands: ClusterClients, past: Obj) -> None:
         TimeoutError
     ):  # one that hangs stops nothing any more once it is taken away
         await _finished(actor, name, namespace)
-    if await _comes_to(hands, vm, RUNNING, STOPPED) != STOPPED:
+    if await _comes_to(clients, vm, RUNNING, STOPPED) != STOPPED:
         return
     start = name.replace("-stop-", "-start-", 1)
     try:
@@ -178,7 +178,7 @@ async def undo_stop(hands: ClusterClients, past: Obj) -> None:
             VIRTUAL_MACHINE_OPERATIONS,
             operation(start, namespace, "Start", vm, actor.labels),
         )
-        await _comes_to(hands, vm, RUNNING)
+        await _comes_to(clients, vm, RUNNING)
     finally:
         await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, start, namespace)
 
@@ -191,14 +191,14 @@ def _name(incident: Incident, kind: str) -> str:
 
 
 def _order(incident: Incident, kind: str, vm: str) -> tuple[Resource, Obj]:
-    named = operation(_name(incident, kind), incident.hands.namespace, kind, vm, incident.labels)
+    named = operation(_name(incident, kind), incident.clients.namespace, kind, vm, incident.labels)
     return VIRTUAL_MACHINE_OPERATIONS, named
 
 
 async def _look_for(incident: Incident, kind: str) -> None:
-    hands = incident.hands
+    clients = incident.clients
     await incident.look_for(
-        hands.in_parent, VIRTUAL_MACHINE_OPERATIONS, _name(incident, kind), hands.namespace
+        clients.in_parent, VIRTUAL_MACHINE_OPERATIONS, _name(incident, kind), clients.namespace
     )
 
 
@@ -208,8 +208,8 @@ async def _done(incident: Incident, kind: str, vm: str) -> bool:
     False if it was not there.
     """
     actor, namespace, name = (
-        incident.hands.in_parent,
-        incident.hands.namespace,
+        incident.clients.in_parent,
+        incident.clients.namespace,
         _name(incident, kind),
     )
     found = await _finished(actor, name, namespace)
@@ -251,11 +251,11 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
     """Wait until the machine runs, started if it is off, and its node is ready: in another boot
     if the operation was completed.
     """
-    if await _comes_to(incident.hands, vm, RUNNING, STOPPED) == STOPPED:
-        await replace_object(incident.hands.in_parent, *_order(incident, "Start", vm))
+    if await _comes_to(incident.clients, vm, RUNNING, STOPPED) == STOPPED:
+        await replace_object(incident.clients.in_parent, *_order(incident, "Start", vm))
         await _done(incident, "Start", vm)
-        await _comes_to(incident.hands, vm, RUNNING)
-    nested, before = incident.hands.nested, boot if incident.done else ""
+        await _comes_to(incident.clients, vm, RUNNING)
+    nested, before = incident.clients.nested, boot if incident.done else ""
     await wait_for(
         *(nested.api, nested.clock, NODES, vm),
         condition=lambda node: (
@@ -265,11 +265,11 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
     )
 
 
-async def _comes_to(hands: ClusterClients, vm: str, *phases: str) -> str:
+async def _comes_to(clients: ClusterClients, vm: str, *phases: str) -> str:
     """The first of these phases that the machine is seen in, or that it is gone."""
-    actor = hands.in_parent
+    actor = clients.in_parent
     return await wait_for(
-        *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, hands.namespace),
+        *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, clients.namespace),
         condition=lambda each: (
             "gone" if each is None else phase_of(each) if phase_of(each) in phases else ""
         ),
@@ -277,9 +277,9 @@ async def _comes_to(hands: ClusterClients, vm: str, *phases: str) -> str:
     )
 
 
-async def _node(hands: ClusterClients, name: str) -> Obj | None:
+async def _node(clients: ClusterClients, name: str) -> Obj | None:
     try:
-        return await hands.nested.api.get(NODES, name)
+        return await clients.nested.api.get(NODES, name)
     except NotFound:
         return None
 
@@ -294,23 +294,23 @@ NAME = "chaos-vm-reboter"
 
 async def reboot_machines(profile: VmReboot, context: RunContext, stop: Signal) -> None:
     """Restart one machine after the other until `stop` is given, without waiting for its return."""
-    hands = ClusterClients.of(context, context.one_more(NAME))
+    clients = ClusterClients.of(context, context.one_more(NAME))
     if profile.is_hasty:
-        hands.nested.log(
+        clients.nested.log(
             logging.WARNING,
             "restarts more often than every five minutes, as asked",
             period=profile.period,
         )
     async with Observer.of(context).held(), asyncio.TaskGroup() as returns:
-        while not await stop.within(profile.pause(hands.nested.chance)):
+        while not await stop.within(profile.pause(clients.nested.chance)):
             try:
-                machines = hands.nested.chance.shuffled(list(await hands.machines()))
+                machines = clients.nested.chance.shuffled(list(await clients.machines()))
                 if not machines:
                     raise FaultImpossible(
-                        f"there is no virtual machine in the namespace {hands.namespace!r}"
+                        f"there is no virtual machine in the namespace {clients.namespace!r}"
                     )
-                listing = await hands.in_parent.api.list(
-                    VIRTUAL_MACHINE_OPERATIONS, hands.namespace
+                listing = await clients.in_parent.api.list(
+                    VIRTUAL_MACHINE_OPERATIONS, clients.namespace
                 )
                 unfinished = [
                     each["metadata"]["name"]
@@ -324,9 +324,9 @@ async def reboot_machines(profile: VmReboot, context: RunContext, stop: Signal) 
                         f"{', '.join(unfinished)}"
                     )
                 incident = await cause_incident(
-                    context, MachineRestart(machines[0]), by=hands.nested.name
+                    context, MachineRestart(machines[0]), by=clients.nested.name
                 )
             except EXPECTED_ERRORS as error:
-                note_skipped(hands.nested, profile.name, error)
+                note_skipped(clients.nested, profile.name, error)
             else:
                 returns.create_task(end_incident(incident), name=f"return of {incident.id}")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kscen.clusters import BACKENDS
 from pytest_kscen.plugin import markers, planning
 from pytest_kscen.plugin.options import DURATION, OPTIONS, PARENT_KUBECONFIG, SETTINGS, VM_NAMESPACE
 from pytest_kscen.report.protocol import Report, ReportedTest, reports_for
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from pytest_kscen.report.protocol import ReportedRun
     from pytest_kscen.run.runner import ScenarioRunner
     from pytest_kscen.run.workflows import WorkflowHandle
-
-RECREATED = ("embedded", "controlplane")
-"""Backends whose clusters are made for the tests and deleted after them."""
 
 INTERRUPTED_TEST = pytest.StashKey[pytest.Item]()
 """Session-wide: the test in which Ctrl-C or `pytest.exit` ended the session."""
@@ -97,7 +95,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     # A cluster that is not ours to recreate lasts for the session.
     wish = planning.cluster_wish(request.node)
     backend = wish.backend or request.config.stash[SETTINGS].kscen_cluster
-    scope = wish.scope if backend in RECREATED else "session"
+    scope = wish.scope if BACKENDS[backend].recreated else "session"
     wish = planning.ClusterWish(backend, wish.nodes, scope)
     shared = scope != "function"
     cluster = _shared(request, wish) if shared else _open(request, wish, request.node)
@@ -197,7 +195,7 @@ def _parent(state: ItemState, cluster: Cluster, settings: Settings) -> ParentClu
     """Open the parent cluster; a real cluster has none unless an option names one."""
     _use(state, PARENT_KUBECONFIG, VM_NAMESPACE)
     kubeconfig, namespace = settings.parent_kubeconfig, settings.vm_namespace
-    if cluster.backend not in RECREATED and not kubeconfig and not namespace:
+    if not BACKENDS[cluster.backend].recreated and not kubeconfig and not namespace:
         return None
     return cluster.parent(kubeconfig=kubeconfig, namespace=namespace)
 
@@ -358,7 +356,9 @@ def _shared(request: pytest.FixtureRequest, wish: planning.ClusterWish) -> Clust
         # popped then, not now
         owner.addfinalizer(lambda: clusters.pop(wish)[0].close())  # noqa: PLW0108
     cluster, tests = clusters[wish]
-    if wish.backend in RECREATED:  # the history of any other cluster cannot be repeated
+    if (
+        wish.backend and BACKENDS[wish.backend].recreated
+    ):  # the history of any other cluster cannot be repeated
         _state(request.node, cluster.chance.seed).earlier_tests = tests.copy()
         tests.append(_id_from(request.config.invocation_params.dir, request.node))
     return cluster

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_kscen.extensions import Registry
+
 if TYPE_CHECKING:
     import contextlib
     import pathlib
@@ -126,11 +128,16 @@ class ReportedRun:
             report.finish(self)
 
 
+REPORTS: Registry[type[Report]] = Registry("reports", "report", facts={}, built_in=())
+"""Reports of installed packages: classes that are called without arguments, once per session."""
+
+
 def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report]:
     """Return the reports of a session: the built-in ones, then those of other plugins.
 
-    `config` is pytest's. `archive` is the folder of --kscen-archive, None without one. Other
-    plugins add theirs with the hook `pytest_kscen_reports(config)`, which returns a list.
+    `config` is pytest's. `archive` is the folder of --kscen-archive, None without one. Packages add
+    theirs by an entry point, plugins with the hook `pytest_kscen_reports(config)`, which returns a
+    list.
     """
     from pytest_kscen.report.terminal import JUnitReport, TerminalReport
 
@@ -143,6 +150,7 @@ def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report
         from pytest_kscen.report.allure import AllureReport
 
         reports.append(AllureReport())
+    reports += [report() for report in REPORTS.values()]
     if hook := getattr(config.hook, "pytest_kscen_reports", None):
         for added in hook(config=config):
             reports += added

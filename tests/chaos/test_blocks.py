@@ -78,7 +78,7 @@ class Reluctant(NetworkCut):
     """Takes ten seconds to be undone."""
 
     async def heal(self, incident):
-        await incident.hands.nested.clock.sleep(10)
+        await incident.clients.nested.clock.sleep(10)
         await super().heal(incident)
 
 

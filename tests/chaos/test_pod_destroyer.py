@@ -218,8 +218,8 @@ def test_a_pod_that_went_before_it_was_destroyed_is_no_effect(monkeypatch):
         workloads(world)
         aim = PodDeletion.aim
 
-        async def too_late(self, hands):
-            aimed = await aim(self, hands)
+        async def too_late(self, clients):
+            aimed = await aim(self, clients)
             for each in aimed.doomed:
                 await world.api.delete(PODS, each["metadata"]["name"], NAMESPACE, grace_period=0)
             return aimed

@@ -69,8 +69,8 @@ DRAWS = {NetworkBlock: draw_block, NetworkDegrade: draw_degradation}
 
 
 def draws(world, profile, count=40):
-    hands = ClusterClients.of(world.stage, "test")
-    return [world.call(DRAWS[type(profile)](profile, hands, 30)) for _ in range(count)]
+    clients = ClusterClients.of(world.stage, "test")
+    return [world.call(DRAWS[type(profile)](profile, clients, 30)) for _ in range(count)]
 
 
 @pytest.mark.parametrize(

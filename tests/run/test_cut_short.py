@@ -160,7 +160,7 @@ def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runne
 
 def test_a_crash_in_a_fault_that_passes_ends_the_run_at_once(runner_of, monkeypatch):
     async def heal(_, incident):
-        await incident.hands.nested.clock.sleep(30)
+        await incident.clients.nested.clock.sleep(30)
         raise KeyError("bootID")
 
     monkeypatch.setattr(MachineRestart, "heal", heal)

@@ -10,8 +10,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from pytest_kscen.extensions import Registry
+from pytest_kscen.kube.waiting import wait_for
 from pytest_kscen.models.storage.generations import GENERATIONS
 from pytest_kscen.models.storage.installation import attach, install, is_installed
+from pytest_kscen.objects.conditions import is_true
+from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 if TYPE_CHECKING:
     from pytest_kscen.chance import Chance
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.nodes import Site
     from pytest_kscen.kube.api import Api
     from pytest_kscen.kube.informer import Informers
+    from pytest_kscen.objects.resources import Resource
 
 
 class StorageModel(ABC):
@@ -44,6 +48,42 @@ class StorageModel(ABC):
     @abstractmethod
     async def install(self, api: Api, clock: Clock) -> None:
         """Create definitions, classes, namespaces and pods; return when the pods are ready."""
+
+
+async def create_definition(api: Api, clock: Clock, resource: Resource) -> None:
+    """Create the definition of a resource with any spec and a status of its own.
+
+    Returns when the API serves it; raises TimeoutError after a minute of cluster time.
+    """
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    fields = {"spec": anything, "status": anything}
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": fields}},
+    }
+    definition = {
+        "metadata": {"name": resource.qualified},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": {
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "kind": resource.kind,
+                "listKind": f"{resource.kind}List",
+            },
+            "versions": [version],
+        },
+    }
+    await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    await wait_for(
+        *(api, clock, CUSTOM_RESOURCE_DEFINITIONS, resource.qualified),
+        condition=lambda found: is_true(found, "Established"),
+        timeout=60.0,
+    )
 
 
 class ReplicatedStorageModel(StorageModel):

@@ -9,15 +9,27 @@ phases.
   running       asks all probes of one node or workflow
 """
 
-from pytest_kscen.workflow.probes.form import InvalidProbe, ProbeFieldError, ProbeVerdict
+from pytest_kscen.workflow.probes.form import (
+    FieldReader,
+    InvalidProbe,
+    ProbeContext,
+    ProbeFieldError,
+    ProbeForm,
+    ProbeOutcome,
+    ProbeVerdict,
+)
 from pytest_kscen.workflow.probes.probe import MODES, Probe, probes_of, score_of
 from pytest_kscen.workflow.probes.running import ProbeRunner
 
 __all__ = [
     "MODES",
+    "FieldReader",
     "InvalidProbe",
     "Probe",
+    "ProbeContext",
     "ProbeFieldError",
+    "ProbeForm",
+    "ProbeOutcome",
     "ProbeRunner",
     "ProbeVerdict",
     "probes_of",

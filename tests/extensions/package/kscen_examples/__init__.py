@@ -1,0 +1,1 @@
+"""Example of a package that extends pytest-kscen at every extension point."""
