@@ -26,7 +26,7 @@ def is_true(obj: Obj | None, type_: str) -> bool:
 
 def set_condition(conditions: Iterable[Obj] | None, new: Obj, now: str) -> list[Obj]:
     """Return the list with this condition added or replaced. Its lastTransitionTime changes only
-    with its status; the order of the others is kept.
+    with its status, as Kubernetes' controllers do it; the order of the others is kept.
     """
     kept = list(conditions or ())
     for place, old in enumerate(kept):

@@ -105,8 +105,8 @@ class Cron:
             raise CronError(f"{text!r} is no schedule: {fault}") from None
 
     def next_after(self, instant: float) -> float | None:
-        """Return the first time after this instant in seconds, or None for a date such as the 30th
-        of February.
+        """Return the first time after this instant, in seconds since 1970, or None if there is none
+        within nine years, such as the 30th of February.
         """
         start = int(instant // 1)
         if self.period:

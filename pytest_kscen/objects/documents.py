@@ -44,8 +44,8 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Document of a file, with the lines of all its keys, so that every message about it can give a
-    place.
+    """Document of a file, with the lines of all its keys. Every message about a document can thus
+    give file and line.
     """
 
     where: str
@@ -81,7 +81,11 @@ def documents(path: pathlib.Path) -> list[Document]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DocumentRefused(f"there is no file {str(path)!r}{_suggestion(path)}") from None
+        folder = path.parent
+        names = (each.name for each in folder.iterdir()) if folder.is_dir() else ()
+        raise DocumentRefused(
+            f"there is no file {str(path)!r}{nearest(path.name, names)}"
+        ) from None
     except IsADirectoryError:
         raise DocumentRefused(f"{path} is a directory: pass a YAML file") from None
     except (OSError, ValueError) as error:
@@ -184,18 +188,13 @@ def _parts(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
             yield str(number), value, value
 
 
-def _suggestion(path: pathlib.Path) -> str:
-    folder = path.parent
-    return nearest(path.name, (each.name for each in folder.iterdir())) if folder.is_dir() else ""
-
-
 API_VERSION, KIND = "kscen.io/v1alpha1", "Expectations"
 
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """Expectation that does not hold, with its place in the file, the expected and the observed
-    value, for reports and assertions.
+    """Expectation that does not hold. Reports and assertions show its place in the file, the
+    expected and the observed value.
     """
 
     where: str

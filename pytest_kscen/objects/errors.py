@@ -240,7 +240,7 @@ _BY_CODE = {kind.code: kind for kind in reversed(_KINDS) if kind is not AlreadyE
 
 def error_of(status: Obj) -> ApiError:
     """Return the exception for a server's Status, by its reason, or by its code if the reason is
-    unknown.
+    unknown. A Status of neither kind becomes a plain ApiError.
     """
     kind = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(
         status.get("code", 500), ApiError
@@ -274,7 +274,9 @@ def forbidden(resource: Resource, name: str, why: str) -> Forbidden:
 
 
 def invalid(resource: Resource, name: str, causes: Iterable[Cause]) -> Invalid:
-    """Return the error of a validation, with its causes in the order in which they were found."""
+    """Return the error of a validation, with its causes in the order in which they were found.
+    Repeated causes are shown once in the message, and kept in the details.
+    """
     listed = list(causes)
     words = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in listed))
     text = words[0] if len(words) == 1 else f"[{', '.join(words)}]"

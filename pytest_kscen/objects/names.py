@@ -201,7 +201,9 @@ def port_name(value: str) -> tuple[str, ...]:
 
 
 def path_segment(value: str) -> tuple[str, ...]:
-    """Check the least restricted kind of name, which only has to fit into one segment of a URL."""
+    """Check the least restricted kind of name, which only has to fit into one segment of a URL
+    path. Used for kinds whose names are no DNS names.
+    """
     if value in {".", ".."}:
         return (f"may not be '{value}'",)
     return path_segment_prefix(value)
@@ -212,7 +214,7 @@ def path_segment_prefix(value: str) -> tuple[str, ...]:
 
 
 def as_prefix(value: str) -> str:
-    """Return what to check of a generateName: a final dash will be followed by other
-    characters.
+    """Return what to check of a generateName: a final dash will be followed by other characters, so
+    it is replaced by a letter.
     """
     return value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value

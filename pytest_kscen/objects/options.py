@@ -20,8 +20,8 @@ PREFIX = "KSCEN_"
 
 @dataclass(frozen=True, slots=True)
 class Fills:
-    """The parameter of volume churn, or of chaos profiles, that an option gives where a marker
-    leaves it open.
+    """Effect of an option: it gives a parameter of volume churn, or of chaos profiles, that a
+    marker leaves open.
     """
 
     kinds: tuple[str, ...]
@@ -29,13 +29,13 @@ class Fills:
     bound: int | None = None
     """LEAST or MOST, if the parameter is a range."""
     actor: str = ""
-    """Who asks for it, where that is one who may be switched off."""
+    """Name of the actor or profile that has the parameter, where it may be switched off."""
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchesOn:
-    """What an option adds to the plan of a test that takes its plan from the command line: a
-    profile, or actors of the churn.
+    """Effect of an option: it adds a profile, or actors of the churn, to the plan of a test that
+    takes its plan from the command line.
     """
 
     profile: str = ""
@@ -44,7 +44,9 @@ class SwitchesOn:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting. A switch is a flag without a value; elsewhere it is true or false."""
+    """Setting of a test run, given as a flag, in the configuration file or in the environment. A
+    switch is a flag without a value, and true or false elsewhere.
+    """
 
     flag: str
     parse: Callable[[str], Any]
@@ -55,7 +57,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        """Its ini key, and its name in pytest's namespace."""
+        """Key in the configuration file, and attribute of pytest's namespace."""
         return self.flag.lstrip("-").replace("-", "_")
 
     @property
@@ -69,7 +71,7 @@ class Option:
 
     @property
     def in_file(self) -> Literal["args", "string"]:
-        """What pytest takes it for in its configuration file: a list or a text."""
+        """Type of the setting in pytest's configuration file: a list or a text."""
         return "args" if "," in self.metavar else "string"
 
     @property

@@ -28,8 +28,8 @@ class PatchError(ValueError):
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a merge patch by RFC 7386. Values that the patch does not change stay the same
-    objects.
+    """Apply a merge patch by RFC 7386. Values that the patch does not change stay the same objects,
+    so that callers recognise an unchanged document by identity.
     """
     if isinstance(patch, list) and isinstance(target, list):
         there = set(map(id, target))
@@ -104,7 +104,9 @@ MISSING_KEY_MESSAGES = {
 
 
 def json_patch(document: Any, operations: Iterable[Obj]) -> Any:
-    """Apply a JSON patch by RFC 6902. Raises PatchError in the words of Kubernetes' library."""
+    """Apply a JSON patch by RFC 6902, one operation after the other. Raises PatchError in the words
+    of Kubernetes' library; the document itself is never changed.
+    """
     copied = 0
     for operation in operations:
         name = operation.get("op") or "unknown"

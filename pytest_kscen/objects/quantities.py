@@ -125,8 +125,8 @@ def canonical(text: str | float) -> str:
 
 @functools.lru_cache(maxsize=2048)
 def in_millis(text: str | float) -> str:
-    """Return a quantity of a resource list in canonical form, rounded up to thousandths, which are
-    the smallest amounts that resource lists have.
+    """Return a quantity of a resource list in canonical form. Fractions of thousandths, which
+    resource lists do not have, are rounded up.
     """
     quantity = parse(text)
     return (

@@ -1,4 +1,4 @@
-"""Vocabulary of the Scenario resource: phases, and which controllers a scenario lets work now.
+"""Vocabulary of the Scenario resource: phases, and which controllers may work during a scenario.
 
 Shared by the scenario controller, its participants and checks.
 """

@@ -176,7 +176,9 @@ def matches_labels(text: str, labels: Mapping[str, str] | None) -> bool:
 
 
 def matches_selector(selector: Obj | None, labels: Mapping[str, str] | None) -> bool:
-    """Evaluate a LabelSelector object. None matches nothing, an empty selector everything."""
+    """Evaluate a LabelSelector object against labels. None matches nothing, an empty selector
+    everything; all requirements must hold.
+    """
     if selector is None:
         return False
     return all(requirement.holds(labels or {}) for requirement in requirements_of(selector))
@@ -247,7 +249,9 @@ def field_at(obj: Obj, path: str) -> Any:
 
 
 def with_value(obj: Obj, path: str, value: Any) -> Obj:
-    """Return a copy with another value at a dotted path; everything beside the path is shared."""
+    """Return a copy with another value at a dotted path. Everything beside the path is shared with
+    the original; missing objects on the path are created.
+    """
     first, _, rest = path.partition(".")
     return {**obj, first: with_value(obj.get(first) or {}, rest, value) if rest else value}
 

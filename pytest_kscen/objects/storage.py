@@ -75,7 +75,9 @@ IN_SYNC, BACKING_VOLUME_UP_TO_DATE = "InSync", "BackingVolumeUpToDate"
 
 
 class Observed(NamedTuple):
-    """Observed condition; its status is True, False or Unknown, as Kubernetes spells it."""
+    """Condition as it was observed. Its status is True, False or Unknown, in Kubernetes'
+    spelling.
+    """
 
     status: str
     reason: str = ""
@@ -88,7 +90,9 @@ class Observed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HealthSource:
-    """Where to look, and the names of what is watched."""
+    """Place where a generation of the storage publishes a volume's health, and the conditions that
+    are watched there.
+    """
 
     name: str
     conditions: tuple[str, ...]
@@ -96,12 +100,12 @@ class HealthSource:
     up_to_date: str
     """Condition of a replica with a disk that is True once it has all of the data."""
     has_layout: bool = False
-    """Whether the storage publishes an effective layout in a volume's status, as the generations
-    after the first do.
+    """True if volumes publish an effective layout in their status, as the generations after the
+    first do.
     """
 
     def read(self, volume: Obj | None) -> dict[str, Observed]:
-        """The conditions that the volume says something of."""
+        """Return the published conditions, by name; those that are not published are left out."""
         found = {name: self.find(volume, name) for name in self.conditions} if volume else {}
         return {name: observed for name, observed in found.items() if observed}
 
@@ -110,7 +114,7 @@ class HealthSource:
         return all(name in seen and seen[name].holds for name in self.conditions)
 
     def is_up_to_date(self, replica: Obj) -> bool:
-        """One with a disk."""
+        """Return whether a replica with a disk has all of the volume's data."""
         return is_true(replica, self.up_to_date)
 
 
@@ -125,7 +129,9 @@ def observed_condition(volume: Obj, name: str) -> Observed | None:
 
 
 class _Level(NamedTuple):
-    """A number in status.effectiveLayout: below zero, so many are missing."""
+    """Number in status.effectiveLayout that is a condition: below zero it is False, and gives the
+    deficit.
+    """
 
     field: str
     enough: str
@@ -139,9 +145,10 @@ _LEVELS: Mapping[str, _Level] = {
 
 
 def _computed(volume: Obj, name: str) -> Observed | None:
-    """A level of the layout as it is now.
+    """Return a condition computed from the effective layout.
 
-    One that cannot be told is unknown once there are voters to tell it of.
+    A number that is missing makes it Unknown as soon as the volume has voters; before, there is no
+    condition.
     """
     layout = (volume.get("status") or {}).get("effectiveLayout") or {}
     level, message = _LEVELS[name], layout.get("message", "")

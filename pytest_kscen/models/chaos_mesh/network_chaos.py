@@ -210,8 +210,8 @@ DEVICES = ("", "eth0")
 
 
 class NetworkEffect:
-    """All NetworkChaos objects of a cluster, as one filter on its network. Decisions about flows
-    are cached until a rule changes; rules vanish with their objects.
+    """Filter on the cluster's network, made of all NetworkChaos objects. Decisions about flows are
+    cached until a rule changes; rules vanish with their objects.
     """
 
     def __init__(self, network: Network, names: ExternalNames) -> None:
@@ -345,16 +345,15 @@ class ExternalNames:
             with contextlib.suppress(NotFound):
                 service = await self._api.get(SERVICES, name, namespace or "default")
         address = str((service.get("spec") or {}).get("clusterIP") or "None")
-        return address if address != "None" else await self._address_outside(host)
-
-    async def _address_outside(self, host: str) -> str:
+        if address != "None":
+            return address
         is_outside = (
             "." in host and not host.endswith(RESERVED_SUFFIXES) and not dns1123_subdomain(host)
         )
-        _, _, namespace = host.partition(".")
-        if is_outside and "." not in namespace:
+        _, _, domain = host.partition(".")
+        if is_outside and "." not in domain:
             with contextlib.suppress(NotFound):  # a name of this cluster, without such a Service
-                is_outside = not await self._api.get(NAMESPACES, namespace)
+                is_outside = not await self._api.get(NAMESPACES, domain)
         if not is_outside:
             raise ValueError(f"lookup {host}: no such host")
         place = hashlib.sha256(host.encode()).digest()[

@@ -33,7 +33,7 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 
 
 class CiliumAgents:
-    """All agents of the parent, as one filter on the nested cluster's network.
+    """Filter on the nested cluster's network, made of all agents of the parent.
 
     A machine is identified by the label of its pod.
     """

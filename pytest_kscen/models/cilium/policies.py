@@ -91,7 +91,13 @@ class PolicyRule:
         peers = (self.selectors, self.entities, self.networks)
         if all(one is None for one in (*peers, self.ports)) and not self.icmp:
             return False
-        return (
+        if protocol == "ICMP":
+            matches_ports = self.icmp or self.ports is None
+        elif self.ports is None:
+            matches_ports = not self.icmp
+        else:
+            matches_ports = any(ports.match(protocol, port) for ports in self.ports)
+        return matches_ports and (
             (
                 self.selectors is None
                 or (
@@ -104,14 +110,7 @@ class PolicyRule:
                 self.networks is None
                 or any(_is_within(peer, *network) for network in self.networks)
             )
-        ) and self._carries(protocol, port)
-
-    def _carries(self, protocol: str, port: int) -> bool:
-        if protocol == "ICMP":
-            return self.icmp or self.ports is None
-        if self.ports is None:
-            return not self.icmp
-        return any(ports.match(protocol, port) for ports in self.ports)
+        )
 
 
 @dataclass(frozen=True, slots=True)

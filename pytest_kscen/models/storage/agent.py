@@ -143,7 +143,13 @@ def _report_delay(
     ]
     if not others and reported[:-1] == status[:-1]:  # all but the connections
         return PROGRESS_INTERVAL if is_syncing(status) else REPORT_INTERVAL
-    if _is_complete(status) or status.role is not reported.role or _is_worse(status, reported):
+    if (
+        _is_complete(status)
+        or status.role is not reported.role
+        or (status.suspended and not reported.suspended)
+        # new peers come with new votes
+        or (reported.quorum and not status.quorum and status.connections.keys() == before.keys())
+    ):
         return 0.0
     is_cut = any(node in before and before[node].state is CONNECTED for node in others)
     return PEER_REMOVAL_GRACE if is_cut else CONNECT_GRACE
@@ -153,13 +159,6 @@ def _is_complete(status: ResourceStatus) -> bool:
     if not status.quorum or status.disk_state not in COMPLETE_DISKS:
         return False
     return not [link for link in status.connections.values() if link.state is not CONNECTED]
-
-
-def _is_worse(status: ResourceStatus, reported: ResourceStatus) -> bool:
-    # new peers come with new votes
-    same_peers = status.connections.keys() == reported.connections.keys()
-    alone = same_peers and reported.quorum and not status.quorum
-    return alone or (status.suspended and not reported.suspended)
 
 
 AGENT_NAME = "replicated-volume-agent"

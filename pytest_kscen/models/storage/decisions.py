@@ -184,36 +184,30 @@ class _ReplicaPlanner:
         if number is None:
             return []
         self._numbers.append(number)
-        return [
-            CreateObject(REPLICATED_VOLUME_REPLICAS, _new_replica(self._view, number, type_, node))
-        ]
-
-
-def _new_replica(view: VolumeView, number: int, type_: str, node: str) -> Obj:
-    owner = {
-        "apiVersion": REPLICATED_VOLUMES.api_version,
-        "kind": REPLICATED_VOLUMES.kind,
-        "name": view.name,
-        "uid": view.volume["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-    metadata = {
-        "name": f"{view.name}-{number}",
-        "finalizers": attachment_rules.finalizers_of_replica(node),
-        "ownerReferences": [owner],
-    }
-    spec = {
-        "replicatedVolumeName": view.name,
-        "type": type_,
-        **({"nodeName": node} if node else {}),
-    }
-    return {
-        "apiVersion": REPLICATED_VOLUME_REPLICAS.api_version,
-        "kind": REPLICATED_VOLUME_REPLICAS.kind,
-        "metadata": metadata,
-        "spec": spec,
-    }
+        name = self._view.name
+        owner = {
+            "apiVersion": REPLICATED_VOLUMES.api_version,
+            "kind": REPLICATED_VOLUMES.kind,
+            "name": name,
+            "uid": self._view.volume["metadata"]["uid"],
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+        replica = {
+            "apiVersion": REPLICATED_VOLUME_REPLICAS.api_version,
+            "kind": REPLICATED_VOLUME_REPLICAS.kind,
+            "metadata": {
+                "name": f"{name}-{number}",
+                "finalizers": attachment_rules.finalizers_of_replica(node),
+                "ownerReferences": [owner],
+            },
+            "spec": {
+                "replicatedVolumeName": name,
+                "type": type_,
+                **({"nodeName": node} if node else {}),
+            },
+        }
+        return [CreateObject(REPLICATED_VOLUME_REPLICAS, replica)]
 
 
 def write_statuses(

@@ -250,8 +250,8 @@ class StorageSystem:
             on_orders(volume)
 
     def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Notify agents of changed orders, and the controller of changes by others: it knows its
-        own statuses.
+        """Notify agents of changed orders. The controller is notified of changes by others only: it
+        has written the statuses itself.
         """
         name = (new or old or {})["metadata"]["name"]
         if new is None:

@@ -83,7 +83,7 @@ class VolumeReplica:
     primary: bool = False
     """Primary in the agent's latest report."""
     ordered_primary: bool = field(default=False, compare=False)
-    """Ordered by the controller, which knows about it itself."""
+    """Ordered by the controller, which needs no notification of it."""
     two_primaries: bool = False
     """The kernel allows two primaries."""
     actual_type: str = ""

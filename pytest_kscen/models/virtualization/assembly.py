@@ -105,9 +105,11 @@ async def make_machines(api: Api, clock: Clock, namespace: str, names: Sequence[
         await api.create(VIRTUAL_MACHINES, virtual_machine(name, namespace))
     for name in names:
         await wait_for(
-            api, clock, VIRTUAL_MACHINES, name, namespace, condition=_runs, timeout=READY_TIMEOUT
+            api,
+            clock,
+            VIRTUAL_MACHINES,
+            name,
+            namespace,
+            condition=lambda vm: ((vm or {}).get("status") or {}).get("phase") == "Running",
+            timeout=READY_TIMEOUT,
         )
-
-
-def _runs(machine: Obj | None) -> bool:
-    return ((machine or {}).get("status") or {}).get("phase") == "Running"

@@ -47,8 +47,8 @@ class Guest:
 
 
 class Hypervisor:
-    """All guests of a parent cluster. Those in the namespace of the nested cluster's machines are
-    these machines.
+    """Guests of a parent cluster, and their power. Guests in the namespace of the nested cluster's
+    machines are these machines.
     """
 
     def __init__(self, machines: Machines, namespace: str) -> None:

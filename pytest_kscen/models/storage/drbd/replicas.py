@@ -70,7 +70,7 @@ class DrbdReplica:
     data: int = 0
     """Number of the initialisation that its data comes from; 0 while it has none."""
     behind: bool = False
-    """True once others have written since, known to this replica or not."""
+    """True once others have written since, whether the replica has noticed it or not."""
     missing: float = 0.0
     """Bytes that a resync has to bring."""
     activity: float = 0.0

@@ -50,7 +50,7 @@ class ReplicationState(StrEnum):
 
 class QuorumRule(StrEnum):
     VOTES = "votes"
-    """One vote for every replica, with a disk or without."""
+    """Votes of all replicas are counted, with a disk or without."""
     TIE_BREAK = "tie-break"
     """Replicas with disks vote; diskless ones decide when exactly half of the voters is reached."""
 

@@ -127,11 +127,10 @@ def kernel(replica: VolumeReplica, report: AgentReport, before: Obj) -> Obj:
         "size": status.size // 1024,
     }
     known = {one["name"]: one for one in before.get("connections", ())}
+    addresses = {node: other.address for node, other in report.replicas_by_node.items()}
     connections = [
         reuse_equal(
-            _connection(
-                node, one, config.peers.get(node), report.address, _address_of(report, node)
-            ),
+            _connection(node, one, config.peers.get(node), report.address, addresses.get(node)),
             known.get(node),
         )
         for node, one in sorted(status.connections.items())
@@ -151,11 +150,6 @@ def kernel(replica: VolumeReplica, report: AgentReport, before: Obj) -> Obj:
         "connections": reuse_equal(connections, before.get("connections")),
     }
     return reuse_equal(resource, before)
-
-
-def _address_of(report: AgentReport, node: str) -> ReplicaAddress | None:
-    other = report.replicas_by_node.get(node)
-    return other.address if other else None
 
 
 @lru_cache(maxsize=1024)

@@ -399,6 +399,11 @@ class EffectiveLayoutGeneration(Generation):
         configuration = _configuration(
             layout.failures, layout.redundancy - 1, layout.topology, layout.access
         )
+        kinds = {"Diskful": "D", "TieBreaker": "TB", "Access": "A"}
+        members = {
+            letters: sum(one.type == kind for one in view.members)
+            for kind, letters in kinds.items()
+        }
         findings = {
             "ConfigurationReady": ConditionValue(True, "Ready"),
             **self.health(view, counts),
@@ -413,7 +418,9 @@ class EffectiveLayoutGeneration(Generation):
             "datamesh": mesh,
             "datameshRevision": revision,
             "effectiveLayout": counts.published(layout),
-            "membershipLayout": _membership(view),
+            "membershipLayout": "+".join(  # such as 2D+1TB
+                f"{count}{letters}" for letters, count in members.items() if count
+            ),
             "actuallyAttachedTo": view.attached_nodes,
             **({"size": size} if size else {}),
         }
@@ -502,11 +509,3 @@ def _configuration(failures: int, redundancy: int, topology: str, access: str) -
         "volumeAccess": access,
         "replicatedStoragePoolName": POOL,
     }
-
-
-def _membership(view: VolumeView) -> str:
-    kinds = {"Diskful": "D", "TieBreaker": "TB", "Access": "A"}
-    counts = {
-        letters: sum(one.type == kind for one in view.members) for kind, letters in kinds.items()
-    }
-    return "+".join(f"{count}{letters}" for letters, count in counts.items() if count)
