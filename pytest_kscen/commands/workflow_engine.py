@@ -17,7 +17,7 @@ from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.leases import LeaseLost
 from pytest_kscen.objects.errors import ApiError
-from pytest_kscen.run.context import heard
+from pytest_kscen.run.context import handle_signals
 from pytest_kscen.run.workflow_setup import Leading, judge_workflows, unregister
 from pytest_kscen.run.workflows import family_on, has_definitions
 from pytest_kscen.workflow.engine import ENGINE, drive
@@ -100,7 +100,7 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
     """
     word, leading = Signal(), Leading(cluster, ENGINE)
     journal = contextlib.closing(Journal(cluster.runner.clock, chosen.journal))
-    with heard(cluster.runner.loop, word.give, awaited=lambda: True), journal as noted:
+    with handle_signals(cluster.runner.loop, word.give, awaited=lambda: True), journal as noted:
         if not cluster.runner.call(leading.wait(word, functools.partial(_tell_who, leading))):
             return 0
         life = _Life(leading, word)

@@ -1,5 +1,8 @@
-"""A run as a test holds it: applied objects, actions while it lives, Ctrl-C and SIGTERM, and its
+"""Run as a test holds it: applied objects, actions while it is active, Ctrl-C and SIGTERM, and its
 outcome.
+
+`ScenarioRunner` makes a `Run`; the test acts on it from outside of the loop. Phases and their order
+are in `lifecycle`: nothing here may decide which phase follows.
 """
 
 from __future__ import annotations
@@ -39,25 +42,25 @@ if TYPE_CHECKING:
     from pytest_kscen.run.workflows import ScheduleHandle
 
 
-# What a test applies to the cluster: it carries the run's label, is waited for if that is
-# wanted, and is gone after the run.
-
-
 MANAGER = "pytest-kscen"
-GONE = 300.0
+GONE_WITHIN = 300.0  # seconds
 
 
 class AppliedObjects:
-    """One run's."""
+    """Objects that a test applies to the cluster.
+
+    Each carries the run's label, and is deleted after the run.
+    """
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
         self._objects: dict[tuple[Resource, str, str], None] = {}
 
     async def apply(self, objects: tuple[Obj, ...], available_within: float | None) -> None:
-        """Make them, or make them so; then wait until they are what they shall be.
+        """Apply the objects, then wait until all are available, `available_within` seconds at most.
 
-        What is no object is refused before that.
+        Raises a ValueError before anything is applied if one has no apiVersion, kind or name, and a
+        TimeoutError that names the object that is not available in time.
         """
         for obj in objects:
             parts = obj if isinstance(obj, dict) else {}
@@ -68,7 +71,7 @@ class AppliedObjects:
             }
             for field in ("apiVersion", "kind", "metadata.name"):
                 if not isinstance(named.get(field), str) or not named[field]:
-                    raise ValueError(f"what is to be applied has no {field}: {obj!r}")
+                    raise ValueError(f"object to apply has no {field}: {obj!r}")
         applied = [await self._apply(obj) for obj in objects]
         if available_within is not None:
             end = self._actor.clock.now() + available_within
@@ -105,10 +108,10 @@ class AppliedObjects:
         return key
 
     async def heal(self) -> None:
-        """It disturbs nothing."""
+        """Do nothing: applied objects disturb nothing."""
 
     async def clear(self) -> None:
-        """The newest first."""
+        """Delete the objects, the newest first, and wait until they are gone."""
         for resource, namespace, name in reversed(self._objects):
             try:
                 await self._actor.api.delete(resource, name, namespace, propagation="Foreground")
@@ -118,63 +121,56 @@ class AppliedObjects:
             await wait_for(
                 *(self._actor.api, self._actor.clock, resource, name, namespace),
                 condition=lambda obj: obj is None,
-                timeout=GONE,
+                timeout=GONE_WITHIN,
             )
-
-
-# Ctrl-C and SIGTERM during a run: the first word ends it in good order, the next hurries it;
-# then they mean what they did. While the run itself is waited for, it hears the word and comes
-# to its end. A test's own code is interrupted beside that, as any Python program is, and the
-# run is ended by whoever began it.
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def heard(
-    loop: asyncio.AbstractEventLoop, *words: Callable[[], object], awaited: Callable[[], bool]
+def handle_signals(
+    loop: asyncio.AbstractEventLoop, *actions: Callable[[], object], awaited: Callable[[], bool]
 ) -> Iterator[list[int]]:
-    """At each signal the next word is said inside the loop. What has come so far is in the list
-    that this gives.
+    """Call the next of `actions` inside the loop at each Ctrl-C or SIGTERM; yield the signals so
+    far.
 
-    Only a process's main thread can hear signals.
-
-    `awaited` says whether whoever called waits for the one to whom the word is said.
+    When all actions are used up, signals mean what they meant before. `awaited` returns True while
+    the caller waits for the run: the loop then goes on to the run's end. Otherwise the test's own
+    code is interrupted as well, as in any Python program. Signals reach a process's main thread
+    alone; in any other thread nothing is installed.
     """
     signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield signals
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    left = list(words)
+    left = list(actions)
 
-    def hear(number: int, _: FrameType | None) -> None:
+    def handle(number: int, _: FrameType | None) -> None:
         signals.append(number)
-        word = left.pop(0)
+        action = left.pop(0)
         if not loop.is_closed():
-            loop.call_soon_threadsafe(word)
+            loop.call_soon_threadsafe(action)
         if not left:
-            give_back()
+            restore()
         if not awaited():
             _interrupt(loop)
 
-    def give_back() -> None:
+    def restore() -> None:
         for number, handler in before.items():
             signal.signal(number, handler)
 
     for number in SIGNALS:
-        signal.signal(number, hear)
+        signal.signal(number, handle)
     try:
         yield signals
     finally:
-        give_back()
+        restore()
 
 
 def _interrupt(loop: asyncio.AbstractEventLoop) -> None:
-    """A loop that turns in this thread comes to a halt between two steps, so that nobody in it
-    is hit.
-    """
+    """Raise KeyboardInterrupt; a loop that runs in this thread stops between two steps first."""
     # asyncio's documented hook for loops of others
     if asyncio._get_running_loop() is loop:  # noqa: SLF001
         loop.call_soon_threadsafe(_raise)
@@ -183,7 +179,7 @@ def _interrupt(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _raise() -> NoReturn:
-    raise KeyboardInterrupt("the run was told to stop")
+    raise KeyboardInterrupt("the run was stopped")
 
 
 T = TypeVar("T")
@@ -197,11 +193,11 @@ STOPPING = (
     "Press Ctrl-C again to keep the volumes."
 )
 KEEPING_VOLUMES = "Keeping the volumes. Faults are still undone."
-DAY = 86400.0  # a run without an end is lived through day by day
+DAY = 86400.0  # seconds; a run without an end waits day by day
 
 
 class Run:
-    """One run of one plan on one cluster."""
+    """Run of one plan on one cluster, as `with scenario_runner as run` gives it."""
 
     def __init__(
         self,
@@ -210,7 +206,7 @@ class Run:
         parent: ParentCluster | None = None,
         reported: ReportedRun | None = None,
     ) -> None:
-        """Make the run's actors, none of which acts yet; `reported` has been prepared."""
+        """Make the run's parts, none of which acts yet. `reported` has been prepared."""
         self.cluster = cluster
         self.plan = plan
         self.journal = Journal(cluster.runner.clock)
@@ -234,16 +230,16 @@ class Run:
         self.workflows = Workflows(self)
         self.life.companions += [self._applied, self.workflows]
         self.signal_handlers = contextlib.ExitStack()
-        """Heard by the run until this is closed, when all that came of it has been told."""
+        """Closing it gives Ctrl-C its former meaning; closed when the run has been reported."""
         self._crash_subscription = contextlib.ExitStack()
         """Closing it ends the notification of crashes in the cluster."""
-        self._heard: list[int] = []
+        self._signals: list[int] = []
         self._waits = False
         self._outcome: Outcome | None = None
 
     @property
     def outcome(self) -> Outcome:
-        """What the run has come to, once it is over."""
+        """Return the verdicts. Raises a RuntimeError until the run is over."""
         if self._outcome is None:
             raise RuntimeError(
                 "the run is still on: it has an outcome when its `with` block is left"
@@ -255,21 +251,23 @@ class Run:
         return self._outcome is not None
 
     def begin(self, duration: float | None = None) -> None:
-        words = self._stop, self._hurry
-        heed = heard(self.cluster.runner.loop, *words, awaited=lambda: self._waits or self.is_over)
-        self._heard = self.signal_handlers.enter_context(heed)
+        actions = self._stop, self._hurry
+        handlers = handle_signals(
+            self.cluster.runner.loop, *actions, awaited=lambda: self._waits or self.is_over
+        )
+        self._signals = self.signal_handlers.enter_context(handlers)
         self._crash_subscription.callback(self.cluster.runner.on_crash(self.life.cluster_crashed))
         try:
             self.call(self.life.start(duration, lambda: self._reported.start(self.journal)))
         except BaseException:
-            with contextlib.suppress(Exception):  # what kept it from beginning is what is raised
+            with contextlib.suppress(Exception):  # the error that refused the run is raised
                 self._call_in_any_case(self.life.refuse())
             self._crash_subscription.close()
             self.signal_handlers.close()
             raise
 
     def last(self, duration: float | None) -> None:
-        """Live for this long, or without an end until somebody says stop."""
+        """Let this much cluster time pass, in seconds; None is until a stop is requested."""
         if duration is not None:
             self.call(self.life.last(duration))
         else:
@@ -277,9 +275,7 @@ class Run:
                 self.call(self.life.last(DAY))
 
     def apply(self, *objects: Obj, available_within: str | float | timedelta | None = None) -> None:
-        """Make these objects, or make them so, and wait until they are available; they are gone
-        after the run.
-        """
+        """Apply objects and wait until they are available. They are deleted after the run."""
         within = None if available_within is None else seconds_of(available_within)
         self.do(self._applied.apply(objects, within))
 
@@ -290,25 +286,26 @@ class Run:
         name: str = "",
         parameters: Mapping[str, Any] | None = None,
     ) -> WorkflowHandle:
-        """Put a Chaos Mesh Workflow on, an object or the file that it is in, and go on beside
-        it.
-        """
+        """Start a Chaos Mesh Workflow, an object or the file that it is in, and return at once."""
         return self.workflows.put_on(workflow, name, parameters or {})
 
     def schedule(self, schedule: Obj) -> ScheduleHandle:
-        """Apply a Schedule or a CronWorkflow, and have it kept; it is gone after the run."""
+        """Apply a Schedule or a CronWorkflow and drive it; it is deleted after the run."""
         scheduled = self.workflows.schedule(schedule)
         self.apply(schedule)
         return scheduled
 
     def advance(self, duration: str | float | timedelta) -> None:
-        """Let time pass; whoever is told to stop meanwhile goes no further."""
+        """Let time pass. Raises KeyboardInterrupt if a stop is requested meanwhile."""
         self.do(self.life.last(seconds_of(duration)))
 
     def until(
         self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
     ) -> None:
-        """Let time pass until the condition holds; a TimeoutError says what did not."""
+        """Let time pass until the condition holds.
+
+        A TimeoutError states which condition did not.
+        """
         self.must_be_on()
         seconds_of(timeout)
 
@@ -322,9 +319,9 @@ class Run:
         self._go_no_further()
 
     @property
-    def is_told_to_stop(self) -> bool:
-        """Also when it was at its end already."""
-        return self.life.interrupted or bool(self._heard)
+    def stop_requested(self) -> bool:
+        """Return True once Ctrl-C or SIGTERM came, even while the run was already ending."""
+        return self.life.interrupted or bool(self._signals)
 
     def _stop(self) -> None:
         if not self.is_over:
@@ -332,20 +329,23 @@ class Run:
             self._reported.progress(STOPPING)
 
     def _hurry(self) -> None:
-        """What takes no cluster any more is finished all the same."""
         if not self.is_over:
             self.life.hurry()
             self._reported.progress(KEEPING_VOLUMES)
 
     def must_be_on(self) -> None:
-        """What acts through a run needs one that lives: nobody would watch it, judge it or clear
-        it away.
+        """Raise a RuntimeError if the run is over:
+
+        nothing would watch, judge or delete what follows.
         """
         if self.is_over:
             raise RuntimeError(OVER)
 
     def do(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What a test asks for; whoever is told to stop meanwhile goes no further."""
+        """Run a coroutine for the test.
+
+        Raises KeyboardInterrupt if a stop is requested meanwhile.
+        """
         if self.is_over:
             coroutine.close()
         self.must_be_on()
@@ -354,6 +354,7 @@ class Run:
         return result
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine to its end, then raise the first crash of the run, if there was one."""
         try:
             with self._waiting():
                 return self.cluster.runner.call(coroutine)
@@ -361,7 +362,10 @@ class Run:
             self.life.raise_crash()
 
     def end(self) -> Outcome:
-        """Heal, judge, clear away. What was seen so far is judged even if that fails."""
+        """End the run and judge it.
+
+        Whatever is in the journal by then is judged, even if the end fails.
+        """
         with self._waiting(), self._crash_subscription:
             try:
                 self._call_in_any_case(self.life.end())
@@ -378,13 +382,15 @@ class Run:
         from pytest_kscen.report.summary import RunResult
 
         early = self._outcome.stopped_early
-        self._reported.stopped = lambda: early or self.is_told_to_stop
+        self._reported.stopped = lambda: early or self.stop_requested
         self._reported.signal_handlers = self.signal_handlers
         self._reported.finish(RunResult(self._outcome, self.journal))
 
     def _call_in_any_case(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """A crash that nobody was told of yet is raised instead of the first call; the life has
-        heard of it by itself.
+        """Run a coroutine although an actor of the cluster has crashed.
+
+        The runner raises each crash once, at its next call; the life cycle was notified of it
+        before.
         """
         with contextlib.suppress(ActorCrashedError):
             self.cluster.runner.call(self.cluster.runner.clock.sleep(0))
@@ -392,7 +398,7 @@ class Run:
 
     @contextlib.contextmanager
     def _waiting(self) -> Iterator[None]:
-        """Who calls waits for the run, which hears what it is told."""
+        """Mark that the caller waits for the run: a signal then ends the run, not the test."""
         self._waits = True
         try:
             yield
@@ -401,4 +407,4 @@ class Run:
 
     def _go_no_further(self) -> None:
         if self.life.interrupted:
-            raise KeyboardInterrupt("the run was told to stop")
+            raise KeyboardInterrupt("the run was stopped")

@@ -1,4 +1,7 @@
-"""Volumes and faults that a test creates itself; both live until the run is judged."""
+"""Volumes and faults that a test creates itself; both last until the run is judged, at most.
+
+`Run.volumes` and `Run.chaos` are the entries. Each call runs the cluster's loop until it is done.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ LONGEST_NAME = 120  # of a volume, by the storage's definition: its replicas' na
 
 
 class VolumeHandle:
-    """One volume, as the API shows it now."""
+    """Volume that a test has created. All answers are read from the run's watch, and are copies."""
 
     def __init__(self, destiny: VolumePlan, rv: Subject) -> None:
         self._rv = rv
@@ -55,9 +58,9 @@ class VolumeHandle:
 
     @property
     def object(self) -> Obj | None:
-        """The ReplicatedVolume; None when it is gone.
+        """ReplicatedVolume as the watch has it; None when it is gone.
 
-        It is the caller's own, as everything here is.
+        The copy is the caller's own.
         """
         return copy.deepcopy(self._rv.volume)
 
@@ -67,12 +70,12 @@ class VolumeHandle:
 
     @property
     def nodes(self) -> list[str]:
-        """Where it has replicas, those with data first."""
+        """Nodes that have replicas, those with data first."""
         return nodes_of(self._view.replicas(self.name))
 
     @property
     def attached_to(self) -> list[str]:
-        """The nodes on which it is attached now."""
+        """Nodes to which it is attached now."""
         return [
             one["spec"]["nodeName"]
             for one in self._view.attachments(self.name)
@@ -80,9 +83,7 @@ class VolumeHandle:
         ]
 
     def ready(self) -> bool:
-        """Whether everything that it promises holds, and it is attached to as many nodes as was
-        asked.
-        """
+        """Return True if its health is ready and it is attached to as many nodes as requested."""
         return (
             self._rv.health.is_ready(self._rv.volume)
             and len(self.attached_to) >= self._destiny.attachments
@@ -91,7 +92,7 @@ class VolumeHandle:
     healthy = ready
 
     def standing(self) -> str:
-        """What it lacks, for whoever has waited for it in vain."""
+        """Describe what keeps it from being ready, for the message of a wait that timed out."""
         if self._rv.volume is None:
             return f"the volume {self.name} is ready: it is not there"
         told = told_lacks(shortcomings(self._rv))
@@ -104,7 +105,7 @@ class VolumeHandle:
 
 
 class VolumesByHand:
-    """`run.volumes`."""
+    """Volumes of a run that the test creates: `run.volumes`."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -113,10 +114,10 @@ class VolumesByHand:
     def create(
         self, storage_class: str, *, attach: int = 0, size: str = "100Mi", name: str = ""
     ) -> VolumeHandle:
-        """Make a volume and attach it to so many nodes, 2 at most; it is there when this returns,
-        and ready later.
+        """Create a volume and attach it to `attach` nodes, 2 at most. It exists when this returns,
+        and is ready later.
 
-        What the API refuses, it says: `objects.errors.AlreadyExists` of a volume that others made.
+        An API error is passed on: `objects.errors.AlreadyExists` for a volume that others made.
         """
         self._run.must_be_on()
         if not is_whole_number(attach, least=0) or attach > MOST_ATTACHMENTS:
@@ -177,15 +178,11 @@ class VolumesByHand:
         return VolumeHandle(destiny, rv)
 
 
-# Faults that a test states itself: within a `with` block, or by a plain statement, which lasts
-# until the run was judged.
-
-
 BY_HAND = "by-hand"
 
 
 class Held:
-    """A fault that is on."""
+    """Fault that a test has caused and that is on until `end`, or the end of its `with` block."""
 
     def __init__(self, incident: Incident, record: IncidentRecord, run: Run) -> None:
         self._incident = incident
@@ -194,12 +191,14 @@ class Held:
         self._was_undone = False
 
     def end(self) -> None:
-        """Undo it, and see that it is undone."""
+        """Undo the fault, and verify that it is undone."""
         self._was_undone = True
         self._run.call(self._incident.end())
 
     def __enter__(self) -> IncidentRecord:
-        """What is known of it by now; the run's outcome has the same."""
+        """Return the incident's record, which the run's outcome has too; it is updated as things
+        happen.
+        """
         if self._was_undone:
             raise RuntimeError(
                 f"{self._incident.id} is over: state the fault anew, as in `with run.chaos.…`"
@@ -224,7 +223,7 @@ class Held:
 
 
 class ChaosByHand:
-    """`run.chaos`. Machines go by the names of their nodes."""
+    """Faults that a test causes: `run.chaos`. Machines are named as their nodes."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -232,11 +231,11 @@ class ChaosByHand:
         self._learns = False
 
     def network_block(self, a: str, b: str, *, ports: Iterable[int] | None = None) -> Held:
-        """No TCP between two machines, or none to these ports."""
+        """Block TCP between two machines, on all ports or on these."""
         return self._cause(manual_faults.network_block(a, b, ports=ports))
 
     def drbd_block(self, a: str, b: str, volume: str | VolumeHandle) -> Held:
-        """One volume's replication between two machines is cut."""
+        """Block one volume's replication between two machines."""
         return self._cause(
             manual_faults.drbd_block(
                 a, b, volume.name if isinstance(volume, VolumeHandle) else volume
@@ -244,35 +243,34 @@ class ChaosByHand:
         )
 
     def split_brain(self, group_a: Iterable[str], group_b: Iterable[str]) -> Held:
-        """No TCP between two groups of machines."""
+        """Block TCP between two groups of machines."""
         return self._cause(manual_faults.split_brain(group_a, group_b))
 
     def losses(self, a: str, b: str, loss: float) -> Held:
-        """This share of the packets between two machines is lost: 0.05 is one in twenty."""
+        """Drop a share of the packets between two machines: 0.05 is one in twenty."""
         return self._cause(manual_faults.losses(a, b, loss))
 
     def latency(self, a: str, b: str) -> Held:
-        """The link between two machines is loaded."""
+        """Load the link between two machines."""
         return self._cause(manual_faults.latency(a, b))
 
     def vm_reboot(self, vm: str) -> Held:
-        """A machine is reset; the fault is over when it is back."""
+        """Reset a machine. The fault is over when its node is back."""
         return self._cause(manual_faults.vm_reboot(vm))
 
     def vm_stop(self, vm: str) -> Held:
-        """A machine is switched off."""
+        """Switch a machine off until the fault ends."""
         return self._cause(manual_faults.vm_stop(vm))
 
     def pod_destroy(self, label: str, count: int = 1) -> Held:
-        """Pods of the storage with this label are deleted; the fault is over when others are
-        ready in their place.
+        """Delete `count` pods of the storage with this label.
+
+        The fault is over when others are ready.
         """
         return self._cause(manual_faults.pod_destroy(label, count))
 
     def _learn(self, entry: Entry) -> None:
-        """Of those that were made here: a long run's plan makes thousands, which the journal
-        tells of at its end.
-        """
+        """Update the records of faults that were caused here; those of the plan are thousands."""
         if entry.data.get("incident") in self._known or (
             entry.what == "incident-started" and entry.actor == BY_HAND
         ):
@@ -296,8 +294,9 @@ class ChaosByHand:
 
 
 async def _over(incident: Incident) -> None:
-    """A mistake of ours in it is not to be found out at the run's end; that it cannot be undone
-    is said to whoever asks.
+    """Wait for the end of a fault that ends by itself.
+
+    An error that it cannot be undone is raised to the test's own wait.
     """
     with contextlib.suppress(*EXPECTED_ERRORS):
         await incident.end()

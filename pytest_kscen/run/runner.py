@@ -1,5 +1,7 @@
-"""The scenario_runner fixture object: runs the declared plan on one cluster, with its simulated
-storage, and keeps the outcomes.
+"""Object of the fixture `scenario_runner`: runs the declared plan on one cluster and keeps the
+outcomes.
+
+The user's entry to runs, scenarios and workflows. The order of a run's phases is in `lifecycle`.
 """
 
 from __future__ import annotations
@@ -34,15 +36,15 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.participants import ControllerRegister
 
 
-# Simulated machines come with a simulated storage. On a cluster that was handed to us the real
-# one is tested.
-
-
 SIMULATED = ("embedded", "controlplane")
 
 
 def bring_storage(cluster: Cluster, generation: str) -> None:
-    """Once for each cluster, by whichever run comes first."""
+    """Install the simulated storage on a simulated cluster, once, before its first run.
+
+    A cluster that was handed to us is tested with the storage that it has. Raises a
+    PreflightRefused if the cluster has no nodes.
+    """
     if cluster.backend not in SIMULATED:
         return
     from pytest_kscen.models.storage.model import STORAGE_MODELS
@@ -72,7 +74,7 @@ TERMS = Terms()
 
 
 class ScenarioRunner:
-    """One test's runs on one cluster."""
+    """Runs and played scenarios of one test on one cluster."""
 
     def __init__(
         self,
@@ -99,18 +101,19 @@ class ScenarioRunner:
         self._reports = reports
         self._reported: list[ReportedRun] = []
         """Of each played scenario, in their order."""
-        self._on: Run | None = None
+        self._active: Run | None = None
         self._terms = terms
         self.played: list[ScenarioHandle] = []
         self.left_open = False
-        """Whether a run's length was left to the settings."""
+        """True if the duration of a run was left to the options."""
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
-        """Play the plan for this long in cluster time, then heal, judge and clean up.
+        """Play the plan for a duration of cluster time, then heal, judge and clean up.
 
-        Without a length it is an hour of simulated time, and on the wall's clock it lasts until
-        Ctrl-C."""
-        seconds = self._length() if duration is None else _more_than_zero(duration)
+        Without a duration, option or ini value it is an hour of simulated time; on the wall's clock
+        it lasts until Ctrl-C.
+        """
+        seconds = self._length() if duration is None else _seconds_above_zero(duration)
         self.left_open |= duration is None
         for said in () if seconds is None else self.plan.in_vain(seconds):
             warnings.warn(said, PlanWarning, stacklevel=2)
@@ -129,11 +132,11 @@ class ScenarioRunner:
         name: str = "",
         scheduler: Obj | pathlib.Path | str | None = None,
     ) -> ScenarioHandle:
-        """Play a Scenario, an object or the file that it is in, until it is over, or has nothing
-        left to do.
+        """Play a Scenario, an object or its file, until it is over or has nothing left to do.
 
-        `name` is another than its own; `scheduler` is a KubeSchedulerConfiguration that holds
-        meanwhile, or its file."""
+        `name` replaces its own name. `scheduler` is a KubeSchedulerConfiguration, or its file, that
+        holds until the scenario is over.
+        """
         from pytest_kscen.scenario.files import scenario_of
 
         played = self._put_on(scenario_of(scenario, name, scheduler))
@@ -148,8 +151,10 @@ class ScenarioRunner:
         disabled: Sequence[str] = (),
         scheduler: Obj | pathlib.Path | str | None = None,
     ) -> ScenarioHandle:
-        """A Scenario to which operations are added while it is on; of the other controllers
-        these do nothing, or "*".
+        """Start a Scenario without operations, to which the test adds them.
+
+        `controllers` are simulated. `disabled` names controllers that do nothing meanwhile; "*"
+        stands for all others.
         """
         from pytest_kscen.scenario.files import scenario_of
 
@@ -167,9 +172,7 @@ class ScenarioRunner:
 
     @property
     def controllers(self) -> ControllerRegister:
-        """What scenarios on this cluster know of its controllers: `add` a waiter for one of your
-        own.
-        """
+        """Register of controllers that scenarios wait for: `add` a waiter for one of your own."""
         return self.theatre.controller.register
 
     def _put_on(self, scenario: Obj) -> ScenarioHandle:
@@ -190,8 +193,8 @@ class ScenarioRunner:
 
     @property
     def theatre(self) -> ScenarioPlayer:
-        """Where the cluster's scenarios are played, opened when it is first asked for."""
-        self._check_whereabouts()
+        """Player of the cluster's scenarios, opened at its first use."""
+        self._check_caller()
         from pytest_kscen.run.scenarios import ScenarioPlayer
 
         return ScenarioPlayer.of(self.cluster, self._terms)
@@ -205,21 +208,23 @@ class ScenarioRunner:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._on:
-            self._end(self._on)
+        if self._active:
+            self._end(self._active)
 
     def finish_scenarios(self) -> None:
         """End the scenarios that the test left before they were done, which fail; report all."""
         from pytest_kscen.run.scenarios import PlayedResult
 
         for played in self.played:
-            self.theatre.end(played, "the test was over, and nobody had said done")
+            self.theatre.end(played, "the test ended before its operation `done`")
         for played, reported in zip(self.played, self._reported, strict=True):
             reported.finish(PlayedResult.of(played, self._test.seed))
 
     def overlooked(self) -> str:
-        """The explanation of a run, or a scenario, that went wrong without anybody's asking;
-        empty if there is none.
+        """Explain the first run, workflow or scenario that failed although the test did not look at
+        it.
+
+        Empty if there is none. The fixture fails the test with this text.
         """
         for run in self.runs:
             if run.is_over and not run.outcome.looked_at and run.outcome.judged != VALID:
@@ -242,6 +247,7 @@ class ScenarioRunner:
         return ""
 
     def close(self) -> None:
+        """Close all journals, and give Ctrl-C its former meaning if a run was stopped."""
         for journal in [
             *(run.journal for run in self.runs),
             *(played.journal for played in self.played),
@@ -254,7 +260,7 @@ class ScenarioRunner:
         return HOUR if self.cluster.backend == "embedded" else None
 
     def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
-        self._check_whereabouts()
+        self._check_caller()
         for said in self.plan.hasty:
             warnings.warn(said, PlanWarning, stacklevel=3)
         reported = self._next_report()
@@ -264,24 +270,24 @@ class ScenarioRunner:
         run = Run(self.cluster, self.plan, parent, reported)
         self.runs.append(run)
         run.begin(duration)
-        self._on = run
+        self._active = run
         return run
 
-    def _check_whereabouts(self) -> None:
-        if self._on:
+    def _check_caller(self) -> None:
+        if self._active:
             raise RuntimeError(
                 "a run is on: act on what `with scenario_runner as run` gave, or leave "
                 "its block before another run"
             )
         if asyncio._get_running_loop():  # noqa: SLF001  # the only way to ask without an exception
             raise RuntimeError(
-                "scenario_runner turns the cluster's time itself, which nobody can do "
-                "inside it: make the test a plain `def`; "
-                "what is to happen beside the run starts with cluster.runner.start(coroutine, name)"
+                "scenario_runner runs the cluster's event loop, which cannot be done from inside "
+                "it: make the test a plain `def`, and start what acts beside the run with "
+                "cluster.runner.start(coroutine, name)"
             )
 
     def _end(self, run: Run) -> None:
-        self._on = None
+        self._active = None
         with run.signal_handlers:
             try:
                 run.end()
@@ -289,7 +295,7 @@ class ScenarioRunner:
                 run.report()
 
 
-def _more_than_zero(duration: str | float | timedelta) -> float:
+def _seconds_above_zero(duration: str | float | timedelta) -> float:
     seconds = seconds_of(duration)
     if not seconds:
         raise ValueError(

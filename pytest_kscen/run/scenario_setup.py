@@ -66,17 +66,18 @@ INSIDE = (
     *(each.name for each in WAITERS if each.name not in (SCHEDULER, KUBELET)),
     *WITHOUT_WAITER,
 )
-"""What is one program of a real control plane."""
+"""Controllers that are one program of a real control plane."""
 UNHELD = frozenset((EVERY, MANAGER, *INSIDE, KUBELET, *(each.name for each in WHERE_SERVED)))
-"""What no cluster of somebody else's lets us hold."""
-FAREWELL = 5.0  # seconds that an API server has to let us go
-CALM = 0.5  # seconds that a real scheduler has to hear of what cannot be counted
+"""Controllers that cannot be held on a cluster that is not ours."""
+UNREGISTER_WITHIN = 5.0  # seconds to remove webhooks when the cluster is closed
+SETTLED = 0.5  # seconds for a real scheduler to receive events that have no metric
 
 
 def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
-    """In this process: gates before each controller's loop, a hook where webhooks stand.
+    """Set up an embedded cluster: gates before each controller's loop, and a hook in place of
+    webhooks.
 
-    Nobody asks over HTTP.
+    Returns an empty gate address: no HTTP client exists.
     """
     from pytest_kscen.embedded.apiserver.admission import Hook
 
@@ -157,8 +158,10 @@ def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
 
 
 def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> str:
-    """The real programs are stopped and go on, new pods wait at a scheduling gate, and the API
-    server calls webhooks.
+    """Set up a real control plane: programs are stopped and continued, new pods wait at a
+    scheduling gate, and the API server calls webhooks.
+
+    Returns the gate address.
     """
     api, clock, gates = cluster.api(NAME), cluster.runner.clock, cluster.site.gates
 
@@ -181,8 +184,9 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
 
 @dataclass(slots=True)
 class RealScheduling:
-    """The program is started anew where a scenario asks for another configuration; what is left
-    of one, the next replaces.
+    """Configuration of a real kube-scheduler, restarted when a scenario requires another one.
+
+    The configuration of one scenario stays until the next one replaces it.
     """
 
     cluster: ControlPlaneCluster
@@ -204,10 +208,10 @@ class RealScheduling:
             raise ValueError(str(error)) from None
 
     async def revert(self) -> None:
-        """It stands still; whoever is next begins with what he wants."""
+        """Do nothing: the next scenario sets the configuration that it requires."""
 
     async def _read(self, written: str) -> Obj:
-        """The scenario's, or the cluster's ConfigMap's, or none."""
+        """Return the scenario's configuration, else the cluster's ConfigMap, else an empty one."""
         if not written:
             try:
                 written = configuration_text(
@@ -228,8 +232,10 @@ class RealScheduling:
 
 
 def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
-    """Somebody's API server, on this machine: it calls webhooks; new pods wait at a scheduling
-    gate, others ask at theirs.
+    """Set up a cluster that is not ours: its API server calls webhooks on this machine.
+
+    New pods wait at a scheduling gate; other controllers request their turn at the gate address,
+    which is returned. Raises a PreflightRefused if the user may not impersonate.
     """
     from pytest_kscen.kube.gate import Gates
 
@@ -245,10 +251,10 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
         cluster.runner.call(cluster.api(NAME).list(SCENARIOS, limit=1))
     except Forbidden as error:
         raise PreflightRefused(
-            "who has written what in a scenario is told by the users that its "
-            "controllers are, and the user of this kubeconfig may "
-            f"not impersonate them: {error.message}. Ask with `kubectl auth can-i "
-            "impersonate users`"
+            "Scenarios identify writers by impersonating one user per controller; this "
+            f"kubeconfig's user may not impersonate: {error.message}. Grant `impersonate` on users "
+            "(check with `kubectl auth can-i impersonate users`), or play on another cluster with "
+            "--kscen-cluster=embedded"
         ) from None
     return _served(
         cluster,
@@ -271,10 +277,8 @@ def _served(
     holds: Callable[[], bool],
     policy: str,
 ) -> str:
-    """Webhooks and gates, from now on and for as long as the cluster is open: then nothing of
-    them stays.
-
-    The gate's address.
+    """Serve webhooks and gates until the cluster is closed, then remove them; return the gate
+    address.
     """
     from pytest_kscen.embedded.apiserver.credentials import make_keys
     from pytest_kscen.scenario.webhooks import WebhookServer, register, unregister
@@ -291,7 +295,7 @@ def _served(
             await front.stay()
         finally:
             with contextlib.suppress(ApiError, OSError, TimeoutError):
-                async with asyncio.timeout(FAREWELL):
+                async with asyncio.timeout(UNREGISTER_WITHIN):
                     await unregister(api)
                     await held.release_all()
 
@@ -304,7 +308,7 @@ def _served(
 
 
 def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> SchedulerWaiter:
-    """The scheduler's waiter, which asks the program itself last."""
+    """Return the scheduler's waiter, which queries the program itself last."""
     clock = cluster.runner.clock
     nodes, pods = controller.sees(NODES), controller.sees(PODS)
 
@@ -327,14 +331,14 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
         return (
             is_idle
             and asked - max(heard_of_nodes, cluster.program_pauser.resumed_at.get(SCHEDULER, 0.0))
-            >= CALM
+            >= SETTLED
         )
 
-    return SchedulerWaiter(back_off=CALM, idle=is_idle)
+    return SchedulerWaiter(back_off=SETTLED, idle=is_idle)
 
 
 def _is_parked(pod: Obj) -> bool:
-    """Whether a pod is its scheduler's, which can do nothing for it if it is idle."""
+    """Return True if an idle scheduler can do nothing for this pod."""
     if scheduler_of(pod) != DEFAULT or pod["spec"].get("nodeName") or gates_of(pod):
         return False
     return not (pod["metadata"].get("deletionTimestamp") or has_ended(pod))

@@ -1,4 +1,7 @@
-"""Scenarios of a run: the controller that plays them and the handle a test holds."""
+"""Scenarios of a cluster: the player with its controller, and the handle that a test holds.
+
+`ScenarioRunner` opens one player per cluster at the first scenario.
+"""
 
 from __future__ import annotations
 
@@ -38,33 +41,29 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.analysis.timeline import Timeline
 
 
-# A scenario that is played, as a test holds it: added to while it is on, asked when it is over,
-# even when it has gone.
-
-
 PATIENCE = 24 * 3600.0
 STILL = 10.0  # seconds of cluster time after which one that is Paused goes on no more
 
 
 @dataclass(eq=False)
 class ScenarioHandle:
-    """One scenario."""
+    """Scenario that is played, as a test holds it; it answers even when the object is gone."""
 
     cluster: Cluster
     journal: Journal
     name: str
     was_ended: bool = False
-    """Before it was done, because it was over for whoever had put it on."""
+    """True if the test ended, or the next scenario began, before it was done."""
     _looked_at: bool = field(default=False, repr=False)
     _added: list[Obj] = field(default_factory=list, repr=False)
     _last: Obj | None = field(default=None, repr=False)
-    """As it was when it was over."""
+    """Object as it was when it was over."""
     _result: tuple[int, Result] | None = field(default=None, repr=False)
-    """With the length of the journal that it was worked out from."""
+    """Result, with the length of the journal that it was computed from."""
 
     @property
     def live(self) -> Obj:
-        """The Scenario as the API has it, or as it was at its end."""
+        """Scenario as the API has it, or as it was at its end."""
         self._hand_in()
         return self._seen()
 
@@ -86,12 +85,12 @@ class ScenarioHandle:
 
     @property
     def has_failed_unseen(self) -> bool:
-        """It went wrong by itself, and nobody has asked."""
+        """True if it failed by itself and the test did not look at its phase."""
         return not self._looked_at and not self.was_ended and phase_of(self.live) == FAILED
 
     @property
     def message(self) -> str:
-        """Why it is in this phase."""
+        """Reason of the phase."""
         return str((self.live.get("status") or {}).get("message") or "")
 
     @property
@@ -100,7 +99,7 @@ class ScenarioHandle:
 
     @property
     def result(self) -> Result:
-        """What it has come to so far; one and the same for as long as nothing happens."""
+        """Result so far; the same object is returned until the journal grows."""
         if self._result is None or self._result[0] != self.journal.entries:
             self._result = self.journal.entries, Result.of_journal(self.journal, self.name)
         return self._result[1]
@@ -108,7 +107,10 @@ class ScenarioHandle:
     # --- while it is on ---
 
     def create(self, obj: Obj, *, step: int, id: str = "") -> None:
-        """`obj` may be a model of the official client's, which says its apiVersion and kind."""
+        """Create an object in a step.
+
+        `obj` may be a model of the official client that has apiVersion and kind.
+        """
         self._add(step, id, createOperation={"object": _plain(obj)})
 
     def patch(
@@ -140,12 +142,15 @@ class ScenarioHandle:
         self._add(step, id, deleteOperation=_target(api_version, kind, name, namespace))
 
     def done(self, *, step: int, id: str = "") -> None:
-        """The scenario has succeeded when this step is finished."""
+        """End the scenario as succeeded when this step is finished."""
         self._add(step, id, doneOperation={})
 
     def _add(self, step: int, id: str, **operation: Any) -> None:
-        """It is handed in with all others that come before somebody asks or waits: a step is
-        past once it has begun.
+        """Keep an operation until the test waits or asks; it is written with all others that came
+        by then.
+
+        Operations of a step that has begun are refused, so one write per operation would come too
+        late. Each one is checked by a dry run at once.
         """
         if phase_of(seen := self._seen()) in OVER:
             message = (seen.get("status") or {}).get("message")
@@ -181,11 +186,14 @@ class ScenarioHandle:
         self.cluster.runner.call(write)
 
     def until_paused(self) -> None:
-        """Until all that it was given so far is done, or it is over."""
+        """Wait until all operations so far are done, or the scenario is over."""
         self._until(_rests)
 
     def until_over(self) -> None:
-        """A ValueError if it is Paused, and nobody gives it anything to do."""
+        """Wait until the scenario is over.
+
+        Raises a ScenarioRefused if it is Paused and stays so.
+        """
         while not self.is_over:
             self._until(_rests)
             if not self.is_over and not self._goes_on():
@@ -195,11 +203,14 @@ class ScenarioHandle:
                 )
 
     def until_ended(self) -> None:
-        """Somebody ends it by force."""
+        """Wait until the scenario is over, after its controller was requested to give it up."""
         self._until(lambda scenario: phase_of(scenario) in OVER)
 
     def _goes_on(self) -> bool:
-        """Whether it does not stay Paused: somebody else may add to it, or spoil it."""
+        """Return True if a Paused scenario goes on within STILL:
+
+        others may add operations to it.
+        """
         try:
             self._until(lambda scenario: not _rests(scenario) or phase_of(scenario) in OVER, STILL)
         except TimeoutError:
@@ -263,7 +274,7 @@ class PlayedResult:
 
 
 def _plain(obj: Any) -> Any:
-    """What is an object of the official client's, as JSON has it."""
+    """Convert a model of the official client to JSON; return anything else as it is."""
     if not hasattr(obj, "openapi_types"):
         return obj
     from kubernetes.client import ApiClient
@@ -295,25 +306,32 @@ GONE = 60.0  # seconds that an earlier Scenario of the same name has to go
 
 @dataclass(eq=False)
 class ScenarioPlayer:
-    """Where a cluster's scenarios are played."""
+    """Player of one cluster's scenarios:
+
+    controller, gates, admission, and the journal that is written.
+    """
 
     cluster: Cluster
     controller: ScenarioController
     journals: JournalSwitch
     gate_url: str = ""
-    """Where a controller in any language asks, its name behind it, whether it may go on."""
+    """Address at which a controller in any language requests its turn; its name is appended."""
     played: list[ScenarioHandle] = field(default_factory=list)
 
     @classmethod
     def of(cls, cluster: Cluster, terms: Terms) -> ScenarioPlayer:
-        """The cluster's; whoever asks first opens it, on these terms."""
+        """Return the cluster's player; the first call opens it, with these settings."""
         if cluster.theatre is None:
             cluster.theatre = cls.open(cluster, terms)
         return cluster.theatre  # type: ignore[no-any-return]  # it was put there here
 
     @classmethod
     def open(cls, cluster: Cluster, terms: Terms) -> ScenarioPlayer:
-        """Bring definition, controller, gates and admission to the cluster."""
+        """Install definition, controller, gates and admission on the cluster.
+
+        Raises a PreflightRefused if the cluster may not be emptied, or scenarios are not supported
+        there.
+        """
         if not cluster.owned and not terms.disposable:
             raise PreflightRefused(
                 "a scenario begins with deleting all that is on its cluster, and this "
@@ -343,14 +361,15 @@ class ScenarioPlayer:
         return cls(cluster, controller, journals, gate_url)
 
     def put_on(self, scenario: Obj, keep: Callable[[], Journal]) -> ScenarioHandle:
-        """`keep` opens its journal, when nothing speaks against it any more."""
+        """Create a Scenario; `keep` opens its journal once nothing refuses it.
+
+        An earlier scenario is over by then, or fails; one of the same name is deleted.
+        """
         name = scenario["metadata"]["name"]
         # An earlier one is over by then; of the same name, it goes.
         if self.played and not self._is_past(self.played[-1]):
             self.played[-1].until_paused()
-            self.end(
-                self.played[-1], f"the scenario {name!r} was to be played, and nobody had said done"
-            )
+            self.end(self.played[-1], f"the scenario {name!r} began before its operation `done`")
         self.cluster.runner.call(self._remove_earlier(name))
         api, journal = self.cluster.api(NAME), None
         try:
@@ -388,7 +407,7 @@ class ScenarioPlayer:
         )
 
     def end(self, played: ScenarioHandle, why: str) -> None:
-        """If it is not over, it has failed; if it has not begun, it never was."""
+        """Fail a scenario that is not over; delete one that has not begun."""
         if self._is_past(played):
             return
         played.was_ended = True
@@ -399,7 +418,7 @@ class ScenarioPlayer:
             self.cluster.runner.call(self.cluster.api(NAME).delete(SCENARIOS, played.name))
 
     def _is_past(self, played: ScenarioHandle) -> bool:
-        """It is over, or somebody has deleted it."""
+        """Return True if it is over, or was deleted."""
         try:
             return played.is_over
         except NotFound:

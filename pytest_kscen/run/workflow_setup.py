@@ -40,7 +40,7 @@ AGENT = "workflow-admission"
 
 
 def judge_workflows(cluster: Cluster, family: EngineResources) -> None:
-    """From now on, for as long as the cluster is there."""
+    """Validate Workflows and Schedules at admission from now on, until the cluster is closed."""
     if cluster.backend == "embedded":
         _in_process(cluster, family)
     else:
@@ -60,7 +60,7 @@ def judge_workflows(cluster: Cluster, family: EngineResources) -> None:
 
 
 def verdict(new: Obj | None, old: Obj | None) -> tuple[str, list[str]]:
-    """Why it is not let in, if it is not; and what is to be told in any case."""
+    """Return why the object is refused (empty if it is not) and the warnings that go with it."""
     if new is None or (old is not None and old.get("spec") == new.get("spec")):
         return "", []
     faults = validate(new)
@@ -80,7 +80,7 @@ def _in_process(cluster: Any, family: EngineResources) -> None:
 
 
 async def serve(served: Served, tls: ssl.SSLContext) -> str:
-    """Where the webhook is from now on."""
+    """Serve the webhook and return its address."""
     from aiohttp import web
 
     from pytest_kscen.kube.webhooks import HOST, admission_request, allowed, denied
@@ -96,7 +96,7 @@ async def serve(served: Served, tls: ssl.SSLContext) -> str:
 async def register(
     api: Api, url: str, authority: bytes, family: EngineResources, *, policy: str
 ) -> None:
-    """Have the API server call it for each Workflow and each Schedule."""
+    """Register the webhook for Workflows, Schedules and CronWorkflows."""
     from pytest_kscen.kube.webhooks import configuration, webhook
 
     rule = {
@@ -114,14 +114,9 @@ def _judged(family: EngineResources) -> tuple[Resource, ...]:
 
 
 async def unregister(api: Api) -> None:
-    """Take it away again, if it is there."""
+    """Remove the webhook, if it is registered."""
     with contextlib.suppress(NotFound):
         await api.delete(VALIDATING_WEBHOOKS, WEBHOOK)
-
-
-# One engine at a time drives the workflows of a cluster that others may reach: it holds a Lease
-# while it does. Two would take each other's removals for sabotage, and tell everything twice.
-# An embedded cluster's run is alone on it.
 
 
 LEASE_NAMESPACE = "kube-system"
@@ -134,8 +129,10 @@ REFUSED = (
 
 
 class Leading:
-    """One engine's right to drive workflows, from when it is taken until the engine's life is
-    ended.
+    """Lease of one workflow engine, from when it is taken until the engine is stopped.
+
+    Two engines on one cluster would take each other's deletions for faults and report everything
+    twice. On an embedded cluster none is needed: no other engine can reach it.
     """
 
     def __init__(self, cluster: Cluster, who: str) -> None:
@@ -149,28 +146,28 @@ class Leading:
         )
 
     async def claim(self) -> None:
-        """It is ours, or a PreflightRefused says who keeps it."""
+        """Take the Lease, or raise a PreflightRefused that names its holder."""
         if holder := await self.lease.claim(Signal()):
             raise PreflightRefused(REFUSED.format(holder=holder, lease=self.lease, lasts=LASTS))
 
-    async def wait(self, word: Signal, tell: Callable[[str], None]) -> bool:
-        """Until it is ours, however long that takes; False if the word comes first.
+    async def wait(self, stop: Signal, report: Callable[[str], None]) -> bool:
+        """Take the Lease, however long that takes; return False if `stop` comes first.
 
-        Each of its holders is told.
+        Each new holder that is waited for is passed to `report`.
         """
-        told = ""
-        while not word.given:
+        reported = ""
+        while not stop.given:
             if not (holder := await self.lease.take()):
                 return True
-            if holder != told:
-                told = holder
-                tell(holder)
-            await word.within(self.lease.pause)
+            if holder != reported:
+                reported = holder
+                report(holder)
+            await stop.within(self.lease.pause)
         return False
 
     async def live(self) -> None:
-        """Keep it, and drive as soon as that has begun, until this is cancelled; raises
-        LeaseLost when somebody else may drive.
+        """Hold the Lease, and drive workflows once `begin` was called; raises LeaseLost when it is
+        lost.
         """
         await self.lease.hold(self._work())
 

@@ -1,5 +1,7 @@
 """Workflows and Schedules of a run: the engine beside the test, handles for the test, and the
 simulated Chaos Mesh.
+
+`context.Run` calls it. The engine is imported when a test first starts a workflow.
 """
 
 from __future__ import annotations
@@ -38,48 +40,40 @@ if TYPE_CHECKING:
     from pytest_kscen.run.workflow_setup import Leading
 
 
-# A Schedule that a test has put on: what it has spawned, and what has become of that.
-
-
 SPAWNED = "schedule-spawned"
 """The note that tells of it."""
 
 
 class ScheduleHandle:
-    """One Schedule, or CronWorkflow."""
+    """Schedule, or CronWorkflow, that a test has applied."""
 
     def __init__(self, name: str, namespace: str, look: Callable[[], Obj]) -> None:
         self.name = name
         self.namespace = namespace
         self._look = look
         self.spawned: list[str] = []
-        """The names of all that it has made, chaos or workflows, in order."""
+        """Names of all objects that it has made, chaos or workflows, in order."""
         self.workflows: list[WorkflowHandle] = []
-        """Of the workflows among it, what has become of each."""
+        """Handles of the workflows among them."""
 
     @property
     def live(self) -> Obj:
-        """It as the API has it; never change it."""
+        """Object as the API has it; it must not be changed."""
         return self._look()
 
     @property
     def failed(self) -> list[WorkflowHandle]:
-        """The workflows that have failed; whoever asks has looked at all of them."""
+        """Workflows that have failed. Reading it counts as looking at all of them."""
         return [workflow for workflow in self.workflows if workflow.phase == FAILED]
-
-
-# Simulated machines come with a simulated Chaos Mesh. On a cluster that was handed to us the
-# real one acts.
 
 
 SIMULATED = ("embedded", "controlplane")
 
 
 def bring_chaos_mesh(cluster: Cluster) -> bool:
-    """Once for each cluster, by whoever comes first: the definitions of chaos and of workflows, and
-    who acts on them.
+    """Install the simulated Chaos Mesh on a simulated cluster; return True if this call did it.
 
-    Whether this was the first.
+    A cluster that was handed to us uses the Chaos Mesh that it has.
     """
     # what simulated clusters have
     if cluster.backend not in SIMULATED or cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]
@@ -95,8 +89,10 @@ def bring_chaos_mesh(cluster: Cluster) -> bool:
 
 
 def family_on(cluster: Cluster) -> EngineResources:
-    """In Chaos Mesh's group where that is free, else in our own; what an engine needs and lacks
-    is installed.
+    """Install the definitions that an engine needs and lacks; return the API group that they are
+    in.
+
+    Chaos Mesh's own group if it is free on the cluster, otherwise ours.
     """
     from pytest_kscen.models.chaos_mesh import install
     from pytest_kscen.objects.chaos_mesh_definitions import (
@@ -118,7 +114,7 @@ def family_on(cluster: Cluster) -> EngineResources:
 
 
 def has_definitions(cluster: Cluster) -> bool:
-    """Whether there is any kind of chaos that could be made."""
+    """Return True if the cluster serves NetworkChaos, so that chaos can be created."""
 
     async def look() -> bool:
         try:
@@ -133,7 +129,7 @@ def has_definitions(cluster: Cluster) -> bool:
 
 
 async def _is_theirs(api: Api) -> bool:
-    """Whether the cluster's Workflows are Chaos Mesh's own: they know of no phases."""
+    """Return True if the cluster's Workflows are Chaos Mesh's own, whose status has no phase."""
     try:
         definition = await api.get(CUSTOM_RESOURCE_DEFINITIONS, SHIPPED.workflows.qualified)
     except NotFound:
@@ -143,11 +139,11 @@ async def _is_theirs(api: Api) -> bool:
 
 
 GONE_WITHIN = 600.0
-"""Seconds that workflows, and the chaos of theirs, have to go."""
+"""Seconds within which deleted workflows and their chaos have to be gone."""
 
 
 class WorkflowHandle:
-    """One that a test has put on: what it asks is answered from the journal."""
+    """Workflow that a test has started; its answers come from the journal."""
 
     def __init__(self, name: str, namespace: str, look: Callable[[WorkflowHandle], Obj]) -> None:
         self.name = name
@@ -155,10 +151,10 @@ class WorkflowHandle:
         self._look = look
         self.story = WorkflowStory(NodeHistory(name))
         self.was_ended = False
-        """Before it was over, because the run was."""
+        """True if the run ended before the workflow was over."""
         self._looked_at = False
         self.kept: Obj | None = None
-        """It as it was when the run was over."""
+        """Object as it was when the run was over."""
 
     @property
     def phase(self) -> str:
@@ -167,13 +163,13 @@ class WorkflowHandle:
 
     @property
     def seen(self) -> WorkflowStory:
-        """All that has become of it; whoever takes it has looked at it."""
+        """History of the workflow. Reading it counts as looking at its phase."""
         self._looked_at = True
         return self.story
 
     @property
     def message(self) -> str:
-        """Why it is in this phase."""
+        """Reason of the phase."""
         return self.story.workflow.message
 
     @property
@@ -182,29 +178,29 @@ class WorkflowHandle:
 
     @property
     def live(self) -> Obj:
-        """The Workflow as the API has it, after the run as it last was; never change it."""
+        """Workflow as the API has it, or as it was at the run's end; it must not be changed."""
         return self.kept or self._look(self)
 
     @property
     def score(self) -> float | None:
-        """The share of its probes that held, from 0 to 100; None if it has none."""
+        """Share of its probes that held, from 0 to 100; None if it has none."""
         return (self.live.get("status") or {}).get("resilienceScore")
 
     @property
     def nodes(self) -> list[NodeHistory]:
-        """In the order in which they were begun."""
+        """Nodes in the order in which they started."""
         return list(self.story.nodes.values())
 
     def node(self, name: str) -> NodeHistory | None:
-        """The node of this name, or the latest of this template; None if there is none."""
+        """Return the node of this name, or the latest one of this template; None if absent."""
         return self.story.node(name)
 
     def finished(self) -> bool:
-        """It is over, or somebody has deleted it."""
+        """Return True if the workflow is over, or was deleted."""
         return self.story.workflow.is_over or self.story.is_gone
 
     def standing(self) -> str:
-        """Where it is now, for whoever has waited for its end in vain."""
+        """Describe the present state, for the message of a wait that timed out."""
         return f"the end of the workflow {self.namespace}/{self.name}: {self.story.standing()}"
 
     @property
@@ -213,19 +209,19 @@ class WorkflowHandle:
 
 
 class Workflows:
-    """One run's."""
+    """Workflows and Schedules of one run, and the engine that drives them."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._handles: dict[tuple[str, str], WorkflowHandle] = {}
         self._schedules: dict[tuple[str, str, str], ScheduleHandle] = {}
-        """By their kinds too: there may be a Schedule and a CronWorkflow of one name."""
+        """Handles by kind, namespace and name: a Schedule and a CronWorkflow may have one name."""
         self._spawned: dict[tuple[str, str], WorkflowHandle] = {}
-        """By those."""
+        """Handles of workflows that schedules have made, by namespace and name."""
         self._driven: dict[tuple[str, str], None] = {}
-        """All that are on, however they have come to the cluster."""
+        """Workflows that are running, also those that were created by other means than this run."""
         self._ended: dict[tuple[str, str], None] = {}
-        """Before they were over, because the run was."""
+        """Workflows that the run's end aborted."""
         self._is_healed = False
         self._engine: asyncio.Task[Any] | None = None
         self._family: EngineResources = SHIPPED
@@ -235,7 +231,7 @@ class Workflows:
     def put_on(
         self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]
     ) -> WorkflowHandle:
-        """Have it driven from now on, by another name than its own if one is given."""
+        """Create a Workflow and drive it; `name` replaces its own name."""
         from pytest_kscen.workflow.files import WorkflowRefused, workflow_of
 
         self._run.must_be_on()
@@ -263,7 +259,7 @@ class Workflows:
 
     @property
     def overlooked(self) -> list[WorkflowHandle]:
-        """Those that failed without anybody's asking."""
+        """Failed workflows at whose phase the test did not look."""
         return [
             handle
             for handle in (*self._handles.values(), *self._spawned.values())
@@ -271,15 +267,17 @@ class Workflows:
         ]
 
     def drive(self) -> None:
-        """Have Workflows and Schedules driven that come to the cluster in another way, as by
+        """Start the engine for Workflows and Schedules that are created by other means, as by
         kubectl.
         """
         self._run.must_be_on()
         self._open()
 
     def claim(self) -> None:
-        """Be the one who drives this cluster's workflows, or be refused; an embedded cluster is
-        its run's alone.
+        """Claim the Lease of the cluster's workflows, or raise a PreflightRefused that names its
+        holder.
+
+        An embedded cluster needs none: no other run can reach it.
         """
         self._run.must_be_on()
         if self._leading is None and self._run.cluster.backend != "embedded":
@@ -292,7 +290,7 @@ class Workflows:
             self._engine = self._run.call(self._begin(leading.live(), ENGINE))
 
     def schedule(self, schedule: Obj) -> ScheduleHandle:
-        """Have it kept from now on, and applied by whoever asks."""
+        """Drive a Schedule that the caller applies after this."""
         self.drive()
         metadata, where = schedule["metadata"], (schedule["apiVersion"], schedule["kind"])
         name, namespace = metadata["name"], metadata.get("namespace", "default")
@@ -353,18 +351,18 @@ class Workflows:
             scheduled.workflows.append(handle)
 
     async def heal(self) -> None:
-        """Those that are still on are aborted: their chaos is removed."""
+        """Abort the workflows that are still running; their chaos is removed."""
         self._is_healed = True
         for handle in (*self._handles.values(), *self._spawned.values()):
             handle.was_ended = not handle.finished()
         await self._end()
 
     async def clear(self) -> None:
-        """None is left of those that the test has put on or that had to be ended, nor what they
-        have made.
+        """Delete the workflows of this run, and wait until they and their objects are gone.
 
-        On somebody's cluster those that had to be ended and are not the test's stay, to be looked
-        at."""
+        On a cluster that is not ours, workflows of others that had to be aborted stay for
+        inspection.
+        """
         try:
             await self._remove()
         finally:
@@ -389,7 +387,10 @@ class Workflows:
             await self._wait(key, lambda obj: obj is None)
 
     async def _end(self) -> None:
-        """Whoever has made them: nobody drives them when the run is over."""
+        """Abort all running workflows, also those of others:
+
+        no engine drives them after the run.
+        """
         unheard = {key: None for key, handle in self._handles.items() if not handle.finished()}
         on = {**unheard, **self._driven}
         self._ended.update(on)
@@ -416,23 +417,21 @@ class Workflows:
         return self._open().api
 
 
-# A workflow that is a whole test: what it is about is brought to the cluster, it runs to its
-# end, and all is gone again.
-
-
 AVAILABLE_WITHIN = "5m"
 
 
 class Unfinished(TimeoutError):
-    """It has not come to its end in its time."""
+    """Timeout of a workflow that did not end within its time."""
 
 
 def play_to_end(
     runner: ScenarioRunner, workflow: Obj, cast: Sequence[Obj] = (), *, within: str = "1h"
 ) -> WorkflowHandle:
-    """`cast` is there, and available, before it begins.
+    """Run a workflow as a whole test: apply `cast`, wait until it is available, play, delete
+    everything.
 
-    What is odd about it was told when it was read.
+    Warnings about the workflow are suppressed: they were issued when it was read. Raises
+    `Unfinished` after `within`.
     """
     from pytest_kscen.workflow.files import WorkflowWarning
 

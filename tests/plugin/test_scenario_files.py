@@ -265,7 +265,7 @@ def test_a_shared_cluster_plays_for_one_test_after_the_other(pytester):
     """)
     result = pytester.runpytest()
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["  step 1: the test was over, and nobody had said done"])
+    result.stdout.fnmatch_lines(["  step 1: the test ended before its operation `done`"])
 
 
 MISSPELT = """\

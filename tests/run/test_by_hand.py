@@ -223,7 +223,7 @@ def test_what_is_no_object_is_not_applied(cluster, runner_of, obj, lacks):
     good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good"}}
     with runner_of() as run:
         with pytest.raises(
-            ValueError, match=f"^{re.escape(f'what is to be applied has no {lacks}: {obj!r}')}$"
+            ValueError, match=f"^{re.escape(f'object to apply has no {lacks}: {obj!r}')}$"
         ):
             run.apply(good, obj)
         assert "good" not in {one["metadata"]["name"] for one in objects(cluster, CONFIG_MAPS)}

@@ -4,13 +4,13 @@ import signal
 import pytest
 
 from pytest_kscen.clock import Signal, VirtualRunner, WallRunner
-from pytest_kscen.run.context import heard
+from pytest_kscen.run.context import handle_signals
 
 
 def test_each_signal_says_the_next_word_and_then_the_handlers_are_back():
     runner, said = VirtualRunner(), []
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with heard(
+    with handle_signals(
         runner.loop, lambda: said.append("stop"), lambda: said.append("hurry"), awaited=lambda: True
     ):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -29,7 +29,7 @@ def test_a_wait_ends_when_the_signal_comes():
         runner.loop.call_later(10, os.kill, os.getpid(), signal.SIGINT)
         return await stop.within(3600)
 
-    with heard(runner.loop, stop.give, awaited=lambda: True):
+    with handle_signals(runner.loop, stop.give, awaited=lambda: True):
         began = runner.clock.now()
         assert runner.call(wait())
         assert runner.clock.now() - began == 10
@@ -39,7 +39,7 @@ def test_a_wait_ends_when_the_signal_comes():
 @pytest.mark.parametrize("make", [VirtualRunner, WallRunner])
 def test_who_does_not_wait_for_the_run_is_interrupted(make):
     runner, said = make(), []
-    with heard(
+    with handle_signals(
         runner.loop,
         lambda: said.append("stop"),
         lambda: said.append("hurry"),

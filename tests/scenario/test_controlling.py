@@ -180,7 +180,7 @@ def test_a_user_who_may_not_impersonate_is_told_so(theirs, tmp_path):
 
     played = pytest_on(tmp_path / "limited", tmp_path)
 
-    assert "the user of this kubeconfig may not impersonate them: " in played.stdout, played.stdout
+    assert "this kubeconfig's user may not impersonate: " in played.stdout, played.stdout
 
 
 @pytest.mark.controlplane

@@ -236,24 +236,24 @@ def test_one_that_was_left_without_done_ends_when_the_next_comes(runner):
     assert runner.play(scenario(done(1))).phase == "Succeeded"
 
     assert left.phase == "Failed"
-    assert left.message == "step 1: the scenario 'test' was to be played, and nobody had said done"
+    assert left.message == "step 1: the scenario 'test' began before its operation `done`"
 
 
 def test_one_that_was_left_ends_with_the_test(runner):
     left = runner.play(scenario(create(1, node())))
-    runner.end_scenarios()
+    runner.finish_scenarios()
 
     assert left.was_ended
     assert runner.overlooked() == ""
     assert (left.phase, left.message) == (
         "Failed",
-        "step 1: the test was over, and nobody had said done",
+        "step 1: the test ended before its operation `done`",
     )
 
 
 def test_one_that_has_not_begun_never_was(runner):
     runner.scenario(["kube-scheduler"])
-    runner.end_scenarios()
+    runner.finish_scenarios()
     assert runner.play(scenario(done(1), name="scenario")).phase == "Succeeded"
 
 
