@@ -126,7 +126,14 @@ def load_configuration(written: str | Obj, registry: Registry) -> SchedulerConfi
     """Return the configuration of a YAML or JSON text, or of a parsed object. ConfigurationError
     lists all mistakes; plugins are resolved, but not made.
     """
-    obj: Any = _parse_yaml(written) if isinstance(written, str) else written
+    obj: Any = written
+    if isinstance(written, str):
+        import yaml
+
+        try:
+            obj = yaml.safe_load(written)
+        except yaml.YAMLError as error:
+            raise ConfigurationError(f"not valid YAML: {error}") from None
     wrong = list(_CONFIGURATION(obj, ""))
     if not wrong:
         wrong = list(_configuration_errors(obj, registry)) or list(_point_errors(obj, registry))
@@ -141,15 +148,6 @@ def load_configuration(written: str | Obj, registry: Registry) -> SchedulerConfi
         initial_backoff=float(obj.get("podInitialBackoffSeconds") or 1),
         longest_backoff=float(obj.get("podMaxBackoffSeconds") or 10),
     )
-
-
-def _parse_yaml(text: str) -> Any:
-    import yaml
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigurationError(f"not valid YAML: {error}") from None
 
 
 def _configuration_errors(obj: Obj, registry: Registry) -> Iterator[str]:
@@ -245,7 +243,17 @@ def _extender_errors(extenders: list[Obj]) -> Iterator[str]:
 
 
 def _profile(obj: Obj) -> ProfileConfiguration:
-    plugins = {point: _plugin_set(one) for point, one in (obj.get("plugins") or {}).items() if one}
+    plugins = {
+        point: PluginSet(
+            tuple(
+                EnabledPlugin(one["name"], one.get("weight") or 0)
+                for one in settings.get("enabled") or ()
+            ),
+            tuple(one["name"] for one in settings.get("disabled") or ()),
+        )
+        for point, settings in (obj.get("plugins") or {}).items()
+        if settings
+    }
     arguments = {one["name"]: one.get("args") or {} for one in obj.get("pluginConfig") or ()}
     return ProfileConfiguration(
         obj.get("schedulerName") or DEFAULT_SCHEDULER_NAME,
@@ -253,13 +261,6 @@ def _profile(obj: Obj) -> ProfileConfiguration:
         arguments,
         obj.get("percentageOfNodesToScore"),
     )
-
-
-def _plugin_set(obj: Obj) -> PluginSet:
-    enabled = tuple(
-        EnabledPlugin(one["name"], one.get("weight") or 0) for one in obj.get("enabled") or ()
-    )
-    return PluginSet(enabled, tuple(one["name"] for one in obj.get("disabled") or ()))
 
 
 def _extender(obj: Obj) -> ExtenderConfiguration:

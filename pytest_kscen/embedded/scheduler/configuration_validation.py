@@ -139,11 +139,6 @@ def _validate_strategy(value: Any, place: str) -> Iterator[str]:
             yield f"{place}.requestedToCapacityRatio: only the type RequestedToCapacityRatio has it"
 
 
-def _validate_balanced(value: Any, place: str) -> Iterator[str]:
-    resource = object_with({"name": nonempty_text, "weight": integer(0, 1)}, needed=("name",))
-    yield from object_with({**TYPE_META, "resources": list_of(resource)})(value, place)
-
-
 def _validate_preemption(value: Any, place: str) -> Iterator[str]:
     percentage, absolute = "minCandidateNodesPercentage", "minCandidateNodesAbsolute"
     yield from object_with({**TYPE_META, percentage: integer(0, 100), absolute: integer(0)})(
@@ -181,31 +176,29 @@ def _validate_spread(value: Any, place: str) -> Iterator[str]:
         yield f"{place}.defaultingType: defaultConstraints need defaultingType: List"
 
 
-def _validate_affinity(value: Any, place: str) -> Iterator[str]:
-    requirement = object_with(
-        {
-            "key": nonempty_text,
-            "operator": one_of("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
-            "values": list_of(text),
-        },
-        needed=("key", "operator"),
-    )
-    term = object_with(
-        {"matchExpressions": list_of(requirement), "matchFields": list_of(requirement)}
-    )
-    required = object_with({"nodeSelectorTerms": list_of(term)}, needed=("nodeSelectorTerms",))
-    preferred = list_of(
-        object_with(
-            {"weight": integer(1, 100), "preference": term}, needed=("weight", "preference")
-        )
-    )
-    known = {
-        "requiredDuringSchedulingIgnoredDuringExecution": required,
-        "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+_REQUIREMENT = object_with(
+    {
+        "key": nonempty_text,
+        "operator": one_of("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
+        "values": list_of(text),
+    },
+    needed=("key", "operator"),
+)
+_TERM = object_with(
+    {"matchExpressions": list_of(_REQUIREMENT), "matchFields": list_of(_REQUIREMENT)}
+)
+_ADDED_AFFINITY = object_with(
+    {
+        "requiredDuringSchedulingIgnoredDuringExecution": object_with(
+            {"nodeSelectorTerms": list_of(_TERM)}, needed=("nodeSelectorTerms",)
+        ),
+        "preferredDuringSchedulingIgnoredDuringExecution": list_of(
+            object_with(
+                {"weight": integer(1, 100), "preference": _TERM}, needed=("weight", "preference")
+            )
+        ),
     }
-    yield from object_with(known)(value, place)
-
-
+)
 ARGUMENT_VALIDATORS: dict[str, Validator] = {
     "DefaultPreemption": _validate_preemption,
     "InterPodAffinity": object_with(
@@ -215,8 +208,15 @@ ARGUMENT_VALIDATORS: dict[str, Validator] = {
             "ignorePreferredTermsOfExistingPods": boolean,
         },
     ),
-    "NodeAffinity": object_with({**TYPE_META, "addedAffinity": _validate_affinity}),
-    "NodeResourcesBalancedAllocation": _validate_balanced,
+    "NodeAffinity": object_with({**TYPE_META, "addedAffinity": _ADDED_AFFINITY}),
+    "NodeResourcesBalancedAllocation": object_with(
+        {
+            **TYPE_META,
+            "resources": list_of(
+                object_with({"name": nonempty_text, "weight": integer(0, 1)}, needed=("name",))
+            ),
+        }
+    ),
     "NodeResourcesFit": object_with(
         {
             **TYPE_META,

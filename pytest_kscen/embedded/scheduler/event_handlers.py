@@ -50,17 +50,13 @@ def node_changes(new: Obj, old: Obj) -> list[ClusterEvent]:
     return [ClusterEvent(NODE, Action.NODE_TAINT), *found] if opened else found
 
 
-def _conditions(node: Obj) -> dict[str, str]:
-    return {
-        one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()
-    }
-
-
 _NODE_FIELDS: dict[Action, Callable[[Obj], object]] = {
     Action.NODE_ALLOCATABLE: lambda node: (node.get("status") or {}).get("allocatable"),
     Action.NODE_LABEL: lambda node: node["metadata"].get("labels") or {},
     Action.NODE_TAINT: lambda node: (node.get("spec") or {}).get("taints") or [],
-    Action.NODE_CONDITION: _conditions,
+    Action.NODE_CONDITION: lambda node: {
+        one["type"]: one["status"] for one in (node.get("status") or {}).get("conditions") or ()
+    },
     Action.NODE_ANNOTATION: lambda node: node["metadata"].get("annotations") or {},
     Action.NODE_FEATURES: lambda node: (node.get("status") or {}).get("declaredFeatures") or [],
 }

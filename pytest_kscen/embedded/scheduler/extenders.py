@@ -314,8 +314,11 @@ class HttpExtender:
         if not self._managed:
             return True
         containers = [*(pod.spec.get("containers") or ()), *(pod.spec.get("initContainers") or ())]
+        resources = [container.get("resources") or {} for container in containers]
         return any(
-            not self._managed.isdisjoint(_resource_names(container)) for container in containers
+            not self._managed.isdisjoint(one.get(kind) or ())
+            for one in resources
+            for kind in ("requests", "limits")
         )
 
     async def filter(
@@ -394,8 +397,3 @@ class HttpExtender:
             raise ExtenderError(
                 f"unexpected response of the extender {self.name}: {error!r}"
             ) from None
-
-
-def _resource_names(container: Obj) -> set[str]:
-    resources = container.get("resources") or {}
-    return {*(resources.get("requests") or ()), *(resources.get("limits") or ())}

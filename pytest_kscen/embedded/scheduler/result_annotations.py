@@ -77,9 +77,12 @@ def _fit(new: dict[str, str], history: list[Any], room: int) -> dict[str, str]:
     dropped: list[str] = []
     new = dict(new)
     while True:
-        note = _cut_note(cut, dropped)
-        whole = {**new, HISTORY: _json(history), **note}
-        if _size_in_bytes(whole) <= room or not (history or new):
+        whole = {**new, HISTORY: _json(history)}
+        if cut or dropped:
+            parts = [*([f"{cut} attempts of the history"] if cut else ()), *dropped]
+            whole[CUT] = f"dropped to stay within {MAX_ANNOTATION_BYTES} bytes: {', '.join(parts)}"
+        size = sum(len(key.encode()) + len(value.encode()) for key, value in whole.items())
+        if size <= room or not (history or new):
             return whole
         if history:
             history = history[1:]
@@ -88,20 +91,6 @@ def _fit(new: dict[str, str], history: list[Any], room: int) -> dict[str, str]:
             largest = max(new, key=lambda key: (len(new[key]), key))
             dropped.append(largest.removeprefix(RESULTS))
             del new[largest]
-
-
-def _cut_note(cut: int, dropped: list[str]) -> dict[str, str]:
-    parts = [f"{cut} attempts of the history"] if cut else []
-    parts += dropped
-    return (
-        {CUT: f"dropped to stay within {MAX_ANNOTATION_BYTES} bytes: {', '.join(parts)}"}
-        if parts
-        else {}
-    )
-
-
-def _size_in_bytes(found: dict[str, str]) -> int:
-    return sum(len(key.encode()) + len(value.encode()) for key, value in found.items())
 
 
 def _scores_as_text(scores: dict[str, dict[str, int]]) -> dict[str, dict[str, str]]:
@@ -124,8 +113,11 @@ class ResultAnnotator:
     async def record(self, attempt: Attempt) -> None:
         metadata = attempt.pod["metadata"]
         name, namespace = metadata["name"], metadata["namespace"]
-        live = await self._live(name, namespace)
-        if live is None or live["metadata"]["uid"] != metadata["uid"]:
+        try:
+            live = await self._context.api.get(PODS, name, namespace)
+        except (ApiError, OSError):
+            return
+        if live["metadata"]["uid"] != metadata["uid"]:
             return
         old = live["metadata"].get("annotations") or {}
         new = with_history(result_annotations(attempt), old)
@@ -142,9 +134,3 @@ class ResultAnnotator:
                 "ResultNotWritten",
                 f"could not write the attempt's results into annotations: {error}",
             )
-
-    async def _live(self, name: str, namespace: str) -> Any:
-        try:
-            return await self._context.api.get(PODS, name, namespace)
-        except (ApiError, OSError):
-            return None

@@ -96,9 +96,13 @@ class Scheduler:
         """Use this configuration from the next attempt on. ValueError, before anything changes, if
         a plugin is unknown or cannot be made.
         """
-        handle = replace(
-            self._handle, extenders=_make_extenders(configuration, self._handle.snapshot)
-        )
+        extenders: list[Extender] = []
+        if configuration.extenders:  # rare, so imported here
+            from pytest_kscen.embedded.scheduler.extenders import HttpExtender
+
+            snapshot = self._handle.snapshot
+            extenders = [HttpExtender(one, snapshot) for one in configuration.extenders]
+        handle = replace(self._handle, extenders=extenders)
         profiles = {
             one.name: SchedulerProfile(
                 _with_ignored_resources(configuration, one), self.registry, replace(handle)
@@ -228,11 +232,3 @@ def _with_ignored_resources(
     args = profile.arguments.get(RESOURCES_FIT, {})
     args = {**args, "ignoredResources": [*(args.get("ignoredResources") or ()), *ignored]}
     return replace(profile, arguments={**profile.arguments, RESOURCES_FIT: args})
-
-
-def _make_extenders(configuration: SchedulerConfiguration, snapshot: Snapshot) -> list[Extender]:
-    if not configuration.extenders:
-        return []
-    from pytest_kscen.embedded.scheduler.extenders import HttpExtender  # which few schedulers need
-
-    return [HttpExtender(one, snapshot) for one in configuration.extenders]

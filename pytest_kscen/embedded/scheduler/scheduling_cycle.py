@@ -342,27 +342,27 @@ class SchedulingCycle:
             await self._bind(current, node.name)
 
     async def _bind_slowly(self, current: SchedulingAttempt, node: str) -> None:
-        with attribute_plugin_errors(current.pod):
-            await self._bind_when_ready(current, node)
-
-    async def _bind_when_ready(self, current: SchedulingAttempt, node: str) -> None:
+        """Wait for permission, call pre_bind, then bind. Runs as a task beside the cycle, so errors
+        of plugins are attributed here.
+        """
         profile, _, pod, state = current
-        await self._failures.announce_node(pod, node)
-        if waiting := self._waiting.get(pod.uid):
-            status = await waiting.decided()
-            self._waiting.remove(pod.uid)
+        with attribute_plugin_errors(pod):
+            await self._failures.announce_node(pod, node)
+            if waiting := self._waiting.get(pod.uid):
+                status = await waiting.decided()
+                self._waiting.remove(pod.uid)
+                if status is not None:
+                    await self._revert_and_wake(current, node, status)
+                    return
+                self._queue.done(pod.uid)
+            try:
+                status = await profile.pre_bind(state, pod, node)
+            except (ApiError, OSError) as error:
+                status = failure(str(error))
             if status is not None:
                 await self._revert_and_wake(current, node, status)
                 return
-            self._queue.done(pod.uid)
-        try:
-            status = await profile.pre_bind(state, pod, node)
-        except (ApiError, OSError) as error:
-            status = failure(str(error))
-        if status is not None:
-            await self._revert_and_wake(current, node, status)
-            return
-        await self._bind(current, node)
+            await self._bind(current, node)
 
     async def _bind(self, current: SchedulingAttempt, node: str) -> None:
         profile, _, pod, state = current

@@ -88,6 +88,20 @@ TIMEOUT = ClusterEvent(EVERYTHING, Action.ALL)
 """Event for a pod that has been unschedulable for too long."""
 
 
+def is_placed(pod: Obj) -> bool:
+    """Return True if the pod is on a node or nominated for one. Only such a pod's changes can free
+    room for others.
+    """
+    return bool(pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName"))
+
+
+def is_same_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+    """Return True if the changed pod is the refused pod itself: a hint for plugins that only the
+    pod's own change can satisfy.
+    """
+    return new is not None and new["metadata"]["uid"] == pod.uid
+
+
 STORAGE = "storage.k8s.io"
 CSI_NODES = Resource(STORAGE, "v1", "csinodes", "CSINode", namespaced=False)
 CSI_DRIVERS = Resource(STORAGE, "v1", "csidrivers", "CSIDriver", namespaced=False)

@@ -107,7 +107,12 @@ class WaitingPod:
         self.node = node
         self._decision: asyncio.Future[Status | None] = loop.create_future()
         self._timers = {
-            name: loop.call_later(min(seconds, MAX_PERMIT_WAIT), self._expire, name, seconds)
+            name: loop.call_later(
+                min(seconds, MAX_PERMIT_WAIT),
+                self.reject,
+                name,
+                f"timeout after {seconds:g}s waiting on permit of plugin {name!r}",
+            )
             for name, seconds in plugins.items()
         }
 
@@ -133,9 +138,6 @@ class WaitingPod:
 
     def reject(self, plugin: str, reason: str) -> None:
         self._decide(unschedulable(reason).by(plugin))
-
-    def _expire(self, plugin: str, seconds: float) -> None:
-        self.reject(plugin, f"timeout after {seconds:g}s waiting on permit of plugin {plugin!r}")
 
     def _decide(self, decision: Status | None) -> None:
         for timer in self._timers.values():

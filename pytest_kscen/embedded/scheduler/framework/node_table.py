@@ -147,22 +147,19 @@ class NodeTable:
                 self.nodes[row] = None
                 self._free.append(row)
         for node in nodes:
-            if node.row == NO_CODE:
-                self._assign_row(node)
+            if node.row != NO_CODE:
+                continue
+            if self._free:
+                node.row = self._free.pop()
+                self.nodes[node.row] = node
+            else:
+                node.row = len(self.nodes)
+                self.nodes.append(node)
+                if node.row >= self._size:
+                    self._grow()
+            self.write(node)
         self.order = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
         self.changes += 1
-
-    def _assign_row(self, node: NodeInfo) -> None:
-        if self._free:
-            row = self._free.pop()
-            self.nodes[row] = node
-        else:
-            row = len(self.nodes)
-            self.nodes.append(node)
-            if row >= self._size:
-                self._grow()
-        node.row = row
-        self.write(node)
 
     def _grow(self) -> None:
         more = self._size

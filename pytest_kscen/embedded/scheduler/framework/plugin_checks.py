@@ -96,30 +96,23 @@ def check_plugin_class(cls: Any, path: str = "") -> None:
             raise ValueError(
                 f"the plugin {cls.name!r}: {method} must not be async: it is called without await"
             )
-    for own in _own(cls):
+    names = dict.fromkeys(
+        name for each in cls.__mro__ if issubclass(each, Plugin) for name in vars(each)
+    )
+    for own in names:
+        if own.startswith("_") or hasattr(Plugin, own) or not callable(getattr(cls, own)):
+            continue
         for method in POINTS.values():
-            if getattr(cls, method) is getattr(Plugin, method) and _is_near(own, method):
+            similarity = difflib.SequenceMatcher(
+                None, own.lower().replace("_", ""), method.replace("_", "")
+            ).ratio()
+            missing = getattr(cls, method) is getattr(Plugin, method)
+            if missing and similarity >= MISSPELLING_SIMILARITY:
                 raise ValueError(
                     f"the plugin {cls.name!r} has a method {own!r} that is no extension point (did "
                     f"you mean {method!r}?): "
                     "rename it, or begin the name of a helper with _"
                 )
-
-
-def _own(cls: type[Plugin]) -> list[str]:
-    names = dict.fromkeys(
-        name for each in cls.__mro__ if issubclass(each, Plugin) for name in vars(each)
-    )
-    return [
-        name
-        for name in names
-        if not name.startswith("_") and not hasattr(Plugin, name) and callable(getattr(cls, name))
-    ]
-
-
-def _is_near(name: str, method: str) -> bool:
-    a, b = (each.lower().replace("_", "") for each in (name, method))
-    return difflib.SequenceMatcher(None, a, b).ratio() >= MISSPELLING_SIMILARITY
 
 
 class PluginFailed(RuntimeError):

@@ -138,7 +138,15 @@ class Snapshot:
         """
         node = self._node_info(name)
         if obj is None:
-            self._remove_node(node)
+            if self._present.pop(name, None) is not None:
+                self._stale = True
+                self._changed.pop(name, None)
+                self._loaded.pop(name, None)
+                for watcher in self._watchers:
+                    watcher.node_removed(node)
+            self._count_images(node, -1)
+            node.set_object(None)
+            self._drop_if_empty(node)
             return node
         zone, was_there = node.zone, name in self._present
         self._count_images(node, -1)
@@ -151,17 +159,6 @@ class Snapshot:
         for watcher in self._watchers:
             watcher.node_changed(node)
         return node
-
-    def _remove_node(self, node: NodeInfo) -> None:
-        if self._present.pop(node.name, None) is not None:
-            self._stale = True
-            self._changed.pop(node.name, None)
-            self._loaded.pop(node.name, None)
-            for watcher in self._watchers:
-                watcher.node_removed(node)
-        self._count_images(node, -1)
-        node.set_object(None)
-        self._drop_if_empty(node)
 
     def _count_images(self, node: NodeInfo, sign: int) -> None:
         for image, size in node.images.items():

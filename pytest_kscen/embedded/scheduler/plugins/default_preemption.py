@@ -72,11 +72,16 @@ class DefaultPreemption(Plugin):
         if why := self._ineligibility(PodInfo(live) if live else pod, statuses):
             return unschedulable(f"preemption: {why}")
         nodes = [
-            node for node in self.handle.snapshot.nodes if _is_resolvable(statuses.get(node.name))
+            node
+            for node in self.handle.snapshot.nodes
+            if (status := statuses.get(node.name)) and status.code is Code.UNSCHEDULABLE
         ]
         candidates, refusals = self._find_candidates(state, pod, nodes)
         if not candidates:
-            return Nomination("", f"preemption: {self._no_candidate_message(refusals)}")
+            count = len(self.handle.snapshot.nodes)
+            reasons = [reason for status in refusals.values() for reason in status.reasons]
+            words = count_reasons([*reasons, *[NOT_HELPFUL] * (count - len(refusals))])
+            return Nomination("", f"preemption: 0/{count} nodes are available: {words}.")
         try:
             candidates = await self._filter_by_extenders(state, pod, candidates)
         except ExtenderError as error:
@@ -143,12 +148,6 @@ class DefaultPreemption(Plugin):
         """
         return min(max(nodes * self._min_percentage // 100, self._min_candidates), nodes)
 
-    def _no_candidate_message(self, refusals: Mapping[str, Status]) -> str:
-        nodes = self.handle.snapshot.nodes
-        reasons = [reason for status in refusals.values() for reason in status.reasons]
-        words = count_reasons([*reasons, *[NOT_HELPFUL] * (len(nodes) - len(refusals))])
-        return f"0/{len(nodes)} nodes are available: {words}."
-
     async def _filter_by_extenders(
         self, state: CycleState, pod: PodInfo, candidates: dict[str, Victims]
     ) -> dict[str, Victims]:
@@ -167,7 +166,3 @@ class DefaultPreemption(Plugin):
                 raise ExtenderError(f'expected at least one victim pod on node "{empty[0]}"')
             candidates = {node: victims for node, victims in answer.items() if victims.pods}
         return candidates
-
-
-def _is_resolvable(status: Status | None) -> bool:
-    return status is not None and status.code is Code.UNSCHEDULABLE

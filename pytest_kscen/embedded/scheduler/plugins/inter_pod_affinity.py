@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest
+from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest, is_placed
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
 from pytest_kscen.embedded.scheduler.framework.status import (
@@ -71,12 +71,12 @@ def _pod_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
         )
     if new:
         return _matches_all(terms.required, new)
-    return old is not None and (_matches_all(terms.forbidden, old) or _had_anti_affinity(old, pod))
-
-
-def is_placed(pod: Obj) -> bool:
-    """Return True if the pod is on a node or nominated for one."""
-    return bool(pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName"))
+    if old is None:
+        return False
+    theirs = PodAffinityTerms.of(PodInfo(old)).forbidden if old["spec"].get("affinity") else ()
+    return _matches_all(terms.forbidden, old) or (
+        bool(theirs) and all(term.matches(pod.namespace, pod.labels, {}) for term in theirs)
+    )
 
 
 def _matches_all(terms: Sequence[AffinityTerm], pod: Obj | None) -> bool:
@@ -89,15 +89,6 @@ def _matches_all(terms: Sequence[AffinityTerm], pod: Obj | None) -> bool:
     return all(
         term.matches(metadata.get("namespace", ""), metadata.get("labels") or {}, {})
         for term in terms
-    )
-
-
-def _had_anti_affinity(other: Obj, pod: PodInfo) -> bool:
-    forbidden = (
-        PodAffinityTerms.of(PodInfo(other)).forbidden if other["spec"].get("affinity") else ()
-    )
-    return bool(forbidden) and all(
-        term.matches(pod.namespace, pod.labels, {}) for term in forbidden
     )
 
 
@@ -312,7 +303,7 @@ class InterPodAffinity(Plugin):
         found = [
             (key, tally, weight)
             for key, tally, weight in (*own, *self._existing_pod_terms(pod))
-            if _has_domain(tally.on, key)
+            if any(node.obj is not None and key in node.labels for node in tally.on)
         ]
         if not found:
             return SKIP
@@ -392,7 +383,3 @@ def _satisfies_affinity(affinity: AffinityState, pod: PodInfo, labels: Mapping[s
 
 def _or(one: Mask | None, other: Mask) -> Mask:
     return other if one is None else one | other
-
-
-def _has_domain(on: Mapping[NodeInfo, int], key: str) -> bool:
-    return any(node.obj is not None and key in node.labels for node in on)

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.node_matching import tolerates
 from pytest_kscen.embedded.pod_resources import demand_of
-from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest
+from pytest_kscen.embedded.scheduler.framework.events import (
+    NODE,
+    POD,
+    Action,
+    Interest,
+    is_same_pod,
+)
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import (
     SKIP,
@@ -87,7 +93,7 @@ class NodeUnschedulable(Plugin):
             Interest(
                 POD,
                 Action.POD_TOLERATION,
-                lambda pod, _, new: bool(new and new["metadata"]["uid"] == pod.uid),
+                is_same_pod,
             ),
         )
 
@@ -114,13 +120,11 @@ def _restarts_all(spec: Obj) -> bool:
     return any(rule.get("action") == "RestartAllContainers" for rule in rules)
 
 
-def _has_user_namespace_on_host_network(spec: Obj) -> bool:
-    return bool(spec.get("hostNetwork")) and spec.get("hostUsers") is False
-
-
 FEATURE_REQUIREMENTS: dict[str, Callable[[Obj], bool]] = {
     "RestartAllContainersOnContainerExits": _restarts_all,
-    "UserNamespacesHostNetworkSupport": _has_user_namespace_on_host_network,
+    "UserNamespacesHostNetworkSupport": lambda spec: (
+        bool(spec.get("hostNetwork")) and spec.get("hostUsers") is False
+    ),
 }
 """Checks by feature whether a pod requires it.
 
@@ -143,7 +147,15 @@ class NodeDeclaredFeatures(Plugin):
 
     def events(self) -> Sequence[Interest]:
         """Return node events only: the fields that require a feature cannot be updated."""
-        return (Interest(NODE, Action.ADD | Action.NODE_FEATURES, _features_changed),)
+        return (
+            Interest(
+                NODE,
+                Action.ADD | Action.NODE_FEATURES,
+                lambda _, old, new: (
+                    old is None or _declared_features(old) != _declared_features(new)
+                ),
+            ),
+        )
 
 
 def _required_features(pod: PodInfo) -> frozenset[str]:
@@ -157,7 +169,3 @@ def _required_features(pod: PodInfo) -> frozenset[str]:
 
 def _declared_features(node: Obj | None) -> list[str]:
     return ((node or {}).get("status") or {}).get("declaredFeatures") or []
-
-
-def _features_changed(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    return old is None or _declared_features(old) != _declared_features(new)

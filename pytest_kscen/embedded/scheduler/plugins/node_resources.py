@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_kscen.embedded.pod_resources import allocatable_of, demand_of
-from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest
+from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest, is_placed
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import SKIP, Code, Status
 from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
@@ -263,9 +263,7 @@ def _frees(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     if old is None:
         return False
     if new is None:
-        return bool(
-            old["spec"].get("nodeName") or (old.get("status") or {}).get("nominatedNodeName")
-        )
+        return is_placed(old)
     if new["metadata"]["uid"] == pod.uid:
         return True
     before, now = demand_of(old).requests, demand_of(new).requests

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest
+from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest, is_placed
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import (
     SKIP,
@@ -18,7 +18,6 @@ from pytest_kscen.embedded.scheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
-from pytest_kscen.embedded.scheduler.plugins.inter_pod_affinity import is_placed
 from pytest_kscen.embedded.scheduler.plugins.node_affinity import match_pod_affinity
 from pytest_kscen.embedded.scheduler.plugins.pod_counts import MatchingPodCounts
 from pytest_kscen.embedded.scheduler.plugins.spread_constraints import (

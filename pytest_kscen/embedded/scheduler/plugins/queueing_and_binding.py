@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.scheduler.framework.events import POD, Action, Interest
+from pytest_kscen.embedded.scheduler.framework.events import POD, Action, Interest, is_same_pod
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import Status, failure, unresolvable
 from pytest_kscen.objects.errors import ApiError
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo, QueuedPod
-    from pytest_kscen.objects.resources import Obj
 
 
 class PrioritySort(Plugin):
@@ -41,11 +40,7 @@ class SchedulingGates(Plugin):
         return unresolvable(f"waiting for scheduling gates: [{names}]")
 
     def events(self) -> Sequence[Interest]:
-        return (Interest(POD, Action.POD_GATES_GONE, _is_same_pod),)
-
-
-def _is_same_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
-    return new is not None and new["metadata"]["uid"] == pod.uid
+        return (Interest(POD, Action.POD_GATES_GONE, is_same_pod),)
 
 
 class DefaultBinder(Plugin):

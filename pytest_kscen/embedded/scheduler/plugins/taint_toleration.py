@@ -12,7 +12,13 @@ from pytest_kscen.embedded.node_matching import (
     taints_of,
     tolerates,
 )
-from pytest_kscen.embedded.scheduler.framework.events import NODE, POD, Action, Interest
+from pytest_kscen.embedded.scheduler.framework.events import (
+    NODE,
+    POD,
+    Action,
+    Interest,
+    is_same_pod,
+)
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import Status, unresolvable
 from pytest_kscen.embedded.scheduler.plugins.score_formulas import (
@@ -74,7 +80,7 @@ class TaintToleration(Plugin):
             Interest(
                 POD,
                 Action.POD_TOLERATION,
-                lambda pod, _, new: bool(new and new["metadata"]["uid"] == pod.uid),
+                is_same_pod,
             ),
         )
 

@@ -300,7 +300,7 @@ class VolumeBinding(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest("StorageClass", Action.ADD | Action.UPDATE, _allowed_topologies_changed),
+            Interest("StorageClass", Action.ADD | Action.UPDATE, _topologies_changed),
             Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_claim_of_pod),
             Interest("PersistentVolume", Action.ADD | Action.UPDATE),
             Interest("CSIStorageCapacity", Action.ADD | Action.UPDATE),
@@ -313,7 +313,7 @@ def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
     return new is not None and Ref.of(new) in claims_of(pod.obj)
 
 
-def _allowed_topologies_changed(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
+def _topologies_changed(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     return (
         old is None or new is None or old.get("allowedTopologies") != new.get("allowedTopologies")
     )

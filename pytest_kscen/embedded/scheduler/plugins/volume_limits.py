@@ -17,6 +17,7 @@ from pytest_kscen.embedded.scheduler.framework.events import (
     VOLUME_ATTACHMENTS,
     Action,
     Interest,
+    is_placed,
 )
 from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
 from pytest_kscen.embedded.scheduler.framework.status import (
@@ -70,10 +71,20 @@ class NodeVolumeLimits(Plugin):
         if not wanted:
             return None
         there = self._volumes_of(node.pods.values())
-        attached = {**self._attached_volumes(node.name), **there}
-        counts = collections.Counter(attached.values())
+        attached: DriverByVolume = {}
+        for one in self._attachments.of(node.name):
+            spec = one["spec"]
+            volume = self._volumes.get((spec.get("source") or {}).get("persistentVolumeName") or "")
+            if (
+                volume is not None
+                and volume["spec"].get("csi")
+                and (driver := spec.get("attacher"))
+            ):
+                handle = volume["spec"]["csi"].get("volumeHandle", "")
+                attached[f"{driver}/{handle}"] = driver
+        counts = collections.Counter({**attached, **there}.values())
         more = collections.Counter(
-            driver for volume, driver in wanted.items() if volume not in there
+            driver for handle, driver in wanted.items() if handle not in there
         )
         return (
             LIMIT_EXCEEDED
@@ -108,26 +119,15 @@ class NodeVolumeLimits(Plugin):
                     found[f"{driver}/{handle}"] = driver
         return found
 
-    def _attached_volumes(self, node: str) -> DriverByVolume:
-        found: DriverByVolume = {}
-        for one in self._attachments.of(node):
-            spec = one["spec"]
-            volume = self._volumes.get((spec.get("source") or {}).get("persistentVolumeName") or "")
-            if volume is not None and volume["spec"].get("csi") and spec.get("attacher"):
-                found[f"{spec['attacher']}/{volume['spec']['csi'].get('volumeHandle', '')}"] = spec[
-                    "attacher"
-                ]
-        return found
-
     def events(self) -> Sequence[Interest]:
         return (
             Interest("CSINode", Action.ADD | Action.UPDATE, _limit_raised),
             Interest(
                 POD,
                 Action.DELETE,
-                lambda _, old, __: old is not None and _was_placed(old) and bool(claims_of(old)),
+                lambda _, old, __: old is not None and is_placed(old) and bool(claims_of(old)),
             ),
-            Interest("PersistentVolumeClaim", Action.ADD, _is_its_claim),
+            Interest("PersistentVolumeClaim", Action.ADD, _is_claim_of_pod),
             Interest(
                 "VolumeAttachment", Action.DELETE, lambda pod, _, __: bool(claims_of(pod.obj))
             ),
@@ -143,14 +143,6 @@ def _limits(csi_node: Obj | None) -> dict[str, int]:
 def _limit_raised(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
     before, now = _limits(old), _limits(new)
     return old is None or any(count > before.get(name, 0) for name, count in now.items())
-
-
-def _was_placed(pod: Obj) -> bool:
-    return bool(pod["spec"].get("nodeName") or (pod.get("status") or {}).get("nominatedNodeName"))
-
-
-def _is_its_claim(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
-    return new is not None and Ref.of(new) in claims_of(pod.obj)
 
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk").by("VolumeRestrictions")
@@ -216,16 +208,16 @@ class VolumeRestrictions(Plugin):
                 return unresolvable(f'persistentvolumeclaim "{ref.name}" not found')
             if READ_WRITE_ONCE_POD in (claim["spec"].get("accessModes") or ()):
                 alone.append(ref)
-        found = ReadWriteOncePodClaims(frozenset(alone), sum(self._is_used(ref) for ref in alone))
+        assigned = self.handle.snapshot.pod
+        used = sum(
+            any(assigned(user["metadata"]["uid"]) for user in self._pods_by_claim.of(ref))
+            for ref in alone
+        )
+        found = ReadWriteOncePodClaims(frozenset(alone), used)
         if not found.used and not _restricted_disks(volumes):
             return SKIP
         state[self.name] = found
         return None
-
-    def _is_used(self, ref: Ref) -> bool:
-        """Return True if an assigned pod uses the claim."""
-        snapshot = self.handle.snapshot
-        return any(snapshot.pod(pod["metadata"]["uid"]) for pod in self._pods_by_claim.of(ref))
 
     def add_pod(self, state: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
         self._count(state, added, 1)

@@ -104,7 +104,9 @@ class VolumeZone(Plugin):
             Interest(
                 "StorageClass",
                 Action.ADD,
-                lambda _, __, new: bool(new) and _waits_for_consumer(new),
+                lambda _, __, new: bool(
+                    new and new.get("volumeBindingMode") == "WaitForFirstConsumer"
+                ),
             ),
             Interest(NODE, Action.ADD | Action.NODE_LABEL),
             Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_claim_of_pod),
@@ -133,10 +135,6 @@ def _zone_requirements(volume: Obj) -> list[ZoneRequirement]:
         for label in LABELS
         if label in labels
     ]
-
-
-def _waits_for_consumer(storage_class: Obj | None) -> bool:
-    return (storage_class or {}).get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
 def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
