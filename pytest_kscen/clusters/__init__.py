@@ -32,7 +32,7 @@ NODES = 6  # simulated ones, unless the test requests another number
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequest:
-    """What a test and its options request of a cluster."""
+    """Request for a cluster, from a test's marker and the command line."""
 
     seed: str
     nodes: int | None = None
@@ -49,7 +49,7 @@ class Backend(ABC):
     name: ClassVar[str]
     """Value of --kscen-cluster and of @pytest.mark.cluster(backend=...)."""
     recreated: ClassVar[bool]
-    """Whether each test gets a new cluster with a parent of its own, deleted after the test. Other
+    """True if each test gets a new cluster with a parent of its own, deleted after the test. Other
     clusters live for the session, and options name their parent and their storage classes."""
 
     @classmethod
@@ -58,7 +58,7 @@ class Backend(ABC):
         """Return a running cluster, or raise ClusterRefused with what to do."""
 
 
-class Embedded(Backend):
+class EmbeddedBackend(Backend):
     name = "embedded"
     recreated = True
 
@@ -69,7 +69,7 @@ class Embedded(Backend):
         return EmbeddedCluster(request.seed, nodes=_simulated_nodes(request))
 
 
-class ControlPlane(Backend):
+class ControlPlaneBackend(Backend):
     name = "controlplane"
     recreated = True
 
@@ -80,7 +80,7 @@ class ControlPlane(Backend):
         return ControlPlaneCluster(request.seed, nodes=_simulated_nodes(request))
 
 
-class Kind(Backend):
+class KindBackend(Backend):
     name = "kind"
     recreated = False
 
@@ -91,7 +91,7 @@ class Kind(Backend):
         return KindBackedCluster(request.kind, nodes=request.nodes, seed=request.seed)
 
 
-class Kubeconfig(Backend):
+class KubeconfigBackend(Backend):
     name = "kubeconfig"
     recreated = False
 
@@ -106,7 +106,7 @@ BACKENDS: Registry[type[Backend]] = Registry(
     "cluster_backends",
     "cluster backend",
     facts={"recreated": "recreated = True"},
-    built_in=(Embedded, ControlPlane, Kind, Kubeconfig),
+    built_in=(EmbeddedBackend, ControlPlaneBackend, KindBackend, KubeconfigBackend),
 )
 
 

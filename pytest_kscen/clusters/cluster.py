@@ -150,20 +150,16 @@ class TimedCluster(Generic[R]):
     def until(
         self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
     ) -> None:
-        _check_condition(condition)
+        # Mistakenly passing the condition's value is what this finds.
+        if not callable(value := inspect.unwrap(condition)):
+            raise TypeError(
+                f"until({value!r}): pass the condition itself, as in until(volume.ready), not its "
+                "present value"
+            )
         if not self.runner.until(condition, seconds_of(timeout)):
             raise TimeoutError(
                 f"not true within {timeout} of cluster time: {_describe_condition(condition)}"
             )
-
-
-def _check_condition(condition: object) -> None:
-    # which is the question
-    if not callable(asked := inspect.unwrap(condition)):  # type: ignore[arg-type]
-        raise TypeError(
-            f"until({asked!r}): give the condition itself, as in until(volume.ready), not "
-            "what it says now"
-        )
 
 
 def _describe_condition(condition: Callable[[], object]) -> str:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.wire import Wire
     from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.objects.resources import Obj
 
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 API_SERVICE = {
@@ -109,7 +108,14 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
         for name, life in actors("embedded", self.api, clock, self.chance, site=self.site):
             self.runner.start(life, name)
         for machine in self.site.machines:
-            await wait_for(api, clock, NODES, machine.name, condition=_ready, timeout=BOOT_TIMEOUT)
+            await wait_for(
+                api,
+                clock,
+                NODES,
+                machine.name,
+                condition=lambda node: is_true(node, "Ready"),
+                timeout=BOOT_TIMEOUT,
+            )
 
     def _open_parent(self, _: pathlib.Path | None, namespace: str) -> ParentCluster:
         """Start a second API server in the same virtual time, with nodes of its own on which this
@@ -200,7 +206,3 @@ class EmbeddedParent(EmbeddedCluster):
         with contextlib.ExitStack() as closing:
             closing.callback(self.server.close)
             self._register_cleanup(closing)
-
-
-def _ready(node: Obj | None) -> bool:
-    return is_true(node, "Ready")

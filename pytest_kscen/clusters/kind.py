@@ -143,9 +143,10 @@ class SharedResource:
             self._remove_if_unused()
 
     def _remove_if_unused(self) -> None:
-        users = sorted(self.folder.glob("user-*"))
-        if any(_is_running(user.name) for user in users):
-            return
+        for user in sorted(self.folder.glob("user-*")):
+            _, pid, start_time, _ = user.name.split("-")
+            if _process_start_time(int(pid)) == start_time:
+                return
         try:
             if state := self._state():
                 self._remove(state)
@@ -189,11 +190,6 @@ class SharedResource:
                 if self._path("lock").stat().st_ino == os.fstat(file.fileno()).st_ino:
                     undo.pop_all()
                     return file
-
-
-def _is_running(user: str) -> bool:
-    _, pid, birth, _ = user.split("-")
-    return _process_start_time(int(pid)) == birth
 
 
 def _process_start_time(pid: int) -> str:

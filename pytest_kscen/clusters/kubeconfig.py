@@ -111,11 +111,15 @@ def merged_kubeconfig(path: str, flags: ClusterFlags = TESTED_FLAGS) -> dict[str
         for kind in NAMED_LISTS:
             known = whole.setdefault(kind, [])
             names = [entry["name"] for entry in known]
-            known += [
-                _absolute(kind, entry, file.parent)
-                for entry in content.get(kind) or ()
-                if entry["name"] not in names
-            ]
+            for entry in content.get(kind) or ():
+                if entry["name"] not in names:
+                    inner = entry.get(kind[:-1]) or {}
+                    paths = {
+                        name: str((file.parent / inner[name]).absolute())
+                        for name in FILE_FIELDS[kind]
+                        if inner.get(name)
+                    }
+                    known.append({**entry, kind[:-1]: {**inner, **paths}})
         if content.get("current-context"):
             whole.setdefault("current-context", content["current-context"])
     return whole
@@ -155,17 +159,6 @@ def server_of(config: dict[str, Any], context: str) -> str:
         ),
         "no server",
     )
-
-
-def _absolute(kind: str, entry: dict[str, Any], folder: pathlib.Path) -> dict[str, Any]:
-    inner_name = kind[:-1]
-    inner = entry.get(inner_name) or {}
-    paths = {
-        name: str((folder / inner[name]).absolute())
-        for name in FILE_FIELDS[kind]
-        if inner.get(name)
-    }
-    return {**entry, inner_name: {**inner, **paths}}
 
 
 COPIED_FIELDS = (

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from pytest_kscen.clock import Clock, Runner
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.objects.resources import Obj
 
 HOST_NAMES = ("parent-1", "parent-2", "parent-3")
 DEFAULT_NAMESPACE = "vms"
@@ -77,12 +76,15 @@ async def add_parent_nodes(api: Api, clock: Clock, site: Site) -> None:
         )
     for name in HOST_NAMES:
         await wait_for(
-            api, clock, NODES, name, condition=_is_ready_for_machines, timeout=NODES_READY_TIMEOUT
+            api,
+            clock,
+            NODES,
+            name,
+            condition=lambda node: (
+                is_true(node, "Ready") and (node or {})["spec"].get("taints") == [TAINT]
+            ),
+            timeout=NODES_READY_TIMEOUT,
         )
-
-
-def _is_ready_for_machines(node: Obj | None) -> bool:
-    return is_true(node, "Ready") and (node or {})["spec"].get("taints") == [TAINT]
 
 
 def virtualize(

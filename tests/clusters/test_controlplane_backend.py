@@ -56,8 +56,7 @@ def test_one_that_dies_is_named_with_the_end_of_its_log(fakes, tmp_path):
         ControlPlaneCluster()
     lines = str(refusal.value).splitlines()
     assert lines[0] == (
-        "the real control plane did not start: kube-apiserver ended before its time. The "
-        "end of its log:"
+        "the real control plane did not start: kube-apiserver ended early. The end of its log:"
     )
     assert lines[-1] == "bad flag"
     assert len(lines) == 16
@@ -69,7 +68,7 @@ def test_one_that_never_answers_is_given_up(fakes, tmp_path, monkeypatch):
     fakes("kube-apiserver", "echo thinking; exec sleep 1000")
     with pytest.raises(
         ClusterRefused,
-        match=r"kube-apiserver was of no use after 0 s. The end of its log:\nthinking",
+        match=r"kube-apiserver did not serve within 0 s. The end of its log:\nthinking",
     ):
         ControlPlaneCluster()
     assert leftovers(tmp_path) == []

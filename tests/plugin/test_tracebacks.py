@@ -14,7 +14,7 @@ BODIES = {
         "ValueError: duration=0: a run needs time: give more than zero, as in '90s' or '1h30m'"
     ),
     "inside(runner, lambda run: run.until(False))": (
-        "TypeError: until(False): give the condition itself*"
+        "TypeError: until(False): pass the condition itself*"
     ),
     "inside(runner, lambda run: run.until(lambda: False, '5s'))": (
         "TimeoutError: not true within 5s of cluster time*"

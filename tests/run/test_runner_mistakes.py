@@ -202,8 +202,8 @@ def test_a_condition_that_was_called(runner, by):
         pytest.raises(
             TypeError,
             match=(
-                r"^until\(False\): give the condition itself, as in until\(volume.ready\), "
-                r"not what it"
+                r"^until\(False\): pass the condition itself, as in until\(volume.ready\), "
+                r"not its present"
             ),
         ),
     ):

@@ -221,9 +221,9 @@ class ProgramPauser:
     async def follow(self, api: Api, clock: Clock) -> Never:
         """Follow Scenarios forever; when cancelled, continue all programs."""
         self._scenarios = scenarios = Informer(api, clock, SCENARIOS)
-        scenarios.on_change(self._scenario_changed)
+        scenarios.on_change(lambda _, __: self._changed.set())
         following = asyncio.get_running_loop().create_task(
-            scenarios.run(), name="scenarios that hold programs"
+            scenarios.run(), name="scenarios that pause programs"
         )
         try:
             while True:
@@ -235,29 +235,19 @@ class ProgramPauser:
             for program in list(self._stopped):
                 self._resume(program)
 
-    # every change is one
-    def _scenario_changed(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002
-        self._changed.set()
-
     async def apply_scenarios(self, api: Api) -> None:
         """Pause and continue programs as the active Scenario requires at this moment."""
-        async with (
-            self._lock
-        ):  # what one has read must not be done after what another has read later
-            scenarios = await self._active_scenarios(api)
+        async with self._lock:  # no caller may apply an older state after a newer one
+            scenarios: list[Obj] = []
+            with contextlib.suppress(NotFound):
+                if self._scenarios and (scenario := on(self._scenarios)):
+                    scenarios = [await api.get(SCENARIOS, scenario["metadata"]["name"])]
             for program in PAUSABLE_PROGRAMS:
                 if may_work(scenarios, program):
                     self._resume(program)
                 elif program not in self._stopped:
                     self._stopped.add(program)
                     self._signal(program, signal.SIGSTOP)
-
-    async def _active_scenarios(self, api: Api) -> list[Obj]:
-        """Return the active Scenario, read from the API; empty if there is none."""
-        with contextlib.suppress(NotFound):
-            if self._scenarios and (scenario := on(self._scenarios)):
-                return [await api.get(SCENARIOS, scenario["metadata"]["name"])]
-        return []
 
     def _resume(self, program: str) -> None:
         if program in self._stopped:
@@ -266,9 +256,8 @@ class ProgramPauser:
             self._signal(program, signal.SIGCONT)
 
     def _signal(self, program: str, what: signal.Signals) -> None:
-        with contextlib.suppress(
-            ProcessLookupError, FileNotFoundError
-        ):  # it has ended, which others tell
+        # A program that has ended is reported elsewhere.
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
             os.kill(self._processes.pid(program), what)
 
 

@@ -300,28 +300,30 @@ class _StartAttempt:
         try:
             start("etcd", layout.etcd(found["etcd"]))
             start("kube-apiserver", layout.api_server(found["kube-apiserver"]))
-            self._wait("kube-apiserver", self._ready)
+            self._wait(
+                "kube-apiserver",
+                lambda: self._connection.request(
+                    "GET", "/readyz", agent=AGENT, accept="*/*", attempts=1
+                ),
+            )
             start(
                 "kube-controller-manager",
                 layout.controller_manager(found["kube-controller-manager"]),
             )
             start("kube-scheduler", layout.scheduler(found["kube-scheduler"]))
-            self._wait("kube-controller-manager", self._has_service_account)
+            self._wait(
+                "kube-controller-manager",
+                lambda: self._api.get(SERVICE_ACCOUNTS, "default", "default"),
+            )
         finally:
             self._runner.call(self._connection.close())
 
-    async def _ready(self) -> None:
-        await self._connection.request("GET", "/readyz", agent=AGENT, accept="*/*", attempts=1)
-
-    async def _has_service_account(self) -> None:
-        await self._api.get(SERVICE_ACCOUNTS, "default", "default")
-
-    def _wait(self, program: str, probe: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def _wait(self, program: str, probe: Callable[[], Coroutine[Any, Any, object]]) -> None:
         """Wait until the probe succeeds, while no program ends."""
 
         def answered() -> bool:
             if dead := self._processes.ended():
-                raise self._failure(dead, "ended before its time")
+                raise self._failure(dead, "ended early")
             try:
                 self._runner.call(probe())
             except (ApiError, OSError):
@@ -329,7 +331,7 @@ class _StartAttempt:
             return True
 
         if not self._runner.until(answered, START_TIMEOUT):
-            raise self._failure(program, f"was of no use after {START_TIMEOUT:.0f} s")
+            raise self._failure(program, f"did not serve within {START_TIMEOUT:.0f} s")
 
     def _failure(self, program: str, what: str) -> Exception:
         words = self._processes.log_tail(program)

@@ -46,17 +46,13 @@ class BackoffQueue:
     def _expiry(self, queued: QueuedPod) -> float:
         if queued.expires is None:
             count = queued.errors or queued.unschedulable
-            queued.expires = (
-                _floor_to_window(queued.since + self._backoff_seconds(count)) if count else -1.0
-            )
+            queued.expires = -1.0
+            if count:
+                seconds = self.initial  # doubled after each failure, up to the maximum
+                while count > 1 and seconds < self.maximum:
+                    count, seconds = count - 1, seconds * 2
+                queued.expires = _floor_to_window(queued.since + min(seconds, self.maximum))
         return queued.expires
-
-    def _backoff_seconds(self, count: int) -> float:
-        """Return the back-off after `count` failures: doubled each time, up to the maximum."""
-        seconds = self.initial
-        while count > 1 and seconds < self.maximum:
-            count, seconds = count - 1, seconds * 2
-        return min(seconds, self.maximum)
 
     def add(self, queued: QueuedPod) -> None:
         self.pods[queued.pod.ref] = queued

@@ -358,23 +358,20 @@ class HttpExtender:
         question = extender_preemption_args(pod.obj, victims, by_name=self._by_name)
         answer = await self._call(state, "preempt", self._configuration.preempt, question)
         with self._reading_result():
-            return {
-                node: Victims(self._pods(node, uids), violations)
-                for node, uids, violations in read_preemption_result(answer)
-            }
-
-    def _pods(self, name: str, uids: list[str]) -> list[PodInfo]:
-        node = self._snapshot.get(name)
-        if node is None:
-            raise ExtenderError(f'nodeinfo not found for node name "{name}"')
-        for uid in uids:
-            if uid not in node.pods:
-                words = (
-                    f"claims to preempt pod (UID: &{{{uid}}}) on node: {name}, but the pod is "
-                    "not found on that node"
-                )
-                raise ExtenderError(f"extender: {self.name} {words}")
-        return [node.pods[uid] for uid in uids]
+            found: dict[str, Victims] = {}
+            for name, uids, violations in read_preemption_result(answer):
+                node = self._snapshot.get(name)
+                if node is None:
+                    raise ExtenderError(f'nodeinfo not found for node name "{name}"')
+                for uid in uids:
+                    if uid not in node.pods:
+                        words = (
+                            f"claims to preempt pod (UID: &{{{uid}}}) on node: {name}, but the "
+                            "pod is not found on that node"
+                        )
+                        raise ExtenderError(f"extender: {self.name} {words}")
+                found[name] = Victims([node.pods[uid] for uid in uids], violations)
+            return found
 
     async def bind(self, state: CycleState, pod: PodInfo, node: str) -> None:
         await self._call(

@@ -227,27 +227,22 @@ class SchedulerProfile:
             )
             if isinstance(answer, Nomination):
                 if answer.node:
-                    self._record_post_filter(state, statuses, self.name_of(plugin), answer.node)
+                    if state.attempt is not None:
+                        state.attempt.post_filter = {
+                            **{node: {} for node in statuses},
+                            answer.node: {name: "preemption victim"},
+                        }
+                        state.attempt.nominated = answer.node
                     return answer, None
                 cleared = answer
                 reasons.append(answer.message)
             elif answer is None:
                 return None, None
             elif not answer.rejects or answer.code is Code.UNRESOLVABLE:
-                return None, answer.by(self.name_of(plugin))
+                return None, answer.by(name)
             else:
                 reasons += answer.reasons
         return cleared, unschedulable(*reasons)
-
-    def _record_post_filter(
-        self, state: CycleState, statuses: dict[str, Status], name: str, nominated: str
-    ) -> None:
-        if state.attempt is not None:
-            words = {name: "preemption victim"}
-            state.attempt.post_filter = {
-                node: words if node == nominated else {} for node in (*statuses, nominated)
-            }
-            state.attempt.nominated = nominated
 
     def pre_score(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]

@@ -90,8 +90,5 @@ def _image_names(pod: PodInfo) -> tuple[list[str], int]:
     names = [container.get("image") or "" for container in containers] + [
         volume.get("reference") or "" for volume in volumes
     ]
-    return [_with_tag(name) for name in names], len(containers)
-
-
-def _with_tag(name: str) -> str:
-    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+    tagged = [name if name.rfind(":") > name.rfind("/") else f"{name}:latest" for name in names]
+    return tagged, len(containers)

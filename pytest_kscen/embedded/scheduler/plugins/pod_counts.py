@@ -196,7 +196,11 @@ class MatchingPodCounts(Watcher):
             tally = self._start_counting(selectors)
         self._tallies[selectors] = tally
         if len(self._tallies) > self._max_counts:
-            self._stop_counting(next(iter(self._tallies)))
+            oldest = next(iter(self._tallies))
+            del self._tallies[oldest]
+            self._by_selector.remove(oldest, oldest[0].labels)
+            for group in self._groups.values():
+                group.tallies.pop(oldest, None)
         return tally
 
     def _start_counting(self, selectors: PodSelectors) -> PodCounts:
@@ -214,15 +218,18 @@ class MatchingPodCounts(Watcher):
                 return self._by_labels.get((requirement.key, next(iter(requirement.values))), {})
         return self._groups
 
-    def _stop_counting(self, selectors: PodSelectors) -> None:
-        del self._tallies[selectors]
-        self._by_selector.remove(selectors, selectors[0].labels)
-        for group in self._groups.values():
-            group.tallies.pop(selectors, None)
-
     def pod_added(self, pod: PodInfo, node: NodeInfo) -> None:
         alike = pod.memo("alike", _equal_pods_key)
-        group = self._groups.get(alike) or self._add_group(alike, _EqualPods(pod))
+        group = self._groups.get(alike)
+        if group is None:
+            group = self._groups[alike] = _EqualPods(pod)
+            for label in group.labels.items():
+                self._by_labels.setdefault(label, {})[alike] = group
+            group.tallies = {
+                selectors: tally
+                for selectors, tally in self._by_selector.candidates(group.labels)
+                if group.matches(selectors)
+            }
         group.on[node] = group.on.get(node, 0) + 1
         for tally in group.tallies.values():
             tally.add(node, 1)
@@ -241,17 +248,6 @@ class MatchingPodCounts(Watcher):
                 del self._by_labels[label][alike]
                 if not self._by_labels[label]:
                     del self._by_labels[label]
-
-    def _add_group(self, alike: EqualPodsKey, group: _EqualPods) -> _EqualPods:
-        self._groups[alike] = group
-        for label in group.labels.items():
-            self._by_labels.setdefault(label, {})[alike] = group
-        group.tallies = {
-            selectors: tally
-            for selectors, tally in self._by_selector.candidates(group.labels)
-            if group.matches(selectors)
-        }
-        return group
 
 
 def _equal_pods_key(pod: PodInfo) -> EqualPodsKey:

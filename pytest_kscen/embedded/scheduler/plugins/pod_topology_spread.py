@@ -57,9 +57,12 @@ def spread_interests(constraints_of: ConstraintsOf) -> Sequence[Interest]:
     """
 
     def pod_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-        return all(_concerns(one, pod) for one in (old, new) if one) and _pod_changed(
-            constraints_of(pod), pod, old, new
-        )
+        for one in (old, new):
+            if one and one["metadata"]["uid"] != pod.uid:
+                same_namespace = one["metadata"].get("namespace") == pod.namespace
+                if not (same_namespace and is_placed(one)):
+                    return False
+        return _pod_changed(constraints_of(pod), pod, old, new)
 
     def node_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
         return _node_changed(constraints_of(pod), old, new)
@@ -71,14 +74,6 @@ def spread_interests(constraints_of: ConstraintsOf) -> Sequence[Interest]:
         Interest(
             NODE, Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT, node_changed
         ),
-    )
-
-
-def _concerns(other: Obj, pod: PodInfo) -> bool:
-    metadata = other["metadata"]
-    return bool(
-        metadata["uid"] == pod.uid
-        or (is_placed(other) and metadata.get("namespace") == pod.namespace)
     )
 
 

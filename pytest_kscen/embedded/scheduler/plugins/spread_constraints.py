@@ -121,7 +121,10 @@ class ConstraintSource:
                 pod.labels.get(key) == value for key, value in selector.items()
             ):
                 equal |= selector
-        owner = _controlling_owner(pod)
+        owners = pod.obj["metadata"].get("ownerReferences") or ()
+        owner = next((one for one in owners if one.get("controller")), None)
+        if owner and (owner["apiVersion"], owner["kind"]) not in OWNER_RESOURCES:
+            owner = None
         found = (
             self._owners[owner["apiVersion"], owner["kind"]].get(owner["name"], pod.namespace)
             if owner
@@ -155,9 +158,3 @@ def _constraint_selector(spec: Obj, pod: PodInfo) -> LabelRequirements | None:
 
 def _equality_requirements(labels: Mapping[str, str]) -> LabelRequirements:
     return tuple(Requirement(key, "In", frozenset((value,))) for key, value in labels.items())
-
-
-def _controlling_owner(pod: PodInfo) -> Obj | None:
-    owners = pod.obj["metadata"].get("ownerReferences") or ()
-    owner = next((one for one in owners if one.get("controller")), None)
-    return owner if owner and (owner["apiVersion"], owner["kind"]) in OWNER_RESOURCES else None

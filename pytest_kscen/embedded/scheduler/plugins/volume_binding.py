@@ -107,7 +107,7 @@ class VolumeBinder:
         self._capacities = StorageCapacities(context.informers)
         self._by_class = volumes_by_class(context.informers)
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
-        self._claims.on_change(self._claim_changed)
+        self._claims.on_change(lambda new, _: self._wake(Ref.of(new)) if new else None)
 
     def of(self, pod: Obj) -> PodVolumeClaims:
         volumes: list[Obj] = []
@@ -118,10 +118,15 @@ class VolumeBinder:
             if ref is None:
                 continue
             claim = self._claims.objects.get(ref)
-            if claim is None or (problem := _claim_problem(claim)):
+            if claim is None:
                 return PodVolumeClaims(
-                    problem=_claim_not_found(ref, volume) if claim is None else problem
+                    problem="waiting for ephemeral volume controller to create the "
+                    f'persistentvolumeclaim "{ref.name}"'
+                    if "ephemeral" in volume
+                    else f'persistentvolumeclaim "{ref.name}" not found'
                 )
+            if problem := _claim_problem(claim):
+                return PodVolumeClaims(problem=problem)
             storage_class = self._classes.get(class_of(claim))
             if is_bound(claim):
                 found = self._volumes.get(claim["spec"]["volumeName"])
@@ -208,23 +213,10 @@ class VolumeBinder:
             timeout.cancel()
         return True
 
-    def _claim_changed(self, new: Obj | None, _: Obj | None) -> None:
-        if new:
-            self._wake(Ref.of(new))
-
     def _wake(self, ref: Ref) -> None:
         for future in self._waiting.pop(ref, ()):
             if not future.done():
                 future.set_result(None)
-
-
-def _claim_not_found(ref: Ref, volume: Obj) -> str:
-    if "ephemeral" in volume:
-        return (
-            "waiting for ephemeral volume controller to create the persistentvolumeclaim "
-            f'"{ref.name}"'
-        )
-    return f'persistentvolumeclaim "{ref.name}" not found'
 
 
 def _claim_problem(claim: Obj) -> str:
@@ -301,7 +293,7 @@ class VolumeBinding(Plugin):
     def events(self) -> Sequence[Interest]:
         return (
             Interest("StorageClass", Action.ADD | Action.UPDATE, _topologies_changed),
-            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_claim_of_pod),
+            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, is_claim_of_pod),
             Interest("PersistentVolume", Action.ADD | Action.UPDATE),
             Interest("CSIStorageCapacity", Action.ADD | Action.UPDATE),
             Interest("CSIDriver", Action.UPDATE),
@@ -309,7 +301,8 @@ class VolumeBinding(Plugin):
         )
 
 
-def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+def is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
+    """Return True if the changed claim is used by the refused pod, also as an ephemeral volume."""
     return new is not None and Ref.of(new) in claims_of(pod.obj)
 
 

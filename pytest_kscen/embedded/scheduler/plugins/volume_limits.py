@@ -26,6 +26,7 @@ from pytest_kscen.embedded.scheduler.framework.status import (
     unresolvable,
     unschedulable,
 )
+from pytest_kscen.embedded.scheduler.plugins.volume_binding import is_claim_of_pod
 from pytest_kscen.embedded.volume_matching import class_of
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.resources import (
@@ -127,7 +128,7 @@ class NodeVolumeLimits(Plugin):
                 Action.DELETE,
                 lambda _, old, __: old is not None and is_placed(old) and bool(claims_of(old)),
             ),
-            Interest("PersistentVolumeClaim", Action.ADD, _is_claim_of_pod),
+            Interest("PersistentVolumeClaim", Action.ADD, is_claim_of_pod),
             Interest(
                 "VolumeAttachment", Action.DELETE, lambda pod, _, __: bool(claims_of(pod.obj))
             ),
@@ -241,7 +242,7 @@ class VolumeRestrictions(Plugin):
         return (
             Interest(POD, Action.DELETE, _frees_volume),
             Interest(NODE, Action.ADD),
-            Interest("PersistentVolumeClaim", Action.ADD, _is_claim_of_pod),
+            Interest("PersistentVolumeClaim", Action.ADD, is_claim_of_pod),
         )
 
 
@@ -273,7 +274,3 @@ def _frees_volume(pod: PodInfo, old: Obj | None, _: Obj | None) -> bool:
         return False
     shared = set(_named_claims(old)) & set(_named_claims(pod.obj))
     return bool(shared) or _disks_conflict(_restricted_disks(pod.spec.get("volumes") or ()), old)
-
-
-def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
-    return new is not None and Ref.of(new) in claims_of(pod.obj)
