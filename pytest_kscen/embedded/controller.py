@@ -169,9 +169,9 @@ class ControllerContext:
         """
 
         async def ready(key: KeyT) -> None:
-            for picture in caches:
-                if not picture.version:
-                    await picture.synced()
+            for informer in caches:
+                if not informer.version:
+                    await informer.synced()
             if self.gate:
                 await self.gate()
             await self.api.turn_to(key)

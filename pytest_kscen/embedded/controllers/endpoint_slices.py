@@ -36,7 +36,7 @@ class EndpointPort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Backend:
+class ServiceBackend:
     """Pod behind a Service at one address, with the ports that it serves for that Service.
 
     `hostname` is empty unless the pod's subdomain is the Service, which gives it a DNS name of its
@@ -84,7 +84,7 @@ def publishes_all(service: Obj) -> bool:
     return bool(service["spec"].get("publishNotReadyAddresses"))
 
 
-def backends_of(service: Obj, pods: Iterable[Obj], family: str) -> list[Backend]:
+def backends_of(service: Obj, pods: Iterable[Obj], family: str) -> list[ServiceBackend]:
     """Return the backends of a Service in one IP family, ordered by pod name.
 
     Finished pods and pods without an address of the family are left out. `pods` are the pods that
@@ -92,15 +92,21 @@ def backends_of(service: Obj, pods: Iterable[Obj], family: str) -> list[Backend]
     """
     found = []
     for pod in sorted(pods, key=lambda pod: pod["metadata"]["name"]):
-        address = None if is_finished(pod) else _address(pod, family)
+        if is_finished(pod):
+            continue
+        status, spec = pod.get("status") or {}, pod["spec"]
+        addresses = [row["ip"] for row in status.get("podIPs") or ()] or list(
+            filter(None, [status.get("podIP")])
+        )
+        fitting = (ip for ip in addresses if FAMILIES[ipaddress.ip_address(ip).version] == family)
+        address = next(fitting, None)
         if address is None:
             continue
         ports = tuple(
             port for wanted in service["spec"].get("ports") or () if (port := _port(wanted, pod))
         )
-        spec = pod["spec"]
         found.append(
-            Backend(
+            ServiceBackend(
                 pod,
                 address,
                 ports,
@@ -110,21 +116,6 @@ def backends_of(service: Obj, pods: Iterable[Obj], family: str) -> list[Backend]
             )
         )
     return found
-
-
-def _address(pod: Obj, family: str) -> str | None:
-    status = pod.get("status") or {}
-    addresses = [row["ip"] for row in status.get("podIPs") or ()] or list(
-        filter(None, [status.get("podIP")])
-    )
-    return next(
-        (
-            address
-            for address in addresses
-            if FAMILIES[ipaddress.ip_address(address).version] == family
-        ),
-        None,
-    )
 
 
 def _port(wanted: Obj, pod: Obj) -> EndpointPort | None:
@@ -179,7 +170,7 @@ class SliceTarget:
 
 
 def slice_changes(
-    wanted: SliceTarget, backends: list[Backend], existing: list[Obj]
+    wanted: SliceTarget, backends: list[ServiceBackend], existing: list[Obj]
 ) -> SliceChanges:
     """Return the writes that turn the existing slices into the wanted ones.
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.embedded.controllers import endpoint_slices
 from pytest_kscen.embedded.controllers.endpoint_slices import (
     HEADLESS,
-    Backend,
     EndpointPort,
+    ServiceBackend,
     backends_of,
     families_of,
     is_headless,
@@ -95,13 +95,13 @@ def endpoints_labels(service: Obj) -> dict[str, str]:
     return {**own, **ENDPOINTS_MANAGED_BY, **({HEADLESS: ""} if is_headless(service) else {})}
 
 
-def subsets_of(service: Obj, backends: list[Backend]) -> list[Obj]:
+def subsets_of(service: Obj, backends: list[ServiceBackend]) -> list[Obj]:
     """Group backends into Endpoints subsets: ports that lead to the same addresses share one.
 
     The port None stands for a Service without ports. Terminating pods are left out unless the
     Service publishes unready addresses.
     """
-    by_port: dict[EndpointPort | None, list[Backend]] = {}
+    by_port: dict[EndpointPort | None, list[ServiceBackend]] = {}
     portless = () if service["spec"].get("ports") else (None,)
     for backend in backends:
         if publishes_all(service) or not backend.is_terminating:
@@ -126,7 +126,7 @@ def addresses_of(subsets: Iterable[Obj]) -> list[Obj]:
     ]
 
 
-def limit_addresses(backends: list[Backend]) -> list[Backend]:
+def limit_addresses(backends: list[ServiceBackend]) -> list[ServiceBackend]:
     """Return at most `MAX_ADDRESSES` backends, ready ones first. More do not fit into one
     Endpoints object, which is then annotated as truncated.
     """
@@ -137,7 +137,7 @@ def limit_addresses(backends: list[Backend]) -> list[Backend]:
     )
 
 
-def _subset(service: Obj, backends: list[Backend], ports: list[EndpointPort | None]) -> Obj:
+def _subset(service: Obj, backends: list[ServiceBackend], ports: list[EndpointPort | None]) -> Obj:
     ready = [backend for backend in backends if backend.is_ready or publishes_all(service)]
     unready = [_address(backend) for backend in backends if backend not in ready]
     return {
@@ -147,7 +147,7 @@ def _subset(service: Obj, backends: list[Backend], ports: list[EndpointPort | No
     }
 
 
-def _address(backend: Backend) -> Obj:
+def _address(backend: ServiceBackend) -> Obj:
     node = backend.pod["spec"].get("nodeName")
     return {
         "ip": backend.address,
@@ -202,7 +202,9 @@ class Endpoints:
                 service, existing, backends_of(service, pods, families_of(service)[0])
             )
 
-    async def _write(self, service: Obj, existing: Obj | None, backends: list[Backend]) -> None:
+    async def _write(
+        self, service: Obj, existing: Obj | None, backends: list[ServiceBackend]
+    ) -> None:
         kept = limit_addresses(backends)
         wanted, labels = subsets_of(service, kept), endpoints_labels(service)
         truncated = TRUNCATED if len(kept) < len(backends) else {}

@@ -129,7 +129,14 @@ class Namespaces:
         if FINALIZER not in (namespace["spec"].get("finalizers") or ()):
             return None
         remaining = RemainingContent()
-        pods_estimate = await self._delete_pods(ref.name)
+        # Pods go first; the estimate is the longest grace period (seconds) of a pod that runs.
+        await self._context.api.delete_collection(PODS, ref.name, propagation="Background")
+        grace_periods = [
+            pod["spec"].get("terminationGracePeriodSeconds") or 0
+            for pod in (await self._context.api.list(PODS, ref.name)).items
+            if not is_finished(pod)
+        ]
+        pods_estimate = float(max(grace_periods, default=0))
         if not pods_estimate:
             for resource in await self._context.api.resources():
                 if resource.namespaced:
@@ -146,19 +153,6 @@ class Namespaces:
         with contextlib.suppress(NotFound):
             await self._context.api.update(NAMESPACES, finalized, subresource="finalize")
         return None
-
-    async def _delete_pods(self, name: str) -> float:
-        """Delete all pods, and return the longest grace period (seconds) of a pod that still
-        runs, or 0.
-        """
-        await self._context.api.delete_collection(PODS, name, propagation="Background")
-        pods = (await self._context.api.list(PODS, name)).items
-        estimate = (
-            pod["spec"].get("terminationGracePeriodSeconds") or 0
-            for pod in pods
-            if not is_finished(pod)
-        )
-        return float(max(estimate, default=0))
 
     async def _delete_all(self, resource: Resource, name: str, remaining: RemainingContent) -> None:
         try:

@@ -210,10 +210,13 @@ class ControllerRefManager:
             if not orphan["metadata"].get("deletionTimestamp") and adoptable(orphan)
         ]
         if adopted_candidates and await self._is_alive(owner):
+            adoption: Obj = {"ownerReferences": [reference_to(owner, self._owners)]}
+            if self._finalizers:
+                adoption["finalizers"] = list(self._finalizers)
             kept += [
                 adopted
                 for orphan in adopted_candidates
-                if (adopted := await self._adopt(owner, orphan))
+                if (adopted := await self._patch(orphan, adoption))
             ]
         return kept
 
@@ -230,13 +233,6 @@ class ControllerRefManager:
             return False
         return live["metadata"]["uid"] == metadata["uid"] and not live["metadata"].get(
             "deletionTimestamp"
-        )
-
-    async def _adopt(self, owner: Obj, orphan: Obj) -> Obj | None:
-        references = {"ownerReferences": [reference_to(owner, self._owners)]}
-        return await self._patch(
-            orphan,
-            {**references, **({"finalizers": list(self._finalizers)} if self._finalizers else {})},
         )
 
     async def _patch(self, dependent: Obj, change: Obj) -> Obj | None:

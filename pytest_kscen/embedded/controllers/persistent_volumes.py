@@ -59,9 +59,14 @@ class PersistentVolumes:
         self._volumes = context.informers.of(PERSISTENT_VOLUMES)
         self._classes = context.informers.of(STORAGE_CLASSES)
         self._volumes_by_class = volumes_by_class(context.informers)
-        self._pending = self._claims.index("pending of class", _class_of_pending)
+        self._pending = self._claims.index(
+            "pending of class",
+            lambda claim: [] if claim["spec"].get("volumeName") else [class_of(claim)],
+        )
         informers_used = (self._claims, self._volumes, self._classes)
-        self._claims_by_volume = self._claims.index("volume", _volume_of)
+        self._claims_by_volume = self._claims.index(
+            "volume", lambda claim: list(filter(None, [claim["spec"].get("volumeName")]))
+        )
         self._claim_queue = context.controller(self._sync_claim, *informers_used)
         self._volume_queue = context.controller(self._sync_volume, *informers_used)
         self._claims.on_change(self._claim_changed)
@@ -249,12 +254,3 @@ class PersistentVolumes:
             if (volume.get("status") or {}).get("phase") != "Failed":
                 self._context.recorder.warning(volume, "VolumeFailedDelete", text)
                 await set_volume_phase(self._context, volume, "Failed", text)
-
-
-def _class_of_pending(claim: Obj) -> list[str]:
-    return [] if claim["spec"].get("volumeName") else [class_of(claim)]
-
-
-def _volume_of(claim: Obj) -> list[str]:
-    name = claim["spec"].get("volumeName")
-    return [name] if name else []

@@ -63,7 +63,12 @@ class Provisioner:
 
     async def _provision(self, ref: Ref) -> float | None:
         claim = self._claims.objects.get(ref)
-        if claim is None or not _needs_volume(claim):
+        if (
+            claim is None
+            or not str(annotations_of(claim).get(PROVISIONER, "")).startswith(PROVISIONER_PREFIX)
+            or is_bound(claim)
+            or claim["metadata"].get("deletionTimestamp")
+        ):
             return None
         storage_class = self._classes.get(class_of(claim))
         if storage_class is None or (
@@ -130,15 +135,6 @@ def volume_for(claim: Obj, storage_class: Obj) -> Obj:
     annotations = {PROVISIONED_BY: storage_class["provisioner"]}
     metadata = {"name": name, "annotations": annotations, "finalizers": [FINALIZER]}
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
-
-
-def _needs_volume(claim: Obj) -> bool:
-    requested_from = str(annotations_of(claim).get(PROVISIONER, ""))
-    return (
-        requested_from.startswith(PROVISIONER_PREFIX)
-        and not is_bound(claim)
-        and not claim["metadata"].get("deletionTimestamp")
-    )
 
 
 def _is_reclaimable(volume: Obj) -> bool:

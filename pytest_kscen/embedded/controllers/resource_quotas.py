@@ -7,6 +7,7 @@ grace period is no longer charged, so its quota is recalculated then.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from typing import TYPE_CHECKING
 
@@ -73,21 +74,15 @@ class ResourceQuotas:
             objects = namespace_index(self._followed[resource]).of(ref.namespace)
             meter = meter_of(resource.group, resource.plural)
             amounts |= used(quota, meter, objects, self._context.now())
-        await self._write_usage(quota, amounts)
-        return min(self._charge_expirations(ref.namespace), default=None)
-
-    async def _write_usage(self, quota: Obj, amounts: dict[str, str]) -> None:
         hard, status = quota["spec"].get("hard") or {}, quota.get("status") or {}
         listed = {
             name: quantities.canonical(amount) for name, amount in amounts.items() if name in hard
         }
-        if status.get("hard", {}) == hard and status.get("used", {}) == listed:
-            return
-        new = {**quota, "status": {"hard": hard, "used": listed}}
-        try:
-            await self._context.api.update(RESOURCE_QUOTAS, new, subresource="status")
-        except NotFound:
-            return
+        if status.get("hard", {}) != hard or status.get("used", {}) != listed:
+            new = {**quota, "status": {"hard": hard, "used": listed}}
+            with contextlib.suppress(NotFound):
+                await self._context.api.update(RESOURCE_QUOTAS, new, subresource="status")
+        return min(self._charge_expirations(ref.namespace), default=None)
 
     def _charge_expirations(self, namespace: str) -> Iterator[float]:
         """Yield the seconds after which terminating pods of the namespace are no longer

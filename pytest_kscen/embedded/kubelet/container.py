@@ -273,14 +273,13 @@ class ContainerWorker:
         process = self.record.process
         if process is not None:
             process.context.log.end()
-            self.record.end(
-                exit_.code,
-                exit_.reason,
-                self._termination_message(process, exit_),
-                self.kubelet.timestamp(),
-            )
+            message = process.context.termination_message
+            policy = self.record.spec.get("terminationMessagePolicy")
+            if not message and exit_.code and policy == "FallbackToLogsOnError":
+                message = process.context.log.tail(FALLBACK_LINES, FALLBACK_BYTES)
+            self.record.end(exit_.code, exit_.reason, message, self.kubelet.timestamp())
             if self.record.must_restart:
-                # Restart Never and OnFailure pods must not show a terminated container.
+                # Statuses must not show this end: some pods' containers may end only once.
                 self.record.set_waiting("ContainerCreating")
 
     def _context(self, env: dict[str, str]) -> ContainerContext:
@@ -361,16 +360,6 @@ class ContainerWorker:
             self.record_end(await process.end())
         finally:
             timer.cancel()
-
-    def _termination_message(self, process: ContainerProcess, exit_: ContainerExit) -> str:
-        if (
-            exit_.code
-            and self.record.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError"
-        ):
-            return process.context.termination_message or process.context.log.tail(
-                FALLBACK_LINES, FALLBACK_BYTES
-            )
-        return process.context.termination_message
 
     def set_waiting(self, reason: str, message: str) -> None:
         """Mark the container as waiting, with the reason that its status and `pods/log` show."""

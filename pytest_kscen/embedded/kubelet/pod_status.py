@@ -207,8 +207,13 @@ def _condition(
     type_: str, finding: _ConditionState, old: Obj | None, generation: int, now: str
 ) -> Obj:
     status = "True" if finding.status else "False"
-    if old and old["status"] == status and _is_unchanged(old, generation, finding):
-        return old
+    if (
+        old
+        and "lastProbeTime" in old
+        and (old["status"], old.get("observedGeneration")) == (status, generation)
+        and (old.get("reason", ""), old.get("message", "")) == (finding.reason, finding.message)
+    ):
+        return old  # the same object, which makes comparison cheap
     words = {"reason": finding.reason, "message": finding.message}
     return {
         "type": type_,
@@ -218,14 +223,6 @@ def _condition(
         "lastTransitionTime": old["lastTransitionTime"] if old and old["status"] == status else now,
         **{name: text for name, text in words.items() if text},
     }
-
-
-def _is_unchanged(old: Obj, generation: int, finding: _ConditionState) -> bool:
-    """Return True if the other fields of a condition are unchanged. The same object is then
-    kept, which makes comparison cheap.
-    """
-    previous = old.get("observedGeneration"), old.get("reason", ""), old.get("message", "")
-    return previous == (generation, finding.reason, finding.message) and "lastProbeTime" in old
 
 
 def _initialized_state(facts: PodFacts, phase: str) -> _ConditionState:

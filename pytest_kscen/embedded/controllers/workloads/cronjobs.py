@@ -52,13 +52,15 @@ def beyond_history_limits(cron_job: Obj, jobs: list[Obj]) -> list[Obj]:
         (FAILED, "failedJobsHistoryLimit"),
     ):
         kept = cron_job["spec"].get(limit)
-        ended = sorted((job for job in jobs if outcome_of(job) == outcome), key=_start_key)
+        ended = sorted(
+            (job for job in jobs if outcome_of(job) == outcome),
+            key=lambda job: (
+                (job.get("status") or {}).get("startTime") or "",
+                job["metadata"]["name"],
+            ),
+        )
         changes += ended[: max(0, len(ended) - kept)] if kept is not None else []
     return changes
-
-
-def _start_key(job: Obj) -> tuple[str, str]:
-    return (job.get("status") or {}).get("startTime") or "", job["metadata"]["name"]
 
 
 @dataclass(slots=True)
@@ -141,7 +143,11 @@ class CronSchedule:
         """Parse the CronJob's schedule and time zone. Raise ValueError with Kubernetes' message
         if one of them is invalid or never due.
         """
-        text, zone = cron_job["spec"]["schedule"], _zone(cron_job["spec"].get("timeZone"))
+        text, name = cron_job["spec"]["schedule"], cron_job["spec"].get("timeZone")
+        try:
+            zone = zoneinfo.ZoneInfo(name) if name else datetime.UTC
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
+            raise ValueError(f'invalid timeZone: "{name}": unknown time zone {name}') from error
         try:
             cron = Cron.of(text, zone, seconds=False)
         except CronError as error:
@@ -169,15 +175,6 @@ class CronSchedule:
             .isoformat(timespec="seconds")
             .replace("+00:00", "Z")
         )
-
-
-def _zone(name: str | None) -> datetime.tzinfo:
-    if not name:
-        return datetime.UTC
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError) as error:
-        raise ValueError(f'invalid timeZone: "{name}": unknown time zone {name}') from error
 
 
 MAX_MISSED_TIMES = 100  # more missed times than this cause a warning Event

@@ -304,14 +304,11 @@ def beyond_history_limit(deployment: Obj, old: Iterable[Obj]) -> list[Obj]:
     return [
         replica_set
         for replica_set in sorted(alive, key=revision_of)[: max(0, excess)]
-        if _is_empty(replica_set)
+        if not (replica_set.get("status") or {}).get("replicas")
+        and not desired_replicas(replica_set)
+        and (replica_set.get("status") or {}).get("observedGeneration", 0)
+        >= replica_set["metadata"].get("generation", 0)
     ]
-
-
-def _is_empty(replica_set: Obj) -> bool:
-    status = replica_set.get("status") or {}
-    seen = status.get("observedGeneration", 0) >= replica_set["metadata"].get("generation", 0)
-    return not status.get("replicas") and not desired_replicas(replica_set) and seen
 
 
 @dataclass(slots=True)

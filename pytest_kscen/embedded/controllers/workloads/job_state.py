@@ -157,21 +157,17 @@ def match_failure_policy(job: Obj, pod: Obj) -> FailurePolicyMatch:
 def _match_rule(rule: Obj, pod: Obj) -> str:
     name = f"{pod['metadata'].get('namespace')}/{pod['metadata']['name']}"
     if codes := rule.get("onExitCodes"):
-        for container, code in _exit_codes(pod, codes.get("containerName")):
+        for status in _container_statuses(pod):
+            if codes.get("containerName") not in {None, status["name"]}:
+                continue
+            code = ((status.get("state") or {}).get("terminated") or {}).get("exitCode", 0)
             if code and (code in codes["values"]) is (codes["operator"] == "In"):
-                return f"Container {container} for pod {name} failed with exit code {code}"
+                return f"Container {status['name']} for pod {name} failed with exit code {code}"
     for pattern in rule.get("onPodConditions") or ():
         found = condition(pod, pattern["type"])
         if found and found["status"] == pattern.get("status", "True"):
             return f"Pod {name} has condition {pattern['type']}"
     return ""
-
-
-def _exit_codes(pod: Obj, container: str | None) -> Iterable[tuple[str, int]]:
-    for status in _container_statuses(pod):
-        terminated = (status.get("state") or {}).get("terminated")
-        if terminated and container in {None, status["name"]}:
-            yield status["name"], terminated.get("exitCode", 0)
 
 
 def _container_statuses(pod: Obj) -> list[Obj]:

@@ -174,7 +174,7 @@ class TrafficStream:
 
 
 @dataclass(slots=True, eq=False)
-class LinkLoad:
+class TrafficLoad:
     """Load on a link: `share` (0 to 1) of its capacity that one sender uses."""
 
     flow: Flow
@@ -188,19 +188,19 @@ class Traffic:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._loads: dict[LinkLoad, None] = {}
+        self._loads: dict[TrafficLoad, None] = {}
         network.add_filter(self.impairment)
 
-    def begin(self, load: LinkLoad) -> None:
+    def begin(self, load: TrafficLoad) -> None:
         self._loads[load] = None
         self._network.changed()
 
-    def change(self, load: LinkLoad, share: float) -> None:
+    def change(self, load: TrafficLoad, share: float) -> None:
         if share != load.share:
             load.share = share
             self._network.changed()
 
-    def end(self, load: LinkLoad) -> None:
+    def end(self, load: TrafficLoad) -> None:
         del self._loads[load]
         self._network.changed()
 

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_kscen.embedded.kubelet.network.flows import LINK_CAPACITY, PAYLOAD, LinkLoad
+from pytest_kscen.embedded.kubelet.network.flows import LINK_CAPACITY, PAYLOAD, TrafficLoad
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -111,7 +111,7 @@ class Iperf3Client:
             return _failure("the server is busy running a test. try again later")
         self.write(format_greeting(self.address, options.host, options.port, CLIENT_PORT))
         server.is_busy = True
-        load = LinkLoad(flow, self._share(flow))
+        load = TrafficLoad(flow, self._share(flow))
         self.traffic.begin(load)
         try:
             done, total, resent = 0.0, 0.0, 0

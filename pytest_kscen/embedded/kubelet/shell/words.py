@@ -28,7 +28,7 @@ class LiteralText:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class ShellVariable:
     """`$name`, `${name}` or `${name:-default}`."""
 
     name: str
@@ -51,7 +51,7 @@ class Substitution:
     quoted: bool = False
 
 
-Part: TypeAlias = "LiteralText | Variable | Arithmetic | Substitution"
+Part: TypeAlias = "LiteralText | ShellVariable | Arithmetic | Substitution"
 Word: TypeAlias = tuple[Part, ...]
 
 
@@ -199,9 +199,9 @@ class ShellLexer:
         if match := self._take(_ARITHMETIC):
             return Arithmetic(match["expression"])
         if match := self._take(_BRACED):
-            return Variable(match["name"], match["default"] or "", quoted)
+            return ShellVariable(match["name"], match["default"] or "", quoted)
         if match := self._take(_NAMED):
-            return Variable(match["name"], "", quoted)
+            return ShellVariable(match["name"], "", quoted)
         if self._text.startswith("$(", self._at):
             start = self._at + 2
             end = ShellLexer(self._text, start).end_of_substitution()
@@ -222,7 +222,7 @@ class ShellLexer:
         return self._text.count("\n", 0, self._at) + 1
 
 
-ALL_ARGUMENTS = (LiteralText("", quoted=True), Variable("@", quoted=True))
+ALL_ARGUMENTS = (LiteralText("", quoted=True), ShellVariable("@", quoted=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +289,7 @@ class ShellScope:
                 return part.text
             case Arithmetic():
                 return str(self._sum(part.expression))
-            case Variable():
+            case ShellVariable():
                 return self.value(part.name) or part.default
         raise ScriptError("a substitution cannot stand here")
 
@@ -304,7 +304,7 @@ class ShellScope:
 
 
 def _is_split(part: Part) -> bool:
-    return isinstance(part, Variable | SubstitutionOutput) and not part.quoted
+    return isinstance(part, ShellVariable | SubstitutionOutput) and not part.quoted
 
 
 _SPECIAL: dict[str, Callable[[ShellScope], str]] = {
