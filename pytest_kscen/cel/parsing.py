@@ -37,11 +37,14 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 ESCAPE = re.compile(
-    r"""\\(?:([abfnrtv\\?"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))"""
+    r"""\\(?:([abfnrtv\\?"'`])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})"""
+    r"""|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))"""
 )
 PLAIN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 WORDS = {"true": True, "false": False, "null": None}
 END = "<EOF>"
+TRIPLE = len("'''")
+PAIR_ARGUMENTS = len(("key", "value", "step"))
 
 
 class CelToken(NamedTuple):
@@ -111,7 +114,8 @@ def _value(match: re.Match[str], text: str) -> Any:
         return number
     prefix = text[: min(text.find(quote) for quote in "\"'" if quote in text)].lower()
     body = text[len(prefix) :]
-    size = 3 if body[:3] in {'"""', "'''"} and len(body) >= 6 else 1  # noqa: PLR2004 - two triple quotes
+    tripled = body[:3] in {'"""', "'''"} and len(body) >= 2 * TRIPLE
+    size = TRIPLE if tripled else 1
     body = body[size:-size].replace("\r\n", "\n")
     if "b" in prefix:
         raw = "r" in prefix
@@ -378,7 +382,9 @@ class _CelParser:
     def fold(self, at: int, name: str, target: Any, args: list[Expr]) -> Expr:
         """Expand `range.macro(variables…, [condition,] step)`."""
         plain = MACRO_ALIASES.get(name, name)
-        pair = plain in TWO_VARIABLES or (len(args) == 3 and plain in ONE_OR_TWO_VARIABLES)  # noqa: PLR2004 - two variables and a step
+        pair = plain in TWO_VARIABLES or (
+            len(args) == PAIR_ARGUMENTS and plain in ONE_OR_TWO_VARIABLES
+        )
         count = 2 if pair else 1
         names = []
         for variable in args[:count]:

@@ -75,7 +75,7 @@ def iterate(value: Any, names: tuple[str, ...], inner: Variables) -> Iterator[tu
         yield key, it
 
 
-def _quantifier(decisive: bool) -> Folded:  # noqa: FBT001 - false for all, true for exists
+def _quantifier(*, decisive: bool) -> Folded:
     def folded(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> Any:
         issue: EvaluationError | None = None
         for _round in rounds:
@@ -125,8 +125,8 @@ def _transform_entries(
 
 
 FOLDS: dict[str, Folded] = {
-    "all": _quantifier(False),
-    "exists": _quantifier(True),
+    "all": _quantifier(decisive=False),
+    "exists": _quantifier(decisive=True),
     "exists_one": _exists_one,
     "filter": _filter,
     "map": _map,
@@ -192,9 +192,8 @@ class Compiler:
 
             return evaluate
         if node.function in CONVERSIONS and type(node.args[0]) is LiteralExpr:
-            run(
-                node.args[0].value
-            )  # constant conversions that must fail are refused at compile time
+            # Constant conversions that must fail are refused at compile time.
+            run(node.args[0].value)
         if len(args) == 2:  # noqa: PLR2004 - most operators
             one, other = args
             return lambda variables: run(one(variables), other(variables))
@@ -252,7 +251,7 @@ class Compiler:
         return evaluate
 
 
-def _logical(decisive: bool) -> Callable[[Evaluate, Evaluate], Evaluate]:  # noqa: FBT001 - false for and, true for or
+def _logical(*, decisive: bool) -> Callable[[Evaluate, Evaluate], Evaluate]:
     def logic(one: Evaluate, other: Evaluate) -> Evaluate:
         def evaluate(variables: Variables) -> Any:
             try:
@@ -284,8 +283,8 @@ def _conditional(condition: Evaluate, one: Evaluate, other: Evaluate) -> Evaluat
 
 
 SPECIAL: dict[str, Callable[..., Evaluate]] = {
-    "_&&_": _logical(False),
-    "_||_": _logical(True),
+    "_&&_": _logical(decisive=False),
+    "_||_": _logical(decisive=True),
     "_?_:_": _conditional,
 }
 COMPILED: dict[type, Callable[[Compiler, Any], Evaluate]] = {

@@ -13,6 +13,7 @@ from pytest_kscen.cel.errors import EvaluationError, no_such_overload
 from pytest_kscen.cel.types import UInt
 
 INT_MIN, INT_MAX, UINT_MAX = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
+EXPONENT_LIMIT = 1e21  # from here on Go writes an exponent
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,9 @@ def to_string(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 1e21 else repr(value)  # noqa: PLR2004 - as Go does
+        return (
+            str(int(value)) if value.is_integer() and abs(value) < EXPONENT_LIMIT else repr(value)
+        )
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, timedelta):

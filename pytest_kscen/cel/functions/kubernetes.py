@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 SEMVER = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
+    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
 
 
@@ -165,7 +166,7 @@ def _constant(check: Callable[[str], tuple[str, ...]]) -> Callable[[], NamedForm
     return lambda: NamedFormat(check)
 
 
-def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - CEL's own argument
+def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - as in CEL
     if normalize:
         numbers, dash, rest = text.removeprefix("v").partition("-")
         padded = ".".join((*(part.lstrip("0") or "0" for part in numbers.split(".")), "0", "0")[:3])
@@ -255,6 +256,9 @@ KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
 # Kubernetes' functions for IP addresses and networks.
 
 
+IPV4 = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Ip:
     cel_type: ClassVar[str] = "net.IP"
@@ -281,9 +285,9 @@ def _ip(text: str) -> Ip:
         raise EvaluationError(
             f"IP Address {quoted(text)} parse error during conversion from string: {why}"
         ) from None
-    if address.version == 6 and address.scope_id:  # noqa: PLR2004 - the IP versions
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
         raise EvaluationError(f"IP address {quoted(text)} with zone value is not allowed")
-    if address.version == 6 and address.ipv4_mapped:  # noqa: PLR2004
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         raise EvaluationError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
     return Ip(address)
 
@@ -327,7 +331,7 @@ def _is_global(ip: Ip) -> bool:
 
 
 def _is_local_multicast(ip: Ip) -> bool:
-    wide = ipaddress.ip_network("224.0.0.0/24" if ip.address.version == 4 else "ff02::/16")  # noqa: PLR2004
+    wide = ipaddress.ip_network("224.0.0.0/24" if ip.address.version == IPV4 else "ff02::/16")
     return ip.address in wide
 
 

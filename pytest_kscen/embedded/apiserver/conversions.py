@@ -263,10 +263,8 @@ NEWER_EVENT_FIELDS = {
     "reportingComponent": "reportingController",
 }
 OLDER_EVENT_FIELDS = {newer: older for older, newer in NEWER_EVENT_FIELDS.items()}
-REPORTING_FIELDS = (
-    "reportingComponent",
-    "reportingInstance",
-)  # shown as empty strings in core/v1, left out in events.k8s.io/v1
+REPORTING_FIELDS = ("reportingComponent", "reportingInstance")
+"""Fields shown as empty strings in core/v1 and left out in events.k8s.io/v1."""
 
 
 class EventsV1Conversion:

@@ -52,10 +52,12 @@ class Schema(Protocol):
 class AnySchema:
     """Schema that accepts every object and copies it unchanged."""
 
-    def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:  # noqa: ARG002
+    def decode(self, obj: Obj, old: Obj | None, *, strictness: str, warnings: list[str]) -> Obj:
+        del old, strictness, warnings
         return copy.deepcopy(obj)
 
-    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:  # noqa: ARG002
+    def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> Iterable[Cause]:
+        del new, old, subresource
         return ()
 
 
@@ -141,32 +143,30 @@ class Rules:
     parts: Mapping[str, SubresourceRules] = field(
         default_factory=lambda: {"status": SubresourceRules()}
     )
-    owned_empty_lists: tuple[
-        str, ...
-    ] = ()  # paths of lists whose writer owns them when empty, though an empty list is not stored
+    owned_empty_lists: tuple[str, ...] = ()
+    """Paths of lists that an empty write owns, though an empty list is not stored."""
     warn: Callable[[Obj, Obj | None], Iterable[str]] = _no_warnings
-    grace_period: Callable[[Obj, int | None], int] | None = (
-        None  # seconds for graceful deletion, given the requested ones
-    )
+    grace_period: Callable[[Obj, int | None], int] | None = None
+    """Seconds for graceful deletion, given the object and the requested ones."""
     name: Check = dns1123_subdomain
     qualified_finalizers: bool = False
-    metadata_last: bool = False  # metadata of a new object is validated only if all else is valid
-    fields: Mapping[str, Callable[[Obj], str]] = field(
-        default_factory=dict
-    )  # field selectors in addition to metadata's
-    generation: Callable[[Obj, Obj], bool] | None = (
-        content_changed  # True if generation increases; None: the kind has none
-    )
-    first_generation: int | None = 1  # None: as the creator sets it
-    unconditional_update: bool = True  # without a resourceVersion
+    metadata_last: bool = False
+    """Metadata of a new object is validated only if all else is valid."""
+    fields: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
+    """Field selectors in addition to metadata's."""
+    generation: Callable[[Obj, Obj], bool] | None = content_changed
+    """Returns True if an update increases the generation; None if the kind has none."""
+    first_generation: int | None = 1
+    """Generation of a new object; None leaves the creator's."""
+    unconditional_update: bool = True
+    """An update needs no resourceVersion."""
     create_on_update: bool = False
-    terminate: Callable[[Obj, Options, float], Obj] | None = (
-        None  # marks an object for a deletion in several steps
-    )
-    afterwards: Callable[[Core], None] | None = (
-        None  # called after every write, before it is answered
-    )
-    after_delete: Callable[[Core], None] | None = None  # called after an object was removed
+    terminate: Callable[[Obj, Options, float], Obj] | None = None
+    """Marks an object whose deletion takes several steps."""
+    afterwards: Callable[[Core], None] | None = None
+    """Called after every write, before it is answered."""
+    after_delete: Callable[[Core], None] | None = None
+    """Called after an object was removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,12 +214,10 @@ class Kind:
     rules: Rules = Rules()
     custom: bool = False  # defined by a CustomResourceDefinition
     structure: Obj | None = None  # a custom kind's openAPIV3Schema; None for built-in kinds
-    shape: Shape | None = field(
-        default=None, compare=False, repr=False
-    )  # cache of patching.shape_of
-    writers: dict[tuple[str, ...], Writer] = field(
-        default_factory=dict, compare=False, repr=False
-    )  # cache of patching.writer_of
+    shape: Shape | None = field(default=None, compare=False, repr=False)
+    """Cache of `patching.shapes.shape_of`."""
+    writers: dict[tuple[str, ...], Writer] = field(default_factory=dict, compare=False, repr=False)
+    """Cache of `patching.managers.writer_of`."""
     handlers: dict[tuple[str, str], Handler] = field(
         init=False, default_factory=dict, compare=False, repr=False
     )

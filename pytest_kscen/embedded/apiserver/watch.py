@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
-SHORTEST_TIMEOUT, LONGEST_TIMEOUT = (
-    1800.0,
-    3600.0,
-)  # seconds; the range of timeouts for watches without one
+# seconds; the range of timeouts for watches without one
+SHORTEST_TIMEOUT, LONGEST_TIMEOUT = 1800.0, 3600.0
 LAST_BOOKMARK = 2.0  # seconds before the timeout
 
 
@@ -321,7 +319,7 @@ class Subscription:
         try:
             while (event := self._next()) is not None:
                 callback(event)
-        except Exception as error:  # noqa: BLE001  # any error of the callback belongs to the reader
+        except Exception as error:  # noqa: BLE001  # passed to the reader
             if not reader.done():
                 self._detach()
                 reader.set_exception(error)

@@ -3,6 +3,8 @@
 Used by tracking and patches. Must give the same entries as kube-apiserver, whenever they are read.
 """
 
+# ruff: noqa: SLF001  # lists of one class read each other's private state
+
 from __future__ import annotations
 
 import copy
@@ -313,8 +315,8 @@ class LazyManagedFields(list[Obj]):
         self._note = note
         self._is_compact = False
         self._depth = 0
-        if note and type(note.earlier) is LazyManagedFields and note.earlier._note:  # noqa: SLF001 - its own kind
-            self._depth = note.earlier._depth + 1  # noqa: SLF001
+        if note and type(note.earlier) is LazyManagedFields and note.earlier._note:
+            self._depth = note.earlier._depth + 1
             if self._depth == PENDING_LIMIT:
                 note.earlier.fill()
                 self._depth = 0
@@ -347,12 +349,12 @@ class LazyManagedFields(list[Obj]):
                     entries, note.writer, note.before or {}, note.after, timestamp_of(note.at)
                 )
             super(LazyManagedFields, managed).__setitem__(slice(None), entries)
-            managed._note = None  # noqa: SLF001
+            managed._note = None
 
     def _pending_writes(self) -> list[tuple[DeferredWrite, LazyManagedFields]]:
         found = []
         managed: Sequence[Obj] = self
-        while type(managed) is LazyManagedFields and (note := managed._note):  # noqa: SLF001 - its own kind
+        while type(managed) is LazyManagedFields and (note := managed._note):
             found.append((note, managed))
             managed = note.earlier
         return found[::-1]
@@ -367,9 +369,9 @@ class LazyManagedFields(list[Obj]):
             return
         # The entries that were compacted in an earlier version of the object.
         earlier: Sequence[Obj] = self
-        while type(earlier) is LazyManagedFields and earlier._note:  # noqa: SLF001 - its own kind
-            earlier = earlier._note.earlier  # noqa: SLF001
-        is_compact = type(earlier) is LazyManagedFields and earlier._is_compact  # noqa: SLF001 - its own kind
+        while type(earlier) is LazyManagedFields and earlier._note:
+            earlier = earlier._note.earlier
+        is_compact = type(earlier) is LazyManagedFields and earlier._is_compact
         known = {id(entry) for entry in (list(earlier) if is_compact else [])}
         self.fill()
         super().__setitem__(

@@ -172,9 +172,8 @@ def owners_after_scaling(
     of_scale: Sequence[Obj] = after["metadata"].get("managedFields", ())
     if request.patch_type != APPLY_PATCH:
         of_scale = owners_of_scale(old, path)
-        after = (
-            after if after.get("spec", {}).get("replicas") else {**after, "spec": {}}
-        )  # zero counts as unset
+        # Zero counts as unset.
+        after = after if after.get("spec", {}).get("replicas") else {**after, "spec": {}}
         of_scale = (
             entries_after_update(of_scale, writer_of(scale_kind, request), before, after, None)
             if of_scale

@@ -84,9 +84,8 @@ class Shape:
     """Level of a kind, read from its structural schema; parts are built at first access."""
 
     name = ""
-    unowned: frozenset[str] = (
-        frozenset()
-    )  # fields that have no owner, so that changes in them are not tracked
+    unowned: frozenset[str] = frozenset()
+    """Fields that have no owner, so that changes in them are not tracked."""
 
     def __init__(self, schema: Obj, *, lenient: bool = False) -> None:
         self._schema = schema

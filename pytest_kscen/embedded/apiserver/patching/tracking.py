@@ -109,9 +109,8 @@ def _base_entries(kind: Kind, request: Request, given: Any, live: Sequence[Obj])
     if type(given) is LazyManagedFields:
         return given
     if given in ([], [{}]):
-        return (
-            () if given or not kind.custom else live
-        )  # an empty list in a custom object is dropped
+        # An empty list in a custom object is dropped.
+        return () if given or not kind.custom else live
     if given == live:
         return live
     try:

@@ -69,7 +69,14 @@ async def bind(core: Core, kind: Kind, request: Request) -> Answer:
 
 
 async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answer:
-    _check_target(binding.get("target") or {})
+    target = binding.get("target") or {}
+    if target.get("kind", "") not in {"", "Node"}:
+        raise ApiError(
+            f"target.kind: Unsupported value: {quoted(target['kind'])}: "
+            'supported values: "Node", "<empty>"'
+        )
+    if not target.get("name"):
+        raise ApiError("target.name: Required value")
     review = Review("CREATE", request, core, binding, None)
     await core.admission.admit(review)
     pod = stored_object(core, kind, request)
@@ -89,16 +96,6 @@ async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answe
     if not request.options.dry_run:
         core.store.commit(key_of(kind, request, request.name), _bound(pod, binding, core.now()))
     return Answer(BINDING_STATUS, 201)
-
-
-def _check_target(target: Obj) -> None:
-    kind = target.get("kind", "")
-    if kind not in {"", "Node"}:
-        raise ApiError(
-            f'target.kind: Unsupported value: {quoted(kind)}: supported values: "Node", "<empty>"'
-        )
-    if not target.get("name"):
-        raise ApiError("target.name: Required value")
 
 
 def _bound(pod: Obj, binding: Obj, now: str) -> Obj:
@@ -172,17 +169,15 @@ async def evict(core: Core, kind: Kind, request: Request) -> Answer:
                 (resource.group, resource.plural, metadata["namespace"], metadata["name"]),
                 _with_disruption(budget, deletion.name, core.now()),
             )
+        status = {**(pod.get("status") or {})}
+        conditions = set_condition(status.get("conditions"), DISRUPTION_TARGET, core.now())
+        status["conditions"] = conditions
         pod = core.store.commit(
-            key_of(kind, deletion, deletion.name), _with_disruption_target(pod, core.now())
+            key_of(kind, deletion, deletion.name),
+            {**pod, "metadata": {**pod["metadata"]}, "status": status},
         )
     execute(core, kind, deletion, pod)
     return Answer(EVICTION_STATUS, 201)
-
-
-def _with_disruption_target(pod: Obj, now: str) -> Obj:
-    status = {**(pod.get("status") or {})}
-    status["conditions"] = set_condition(status.get("conditions"), DISRUPTION_TARGET, now)
-    return {**pod, "metadata": {**pod["metadata"]}, "status": status}
 
 
 def _budget_of(core: Core, pod: Obj) -> Obj | None:

@@ -71,8 +71,13 @@ def check_custom(parsed: Obj, body: bytes, kind: str, api_version: str, *, lenie
 
 
 def _unrecognized(why: str, body: bytes, kind: str) -> BadRequest:
+    quote = "<empty>"
+    if body:
+        head = body[:QUOTED_BYTES]
+        more = " ..." if len(body) > QUOTED_BYTES else ""
+        quote = (head.decode(errors="replace") if head[:1] == b"{" else head.hex()) + more
     return BadRequest(
-        f"the object provided is unrecognized (must be of type {kind}): {why} ({_quote_body(body)})"
+        f"the object provided is unrecognized (must be of type {kind}): {why} ({quote})"
     )
 
 
@@ -187,11 +192,3 @@ def _checked_object(parsed: Any) -> Obj:
         f"{VERSION_ERROR}json: cannot unmarshal {json_type(parsed)} into Go value of type "
         f"{TYPE_META}"
     )
-
-
-def _quote_body(body: bytes) -> str:
-    if not body:
-        return "<empty>"
-    more = " ..." if len(body) > QUOTED_BYTES else ""
-    head = body[:QUOTED_BYTES]
-    return (head.decode(errors="replace") if head[:1] == b"{" else head.hex()) + more

@@ -23,6 +23,7 @@ _NUMBER = re.compile(rb"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORDS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _HEX = b"0123456789abcdefABCDEF"
 END = "unexpected end of JSON input"
+ASCII = 0x80  # characters below have one byte
 DEEPEST = 10_000
 
 
@@ -62,8 +63,9 @@ def _quoted(code: int) -> str:
     if code in known:
         return known[code]
     letter = chr(code)
-    # ASCII
-    return letter if letter.isprintable() else f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}"  # noqa: PLR2004
+    return (
+        letter if letter.isprintable() else f"\\x{code:02x}" if code < ASCII else f"\\u{code:04x}"
+    )
 
 
 class _Scanner:
@@ -261,7 +263,11 @@ def _loader() -> Any:
             super().__init__(stream)
             self.duplicates: list[str] = []
 
-        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002, ARG002
+        def construct_mapping(
+            self,
+            node: yaml.MappingNode,
+            deep: bool = False,  # noqa: FBT001, FBT002, ARG002  # PyYAML's signature
+        ) -> dict[str, Any]:
             self.flatten_mapping(node)
             found: dict[str, Any] = {}
             for key_node, value_node in node.value:

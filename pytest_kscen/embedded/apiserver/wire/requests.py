@@ -191,10 +191,8 @@ READERS: dict[str, Reading] = {
 }
 
 
-NAMESPACE_SUBRESOURCES = (
-    "status",
-    "finalize",
-)  # subresources of a namespace, which look like resources in it
+NAMESPACE_SUBRESOURCES = ("status", "finalize")
+"""Subresources of a namespace, whose paths look like those of resources in it."""
 
 
 @dataclass(frozen=True, slots=True)
