@@ -16,7 +16,8 @@ VARIANT = "[89ab][0-9a-f]{3}"
 DECIMAL_BYTE = "(0|[1-9][0-9]?|1[0-9][0-9]?|2[0-4][0-9]|25[0-5])"
 SHORT_NAME = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 GO_DURATION = re.compile(
-    r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|[-+]?0",
+    r"[-+]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
+    r"((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|[-+]?0",
     re.ASCII,
 )
 SCALA_DURATION = re.compile(
@@ -25,14 +26,16 @@ SCALA_DURATION = re.compile(
     re.IGNORECASE,
 )
 COMMON_TIMESTAMP = re.compile(
-    r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z",
+    r"[1-9]\d{3}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])"
+    r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{6})?Z",
     re.ASCII,
 )
 """Form of nearly all timestamps, for which a match is enough."""
 TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
 HOSTNAME = re.compile(r"[^\W_](-?[^\W_]{0,62})?|([^\W_](([^\W_]|-){0,61}[^\W_])?\.)+[^\W\d_]{2,63}")
 MAC_BYTES = re.compile(
-    r"[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(\1[0-9A-Fa-f]{2}){4}((\1[0-9A-Fa-f]{2}){2}|(\1[0-9A-Fa-f]{2}){14})?"
+    r"[0-9A-Fa-f]{2}([:-])[0-9A-Fa-f]{2}(\1[0-9A-Fa-f]{2}){4}"
+    r"((\1[0-9A-Fa-f]{2}){2}|(\1[0-9A-Fa-f]{2}){14})?"
 )
 MAC_WORDS = re.compile(
     r"[0-9A-Fa-f]{4}(\.[0-9A-Fa-f]{4}){2}((\.[0-9A-Fa-f]{4})|(\.[0-9A-Fa-f]{4}){7})?"
@@ -183,7 +186,8 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "isbn13": _is_isbn13,
     "creditcard": _is_credit_card,
     "ssn": lambda text: (
-        len(text) == 11 and re.fullmatch(r"\d{3}[- ]?\d{2}[- ]?\d{4}", text, re.ASCII) is not None  # noqa: PLR2004
+        len(text) == len("078-05-1120")
+        and re.fullmatch(r"\d{3}[- ]?\d{2}[- ]?\d{4}", text, re.ASCII) is not None
     ),
     "hexcolor": _matches("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "rgbcolor": _matches(rf"rgb\(\s*{DECIMAL_BYTE}\s*,\s*{DECIMAL_BYTE}\s*,\s*{DECIMAL_BYTE}\s*\)"),

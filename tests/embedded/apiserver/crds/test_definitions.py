@@ -23,7 +23,7 @@ NOT_EXCLUSIVE = "Forbidden: additionalProperties and properties are mutual exclu
 LIST_MAP = {"x-kubernetes-list-type": "map"}
 
 
-def judged(made):
+def causes_of(made):
     decoded = SCHEMA.decode(made, None, strictness="Ignore", warnings=[])
     default_definition(decoded)
     prepare_definition_create(decoded, None)
@@ -39,7 +39,7 @@ def field(structure, **beside):
     return schema(struct({"spec": struct({"a": structure}, **beside)}))
 
 
-def spoilt(**spec):
+def with_changes(**spec):
     made = definition()
     made["spec"] |= spec
     return made
@@ -73,7 +73,7 @@ SPECS = [
         ['spec.scope: Unsupported value: "X": supported values: "Cluster", "Namespaced"'],
     ),
     (
-        spoilt(versions=[]),
+        with_changes(versions=[]),
         [
             (
                 "spec.versions: Invalid value: []: must have exactly one version marked as "
@@ -112,7 +112,7 @@ SPECS = [
         ],
     ),
     (
-        spoilt(versions=[{"name": "v1", "storage": True}]),
+        with_changes(versions=[{"name": "v1", "storage": True}]),
         ["spec.versions[0].schema.openAPIV3Schema: Required value"],
     ),
     (
@@ -494,15 +494,15 @@ RULES = [
 ]
 
 
-@pytest.mark.parametrize(("made", "told"), [*SPECS, *SCHEMAS, *RULES])
-def test_what_is_wrong_is_told_in_the_real_servers_words(made, told):
-    assert judged(made) == told
+@pytest.mark.parametrize(("made", "messages"), [*SPECS, *SCHEMAS, *RULES])
+def test_definition_faults_have_the_real_servers_messages(made, messages):
+    assert causes_of(made) == messages
 
 
 def test_the_name_is_made_of_plural_and_group():
     made = definition()
     made["metadata"]["name"] = "x.y"
-    assert judged(made) == [
+    assert causes_of(made) == [
         'metadata.name: Invalid value: "x.y": must be spec.names.plural+"."+spec.group'
     ]
 
@@ -519,7 +519,7 @@ def test_names_and_conversion_are_filled_in():
     assert made["spec"]["conversion"] == {"strategy": "None"}
 
 
-def test_formats_that_nobody_knows_are_warned_of_once():
+def test_unknown_formats_are_warned_of_once():
     made = field({"type": "string", "format": "foo"})
     assert list(warn_of_unknown_formats(made, None)) == ['unrecognized format "foo"']
     assert (
@@ -529,7 +529,7 @@ def test_formats_that_nobody_knows_are_warned_of_once():
     )
 
 
-def test_fields_that_no_schema_knows_are_dropped_even_where_nobody_is_told():
+def test_unknown_schema_fields_are_dropped_silently():
     warnings = []
     made = listed({"type": "string", "x-extra": 1}, **{"x-doc": 1})
     decoded = SCHEMA.decode(made, None, strictness="Warn", warnings=warnings)
@@ -543,6 +543,6 @@ def test_fields_that_no_schema_knows_are_dropped_even_where_nobody_is_told():
     }
 
 
-def test_the_example_is_sound():
-    assert judged(definition()) == []
+def test_example_is_valid():
+    assert causes_of(definition()) == []
     assert SPEC["properties"]["name"] is TEXT

@@ -43,7 +43,7 @@ def test_the_index_leads_to_every_document(kinds):
     assert openapi_v3(kinds, "apis/example.com/v1") is None
 
 
-def test_a_document_holds_all_it_refers_to_and_none_of_our_own_notes(kinds):
+def test_document_is_complete_and_has_no_recording_marks(kinds):
     for path in openapi_v3_index(kinds)["paths"]:
         document = openapi_v3(kinds, path)
         held = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
@@ -88,7 +88,7 @@ def test_a_custom_kind_has_a_document_whose_address_follows_its_schema(kinds):
     assert openapi_v3_index(kinds)["paths"]["apis/example.com/v1"] != before
 
 
-def test_the_older_form_speaks_of_definitions_alone(kinds):
+def test_v2_refers_to_definitions_only(kinds):
     kinds.add(Kind(WIDGET, custom=True, structure=STRUCTURE))
     document = openapi_v2(kinds)
     assert references(document) <= {f"#/definitions/{name}" for name in document["definitions"]}

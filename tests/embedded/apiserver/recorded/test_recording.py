@@ -10,7 +10,7 @@ from pytest_kscen.embedded.apiserver.recording_probes import DefinitionLocation,
 REF = "#/components/schemas/"
 
 
-def test_prose_is_dropped_and_lone_references_are_unwrapped():
+def test_descriptions_are_dropped_and_single_references_unwrapped():
     schema = {
         "description": "prose",
         "properties": {

@@ -99,7 +99,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("schema", "body", "why"), REFUSALS)
-def test_a_wrong_type_is_refused_in_gos_words(schema, body, why):
+def test_wrong_type_is_refused_with_gos_message(schema, body, why):
     with pytest.raises(BadRequest) as refusal:
         decoded(schema, body)
     assert refusal.value.why == f"json: cannot unmarshal {why}"
@@ -155,7 +155,7 @@ TOLD = ['unknown field "foo"', 'unknown field "spec.bar"', 'unknown field "spec.
 TOLD += ['unknown field "spec.containers[1].resources.u"']
 
 
-def test_unknown_fields_are_dropped_told_or_refused():
+def test_unknown_fields_are_dropped_reported_or_refused():
     warnings = []
     dropped = POD.decode(STRANGE, None, strictness="Warn", warnings=warnings)
     assert warnings == TOLD
@@ -169,7 +169,7 @@ def test_unknown_fields_are_dropped_told_or_refused():
     assert refusal.value.why == f"strict decoding error: {', '.join(TOLD)}"
 
 
-def test_what_go_leaves_out_is_left_out():
+def test_empty_values_that_go_omits_are_omitted():
     body = container(
         image="",
         env=[],
@@ -201,7 +201,7 @@ def test_what_go_leaves_out_is_left_out():
     }
 
 
-def test_what_go_prints_of_nothing_is_there():
+def test_zeros_that_go_prints_are_filled_in():
     assert decoded(BuiltinSchema("rbac.authorization.k8s.io", "v1", "ClusterRole"), {}) == {
         "metadata": {},
         "rules": None,
@@ -211,7 +211,7 @@ def test_what_go_prints_of_nothing_is_there():
     assert service["status"] == {"loadBalancer": {}}
 
 
-def test_null_stands_for_a_zero_in_lists_and_maps():
+def test_null_becomes_zero_in_lists_and_maps():
     assert decoded(CONFIG_MAP, {"data": {"a": None, "b": ""}})["data"] == {"a": "", "b": ""}
     assert decoded(POD, container(args=["a", None]))["spec"]["containers"][0]["args"] == ["a", ""]
     assert decoded(POD, container(resources={"limits": {"cpu": None}}))["spec"]["containers"][0][
@@ -251,14 +251,14 @@ def test_a_microtime_has_six_digits():
         ("2026-01-01T00:00:00.000001", 'cannot parse "" as "Z07:00"'),
     ],
 )
-def test_a_microtime_with_more_or_less_is_none(written, why):
+def test_microtime_with_other_digits_is_refused(written, why):
     with pytest.raises(BadRequest) as refusal:
         decoded(LEASE, {"spec": {"renewTime": written}})
     layout = "2006-01-02T15:04:05.000000Z07:00"
     assert refusal.value.message.endswith(f': parsing time "{written}" as "{layout}": {why}')
 
 
-def test_unchanged_parts_are_the_old_objects_own_and_changed_ones_are_copies():
+def test_unchanged_parts_are_shared_and_changed_ones_copied():
     old = decoded(POD, container(image="a"))
     condition = {"type": "Ready", "status": "True"}
     given = {**old, "status": {"conditions": [condition]}}
@@ -270,7 +270,7 @@ def test_unchanged_parts_are_the_old_objects_own_and_changed_ones_are_copies():
     assert again["status"]["conditions"] is new["status"]["conditions"]
 
 
-def test_the_callers_object_is_left_alone_and_not_kept():
+def test_callers_object_is_neither_changed_nor_kept():
     given = {
         "metadata": {"labels": {"a": "b"}, "ownerReferences": [{"name": "x"}]},
         "data": {"a": "1"},
@@ -343,6 +343,6 @@ def test_decoding_twice_changes_nothing(drawn):
     assert decoded(schema, once, strictness="Strict") == once
 
 
-def test_every_kind_decodes_nothing_at_all():
+def test_every_kind_decodes_an_empty_object():
     for kind in builtin_kinds():
         assert "metadata" in decoded(kind.schema, {"metadata": {}}), kind.resource

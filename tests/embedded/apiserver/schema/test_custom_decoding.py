@@ -3,7 +3,17 @@ import copy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schema_words import EITHER, EMBEDDED, LIST_MAP, PRESERVE, list_of, map_of, struct, text, whole
+from schema_builders import (
+    EITHER,
+    EMBEDDED,
+    LIST_MAP,
+    PRESERVE,
+    list_of,
+    map_of,
+    struct,
+    text,
+    whole,
+)
 
 from pytest_kscen.embedded.apiserver.schema.custom import CustomSchema
 from pytest_kscen.objects.errors import BadRequest
@@ -76,7 +86,7 @@ STRANGE = {
 TOLD = ["spec.a.b", "spec.objects[0].z", "spec.unknown", "spec.embedded.metadata.foo"]
 
 
-def test_unknown_fields_are_told_in_kubernetes_order():
+def test_unknown_fields_are_reported_in_kubernetes_order():
     warnings = []
     decoded(STRANGE, warnings=warnings)
     words = [f'unknown field "{path}"' for path in TOLD]
@@ -124,7 +134,7 @@ def test_metadata_is_decoded_as_for_any_kind():
     assert warnings == ['unknown field "metadata.foo"', 'unknown field "bar"']
 
 
-def test_unchanged_parts_are_the_old_objects_own():
+def test_unchanged_parts_are_shared():
     old = decoded({"objects": [{"a": "x"}], "any": {"deep": {"a": 1}}})
     new = decoded({**old["spec"], "s": "new"}, old)
     assert new["spec"]["objects"] is old["spec"]["objects"]

@@ -19,7 +19,7 @@ from pytest_kscen.embedded.apiserver.schema.decode_errors import TypeMismatch
         (TypeMismatch(True, "int32"), "unrecognized type: int32"),
     ],
 )
-def test_the_converter_has_words_of_its_own(mismatch, words):
+def test_converter_has_its_own_messages(mismatch, words):
     mismatch.add_step("ObjectMeta", "somewhere")
     assert mismatch.converter_message() == words
 
@@ -71,11 +71,11 @@ LEASE, SECRET = (
         ),
     ],
 )
-def test_of_several_faults_one_is_told(schema, body, is_json, why):
+def test_one_of_several_faults_is_reported(schema, body, is_json, why):
     assert schema.patch_error(body, is_json=is_json) == why
 
 
-def test_octets_may_be_numbers():
+def test_bytes_may_be_a_list_of_numbers():
     assert SECRET.decode(
         {"data": {"x": [1, 255, None], "y": []}}, None, strictness="Warn", warnings=[]
     )["data"] == {

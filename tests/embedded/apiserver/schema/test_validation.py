@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from schema_words import (
+from schema_builders import (
     EITHER,
     EMBEDDED,
     LIST_MAP,
@@ -55,12 +55,12 @@ SCHEMA = CustomSchema(
 )
 
 
-def told(causes):
+def messages(causes):
     return [f"{cause.field}: {cause.message}" for cause in causes]
 
 
-def judged(spec, old=None):
-    return told(SCHEMA.validate({"spec": spec}, None if old is None else {"spec": old}))
+def causes_of(spec, old=None):
+    return messages(SCHEMA.validate({"spec": spec}, None if old is None else {"spec": old}))
 
 
 def mistyped(path, wanted, found):
@@ -172,8 +172,8 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("spec", "faults"), FAULTS)
-def test_faults_are_told_in_the_real_servers_words(spec, faults):
-    assert judged(spec) == faults
+def test_faults_have_the_real_servers_messages(spec, faults):
+    assert causes_of(spec) == faults
 
 
 @pytest.mark.parametrize(
@@ -187,20 +187,20 @@ def test_faults_are_told_in_the_real_servers_words(spec, faults):
         ({"set": ["a", "a"]}, {"set": ["a", "a", "b"]}, []),
     ],
 )
-def test_what_was_wrong_before_is_let_through(old, new, faults):
-    found = judged(new, old)
+def test_old_faults_are_accepted(old, new, faults):
+    found = causes_of(new, old)
     if faults == ["spec.keyed[0].v"]:
         faults = [invalid("keyed[0].v", 9, "should be less than or equal to 5")]
     assert found == faults
 
 
-def test_a_status_is_judged_alone_and_by_its_own_paths():
+def test_status_is_validated_alone():
     old = {"spec": {"min": 9}, "status": {"phase": "A"}}
     new = {"spec": {"min": 8}, "status": {"phase": 5}}
     words = (
         'status.phase: Invalid value: "integer": phase in body must be of type string: "integer"'
     )
-    assert told(SCHEMA.validate(new, old, "status")) == [
+    assert messages(SCHEMA.validate(new, old, "status")) == [
         words,
         'status.phase: Unsupported value: 5: supported values: "A", "B"',
     ]
@@ -214,7 +214,7 @@ def test_scale_paths_must_hold_numbers():
     }
     schema = CustomSchema("Thing", "v1", struct({"spec": PRESERVE, "status": PRESERVE}), scale)
     obj = {"spec": {"n": -1}, "status": {"n": "x", "s": 1}}
-    assert told(schema.validate(obj, None)) == [
+    assert messages(schema.validate(obj, None)) == [
         ".spec.n: Invalid value: -1: should be a non-negative integer",
         (
             ".status.n: Invalid value: 0: .status.n accessor error: x is of the type string, "
@@ -228,13 +228,17 @@ def test_scale_paths_must_hold_numbers():
 
 
 @given(st.integers(-3, 9), st.integers(-3, 9))
-def test_an_update_is_never_judged_harder_than_a_creation(old, new):
-    assert set(judged({"min": new}, {"min": old})) <= set(judged({"min": new}))
+def test_update_is_never_stricter_than_creation(old, new):
+    assert set(causes_of({"min": new}, {"min": old})) <= set(causes_of({"min": new}))
 
 
 @pytest.mark.parametrize(("spec", "faults"), FAULTS)
-def test_they_are_told_again_when_much_was_in_order_before(spec, faults):
-    assert [judged({"s": "a", "keyed": [{"k": "a", "v": 1}]}), judged(spec), judged(spec)] == [
+def test_rules_are_evaluated_again_after_many_valid_values(spec, faults):
+    assert [
+        causes_of({"s": "a", "keyed": [{"k": "a", "v": 1}]}),
+        causes_of(spec),
+        causes_of(spec),
+    ] == [
         [],
         faults,
         faults,
@@ -248,16 +252,16 @@ def test_true_is_not_one_though_they_are_equal():
         "nested": [[1, 2]],
         "embedded": {"apiVersion": "v1", "kind": "A", "n": 1},
     }
-    assert judged({**old, "b": 1}, old) == [mistyped("b", "boolean", "integer")]
-    assert judged({**old, "i": True}, old) == [mistyped("i", "integer", "boolean")]
-    assert judged({**old, "nested": [[1, True]]}, old) == [
+    assert causes_of({**old, "b": 1}, old) == [mistyped("b", "boolean", "integer")]
+    assert causes_of({**old, "i": True}, old) == [mistyped("i", "integer", "boolean")]
+    assert causes_of({**old, "nested": [[1, True]]}, old) == [
         mistyped("nested[0][1]", "integer", "boolean")
     ]
 
 
-def test_what_is_forbidden_is_not_let_through_for_its_age():
+def test_old_forbidden_fields_are_refused():
     schema = CustomSchema("Thing", "v1", struct({"a": whole()}, additionalProperties=False))
     old = {"metadata": {"name": "a"}, "a": 1}
-    assert told(schema.validate({**old, "a": 2}, old)) == [
+    assert messages(schema.validate({**old, "a": 2}, old)) == [
         '<nil>: Invalid value: "metadata": .metadata in body is a forbidden property'
     ]

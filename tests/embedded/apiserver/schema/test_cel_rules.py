@@ -1,5 +1,5 @@
 import pytest
-from schema_words import (
+from schema_builders import (
     EITHER,
     LIST_MAP,
     LIST_SET,
@@ -91,7 +91,7 @@ def asked(spec, old=None, name="aa"):
 
 # each asked of a real kube-apiserver
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "messages"),
     [
         ({"s": "bad"}, ["spec.s: Invalid value: \"bad\": failed rule: self != 'bad'"]),
         ({"s": "longer"}, ['spec.s: Invalid value: "longer": too long']),
@@ -143,8 +143,8 @@ def asked(spec, old=None, name="aa"):
         ),
     ],
 )
-def test_rules_are_told_in_the_real_servers_words(spec, told):
-    assert asked(spec) == told
+def test_rules_have_the_real_servers_messages(spec, messages):
+    assert asked(spec) == messages
 
 
 def test_a_rule_at_the_root_sees_the_name():
@@ -152,7 +152,7 @@ def test_a_rule_at_the_root_sees_the_name():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "messages"),
     [
         ({"i": 5}, {"i": 4}, ["spec.i: Invalid value: 4: may not shrink"]),
         ({"i": 5}, {"i": 6}, []),
@@ -169,18 +169,18 @@ def test_a_rule_at_the_root_sees_the_name():
         ({"s": "bad"}, {"s": "bad "}, []),
     ],
 )
-def test_updates_are_compared_with_what_was_there(old, new, told):
-    assert asked(new, old) == told
+def test_updates_are_compared_with_what_was_there(old, new, messages):
+    assert asked(new, old) == messages
 
 
-def test_what_is_let_through_because_it_stays_is_not_agreed_to():
+def test_unchanged_values_are_not_cached_as_valid():
     schema = CustomSchema(
         "Thing",
         "v1",
         struct({"spec": struct({"a": text(), "b": text()}, **{RULES: [rule("self.a == 'x'")]})}),
     )
 
-    def told(new, old):
+    def messages(new, old):
         return [
             str(cause)
             for cause in schema.validate(
@@ -189,5 +189,5 @@ def test_what_is_let_through_because_it_stays_is_not_agreed_to():
         ]
 
     bad = {"a": "y", "b": "1"}
-    assert told({**bad}, bad) == []
-    assert told({**bad, "b": "2"}, bad) != []
+    assert messages({**bad}, bad) == []
+    assert messages({**bad, "b": "2"}, bad) != []

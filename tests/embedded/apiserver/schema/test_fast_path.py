@@ -123,7 +123,7 @@ def said(schema, body, old, subresource):
 @given(
     st.lists(st.tuples(OBJECTS | STATUSES, st.sampled_from(["", "status"])), min_size=1, max_size=5)
 )
-def test_a_glance_and_a_closer_look_say_the_same(writes):
+def test_fast_and_slow_path_agree(writes):
     quick, slow = CustomSchema("K", "v1", ROOT), CustomSchema("K", "v1", ROOT)
     slow._take = None
     old = None
@@ -142,7 +142,7 @@ def test_a_glance_and_a_closer_look_say_the_same(writes):
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(OBJECTS, OBJECTS)
-def test_what_was_let_in_beside_one_object_is_not_let_in_beside_another(one, other):
+def test_acceptance_depends_on_the_old_object(one, other):
     quick, slow = CustomSchema("K", "v1", ROOT), CustomSchema("K", "v1", ROOT)
     slow._take = None
     one, other = (said(slow, each, None, "")[0] for each in (one, other))
@@ -154,7 +154,7 @@ def test_what_was_let_in_beside_one_object_is_not_let_in_beside_another(one, oth
     assert repr(said(quick, one, None, "")) == repr(said(slow, one, None, ""))
 
 
-def test_what_is_taken_is_nobody_elses():
+def test_decoded_object_is_not_shared():
     schema = CustomSchema("K", "v1", ROOT)
     body = {
         "apiVersion": "g/v1",
@@ -177,7 +177,7 @@ def test_what_is_taken_is_nobody_elses():
     }
 
 
-def test_an_element_that_is_written_again_is_the_one_that_is_there():
+def test_rewritten_element_is_the_stored_one():
     schema = CustomSchema("K", "v1", ROOT)
     body = {
         "apiVersion": "g/v1",
@@ -193,7 +193,7 @@ def test_an_element_that_is_written_again_is_the_one_that_is_there():
     assert second["spec"]["map"][1] is first["spec"]["map"][0]
 
 
-def test_a_long_list_that_grows_is_looked_at_once():
+def test_growing_list_validates_each_element_once():
     schema = CustomSchema("K", "v1", ROOT)
     body = {"apiVersion": "g/v1", "kind": "K", "metadata": {"name": "a"}}
     atoms = [{"a": f"{number:x}"} for number in range(2000)]

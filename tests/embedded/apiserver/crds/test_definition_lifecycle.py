@@ -19,7 +19,7 @@ def install(site, made=None):
     return site.ask("create", CRDS, body=made or definition())
 
 
-def test_a_definition_is_answered_as_it_was_made_and_established_right_after(site):
+def test_definition_is_returned_as_created_and_established_next(site):
     created = install(site)
     assert created["status"] == {
         "conditions": None,
@@ -73,7 +73,7 @@ def test_watchers_see_each_step(site):
     ]
 
 
-def test_instances_are_decoded_judged_and_numbered(site):
+def test_instances_are_decoded_validated_and_numbered(site):
     install(site, definition(version(subresources={"status": {}})))
     widget = site.create(WIDGETS, "a", spec={"size": 1, "unknown": 2}, status={"x": 1})
     assert site.warnings == ['unknown field "spec.unknown"', 'unknown field "status"']
@@ -86,7 +86,7 @@ def test_instances_are_decoded_judged_and_numbered(site):
     )
 
 
-def test_instances_go_first(site):
+def test_instances_are_deleted_first(site):
     install(site)
     site.create(WIDGETS, "a")
     site.create(WIDGETS, "b", metadata={"finalizers": ["x.y/z"]})
@@ -104,7 +104,7 @@ def test_instances_go_first(site):
             site.get(resource, name)
 
 
-def test_a_definition_that_is_made_again_begins_anew(site):
+def test_recreated_definition_starts_from_scratch(site):
     install(site)
     site.create(WIDGETS, "a")
     site.delete(CRDS, NAME)
@@ -129,7 +129,7 @@ def test_names_that_are_taken_are_not_accepted_until_they_are_free(site):
     assert conditions(site, name)[1] == ("Established", "True", "InitialNamesAccepted")
 
 
-def test_versions_are_one_kind_and_unserved_ones_are_none(site):
+def test_served_versions_share_one_kind(site):
     served = [
         version("v1"),
         version("v2", storage=False),
@@ -143,7 +143,7 @@ def test_versions_are_one_kind_and_unserved_ones_are_none(site):
         site.list(Resource("example.org", "v3", "widgets", "Widget"))
 
 
-def test_a_changed_schema_holds_at_once_for_what_is_there_too(site):
+def test_changed_schema_applies_to_stored_objects(site):
     install(site)
     site.create(WIDGETS, "a", spec={"size": 1})
     stricter = struct(
@@ -174,7 +174,7 @@ def test_a_changed_schema_holds_at_once_for_what_is_there_too(site):
         ({"names": {"kind": "Gadget"}}, "spec.names.kind"),
     ],
 )
-def test_what_storage_stands_on_never_changes(site, change, words):
+def test_storage_fields_are_immutable(site, change, words):
     install(site)
     with pytest.raises(ApiError, match=f"{words}: Invalid value: .*: field is immutable"):
         site.patch(CRDS, NAME, {"spec": change})
@@ -214,7 +214,7 @@ def test_a_dry_run_establishes_nothing(site):
         site.list(WIDGETS)
 
 
-def test_what_the_server_writes_itself_passes_no_admission(site):
+def test_server_writes_skip_admission(site):
     def refuse(review):
         return "nobody writes a status" if review.request.subresource else None
 
