@@ -24,5 +24,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("controlplane"):
         from pytest_kscen.clusters.controlplane import programs
 
-        if missing := programs.missing():
-            pytest.skip(f"{', '.join(missing)} not found; build them with: {programs.BUILD}")
+        if missing := programs.missing_programs():
+            pytest.skip(
+                f"{', '.join(missing)} not found; build them with: {programs.BUILD_COMMAND}"
+            )
