@@ -82,7 +82,7 @@ class Stream:
 
 
 class Chance:
-    """Randomness of one run.
+    """Randomness of one run: the streams by name, all derived from the run's seed.
 
     A salt changes names (`suffix`, `uid`) and nothing else: in a cluster that outlives the run,
     another run of the same seed must not meet its objects. So no stream may be named after such a

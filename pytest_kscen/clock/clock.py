@@ -21,7 +21,11 @@ MICROS = 1_000_000  # in a second
 
 
 class Clock(Protocol):
-    """Clock of an actor. Whether its time is simulated or real is hidden from the actor."""
+    """Clock of an actor. Whether its time is simulated or real is hidden from the actor.
+
+    Actors take every instant and every pause from it, which is why the same actors run on simulated
+    and on real clusters.
+    """
 
     def now(self) -> float:
         """Return the seconds since the Unix epoch, in cluster time."""
@@ -35,7 +39,11 @@ class Clock(Protocol):
 
 
 class Runner(Protocol):
-    """Driver of the event loop that actors run in, for a synchronous test."""
+    """Driver of the event loop that actors run in, for a synchronous test.
+
+    The virtual runner runs the loop inside these calls, so time stands still between them; the wall
+    runner's loop has a thread of its own and never stops.
+    """
 
     @property
     def clock(self) -> Clock: ...
@@ -94,7 +102,11 @@ def epoch_of(timestamp: str) -> float:
 
 
 class Signal:
-    """Signal that is given once and never withdrawn; every waiter sees it."""
+    """Signal that is given once and never withdrawn; every waiter sees it.
+
+    Actors wait for it beside their timers, so that they can be stopped in mid-sleep. Not
+    thread-safe: give it in the loop's thread.
+    """
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

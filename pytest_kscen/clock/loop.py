@@ -84,7 +84,9 @@ STEPS_COUNTED = 10_000
 
 
 class CallbackHandle:
-    """Scheduled call: a callback with its arguments. Cancelling drops the callback."""
+    """Scheduled call: a callback with its arguments. Cancelling drops the callback and leaves the
+    handle in its queue, where it is skipped.
+    """
 
     __slots__ = ("_when", "call", "context")
 
@@ -104,7 +106,11 @@ class CallbackHandle:
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """asyncio's event loop over a heap of timers, with simulated time."""
+    """asyncio's event loop over a heap of timers, with simulated time.
+
+    Timers of background sleeps have a heap of their own: if only these are left, the loop is
+    stalled. Only what asyncio and this project call is implemented.
+    """
 
     def __init__(self) -> None:
         self.instant = 0.0
@@ -141,7 +147,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         With a `pace`, time does not jump: `pace` is called with the seconds until the next timer,
         waits that long, and returns whether the time has passed.
         """
-        # asyncio's documented hook for loops of others
+        # asyncio's documented hook for other event loops
         previous = asyncio._get_running_loop()  # noqa: SLF001
         if previous is not None:
             raise RuntimeError(
@@ -193,7 +199,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 continue
             try:
                 handle.context.run(*call)
-            except Exception as error:  # noqa: BLE001  # asyncio's contract: a callback's error goes to the handler
+            except Exception as error:  # noqa: BLE001  # as in asyncio: it goes to the handler
                 self.call_exception_handler({"message": "error in a callback", "exception": error})
 
     def _count_steps(self) -> None:
@@ -294,22 +300,30 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         first = timers or background
         return first[0][0] if first else None
 
-    def call_at(self, when: float, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+    def call_at(  # type: ignore[override]
+        self, when: float, *call: Any, context: Context | None = None
+    ) -> Any:
         handle = CallbackHandle(when, call, context)
         heappush(self._timers, (when, next(self._sequence), handle))
         return handle
 
-    def call_later(self, delay: float, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+    def call_later(  # type: ignore[override]
+        self, delay: float, *call: Any, context: Context | None = None
+    ) -> Any:
         return self.call_at(self.instant + max(0.0, delay), *call, context=context)
 
-    def call_soon(self, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+    def call_soon(  # type: ignore[override]
+        self, *call: Any, context: Context | None = None
+    ) -> Any:
         handle = CallbackHandle(self.instant, call, context)
         self._ready.append(handle)
         return handle
 
     # --- other threads ---
 
-    def call_soon_threadsafe(self, *call: Any, context: Context | None = None) -> Any:  # type: ignore[override]
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, *call: Any, context: Context | None = None
+    ) -> Any:
         handle = CallbackHandle(self.instant, call, context)
         with self._wake:
             self._arrivals.append(handle)
@@ -344,7 +358,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def create_future(self) -> asyncio.Future[Any]:
         return asyncio.Future(loop=self)
 
-    def create_task(self, coro: Coroutine[Any, Any, Any], **options: Any) -> Any:  # type: ignore[override]
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, Any], **options: Any
+    ) -> Any:
         return self._factory(self, coro, **options)
 
     def tasks(self) -> Iterator[NumberedTask]:
@@ -392,7 +408,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     async def shutdown_asyncgens(self) -> None:
         """Do nothing: a generator left open belongs to its task, which is cancelled."""
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109, ARG002
+    async def shutdown_default_executor(
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109, ARG002  # asyncio's signature
+    ) -> None:
         self._work.close(wait=True)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

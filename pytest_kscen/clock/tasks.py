@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 class NumberedTask(asyncio.Task[Any]):
-    """Task whose hash is its number, so that sets of tasks iterate in the same order in every
-    run.
+    """Task whose hash is its number, so that sets of tasks iterate in the same order in every run.
+
+    asyncio itself keeps tasks in weak sets, whose order would otherwise follow addresses in memory.
     """
 
     number = 0
@@ -65,7 +66,7 @@ def start_request(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple
     """Run a request up to its first wait: return (True, result), or (False, coroutine of the
     rest).
     """
-    # asyncio's documented hook for loops of others
+    # asyncio's documented hook for other event loops
     outer = asyncio._get_running_loop()  # noqa: SLF001
     asyncio._set_running_loop(loop)  # noqa: SLF001
     try:
@@ -86,7 +87,7 @@ def _resume(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any,
         while True:
             try:
                 sent = yield waits_for
-            except BaseException as error:  # noqa: BLE001  # a cancellation has to reach the coroutine
+            except BaseException as error:  # noqa: BLE001  # cancellations too
                 waits_for = coroutine.throw(error)
             else:
                 waits_for = coroutine.send(sent)
@@ -112,18 +113,18 @@ class ActorCrashedError(RuntimeError):
 
 
 def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
-    newest_first = reversed(list(tasks))  # the test itself is the last that began to wait
+    newest_first = reversed(list(tasks))  # the test itself has begun to wait last
     lines = [
         f"  {task.get_name()} waits in {' > '.join(_chain(task.get_coro()))}"
         for task in newest_first
     ]
-    return StalledError(
-        "\n".join([f"{why}. Who waits for what:", *(lines or ["  (no task is left)"])])
-    )
+    return StalledError("\n".join([f"{why}. Waiting tasks:", *(lines or ["  (no task is left)"])]))
 
 
 class StepCounter:
-    """Steps per task in an instant that does not end."""
+    """Steps per task in an instant that does not end, counted to name the busiest tasks in the
+    error.
+    """
 
     SHOWN = 8
 
@@ -139,7 +140,7 @@ class StepCounter:
             f"  {count} of the last {total}: {who}"
             for who, count in self._steps.most_common(self.SHOWN)
         ]
-        return StalledError("\n".join([f"{why}. Who is busy:", *lines]))
+        return StalledError("\n".join([f"{why}. Busiest tasks:", *lines]))
 
 
 def _doer(callback: Any) -> str:
@@ -179,7 +180,11 @@ def _chain(awaited: Any) -> Iterator[str]:
 
 
 class Actors:
-    """Tasks of one runner's actors, in the order of their start, and the first unreported crash."""
+    """Tasks of one runner's actors, in the order of their start, and the first unreported crash.
+
+    A crash is raised by the runner's next call, once; callbacks of `on_crash` receive every crash
+    in the thread that runs the loop.
+    """
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], None] = {}

@@ -144,7 +144,7 @@ class Pacer:
                 self._loop.turn(
                     lambda: self._wanted or self._closing or not self._waiting, pace=self._pace
                 )
-        except BaseException as error:  # noqa: BLE001  # the callers get it; this thread serves the next ones
+        except BaseException as error:  # noqa: BLE001  # the callers get it, the thread goes on
             while self._waiting:
                 task, answer = self._waiting.popitem()
                 task.cancel()
@@ -176,7 +176,9 @@ START = 1767225600.0  # 2026-01-01T00:00:00Z, the instant at which every simulat
 
 
 class VirtualClock:
-    """Clock of a VirtualLoop; time begins at `START`."""
+    """Clock of a VirtualLoop; every simulated run begins at the instant `START`, whatever its
+    seed.
+    """
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -189,10 +191,12 @@ class VirtualClock:
 
 
 class VirtualRunner:
-    """Runner of a VirtualLoop in the test's own thread."""
+    """Runner of a VirtualLoop in the test's own thread. Every call runs the loop until its answer
+    is there; an actor that crashes meanwhile stops the call with ActorCrashedError.
+    """
 
     def __init__(self) -> None:
-        self.loop = VirtualLoop()  # type: ignore[abstract]  # asyncio means the rest to be left out
+        self.loop = VirtualLoop()  # type: ignore[abstract]  # the rest is optional
         self.clock = VirtualClock(self.loop)
         self._actors = Actors()
         self._pacer = Pacer(self.loop)
@@ -202,7 +206,7 @@ class VirtualRunner:
             return self._run(coroutine)
 
     def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        # asyncio's documented hook for loops of others
+        # asyncio's documented hook for other event loops
         if asyncio._get_running_loop() is self.loop:  # noqa: SLF001
             try:
                 coroutine.send(None)

@@ -47,7 +47,9 @@ class WallClock:
 
 
 class WallRunner:
-    """Runner of a loop in a thread of its own, so that actors go on while the test computes."""
+    """Runner of a loop in a thread of its own, so that actors go on while the test computes. Calls
+    block the test's thread until the loop has answered.
+    """
 
     def __init__(self) -> None:
         self.clock = WallClock()

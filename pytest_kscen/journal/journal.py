@@ -37,7 +37,11 @@ WELL = "True"
 
 
 class EntryOrder:
-    """Check of a stored journal, line by line: time, the run's course, and observed conditions."""
+    """Check of a stored journal, line by line: time, the run's course, and observed conditions.
+
+    It finds lines that were removed, repeated or edited after the run, as far as they contradict
+    the lines before. One instance reads one journal.
+    """
 
     def __init__(self) -> None:
         self._line = self._turned_on = 0
@@ -116,7 +120,9 @@ NAMES = {"leftovers": "objects", "liveness": "late"}
 
 
 class JournalDamaged(ValueError):
-    """Report a line that is not what was written, with its number and the reason."""
+    """Report a line that is not what was written, with its file, number and reason. Raised while
+    reading; no entry after that line is used.
+    """
 
 
 class JournalTaken(ValueError):
@@ -142,7 +148,11 @@ class Entry:
 
 
 class Journal:
-    """Append-only journal of one run; iterating it reads the entries from the start."""
+    """Append-only journal of one run; iterating it reads the entries from the start.
+
+    Writes may come from several threads and are serialized; followers are called after the write,
+    in the writer's thread. Times are seconds since the journal was opened, rounded to microseconds.
+    """
 
     def __init__(self, clock: Clock, path: pathlib.Path | None = None) -> None:
         """Open a file that outlives the journal, or keep the entries in memory and a temporary

@@ -201,7 +201,9 @@ class WorkflowHandle:
 
     def standing(self) -> str:
         """Describe the present state, for the message of a wait that timed out."""
-        return f"the end of the workflow {self.namespace}/{self.name}: {self.story.standing()}"
+        return (
+            f"the end of the workflow {self.namespace}/{self.name}: {self.story.describe_state()}"
+        )
 
     @property
     def has_failed_unseen(self) -> bool:

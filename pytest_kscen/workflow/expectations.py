@@ -40,7 +40,11 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class WorkflowExpectations:
-    """Expectations of one workflow; without any, its phase must be Succeed."""
+    """Expectations of one workflow; without any, its phase must be Succeed.
+
+    `wanted` holds the validated keys as they were written, so that each unmet one is reported with
+    the line of its document.
+    """
 
     document: Document | None = None
     wanted: dict[str, Any] = field(default_factory=dict)

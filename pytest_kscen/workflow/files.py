@@ -30,7 +30,10 @@ MOST_SHOWN = 20
 
 
 class WorkflowRefused(DocumentRefused):
-    """Report a source without a usable Workflow, with every error's place and reason."""
+    """Report a source without a usable Workflow, with the place and the reason of every error.
+
+    Raised before any cluster is touched: by collection, by the marker, and by `run.workflow`.
+    """
 
 
 class WorkflowWarning(UserWarning):
@@ -106,7 +109,7 @@ def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
         ParameterError,
         AttributeError,
         TypeError,
-    ) as refusal:  # the latter two where they are no parameters at all
+    ) as refusal:  # the last two if `parameters` is malformed
         raise WorkflowRefused(f"{_where(document, 'spec', 'parameters')}{refusal}") from None
 
 
@@ -156,7 +159,6 @@ def issues_in(document: Document, obj: Any = None) -> list[ValidationIssue]:
 
 
 def issue_line(document: Document, fault: ValidationIssue, severity: str = "") -> str:
-    """Return an issue as one line: place, severity, template, message."""
     about = f"template {fault.template!r}: " if fault.template else ""
     if not document.where:
         return f"{severity or fault.severity}: {fault}"

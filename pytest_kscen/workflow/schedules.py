@@ -46,7 +46,9 @@ class ScheduleWarning(NamedTuple):
 
 @dataclass(slots=True)
 class SchedulePlan:
-    """Decisions of one look at a Schedule."""
+    """Decisions of one look at a Schedule: computed by `plan_for` without side effects, and carried
+    out by its worker in the order spawn, status, pause, delete.
+    """
 
     spawn: float | None = None
     """Time for which an object is to be spawned."""
@@ -147,7 +149,6 @@ def _plan_spawn(plan: SchedulePlan, schedule: Obj, jobs: list[Obj], due: float) 
 
 
 def active_references(jobs: Iterable[Obj]) -> list[Obj]:
-    """Return the references for `status.active`, by name."""
     found = [
         {name: value for name, value in reference_to(job).items() if name != "resourceVersion"}
         for job in jobs
@@ -163,6 +164,9 @@ RETRY_AFTER = 10.0
 class ScheduleController:
     """Controller of all Schedules and CronWorkflows: starts a worker for each, and watches their
     objects.
+
+    One informer per spawned type is shared by all workers. A resource that the cluster does not
+    serve is skipped.
     """
 
     def __init__(self, actor: Actor, family: EngineResources = SHIPPED) -> None:
@@ -251,7 +255,11 @@ def _owners(obj: Obj) -> list[str]:
 
 
 class ScheduleWorker:
-    """Worker of one Schedule: plans and carries out one look after the other."""
+    """Worker of one Schedule: plans and carries out one look after the other.
+
+    A warning is reported when it first appears, not at every look. A refused request is retried
+    after `RETRY_AFTER` seconds.
+    """
 
     def __init__(
         self, schedules: ScheduleController, schedules_cache: Informer, schedule: Obj
@@ -354,7 +362,7 @@ class ScheduleWorker:
         before = schedule.get("status") or {}
         status = {"active": active_references(running)}
         if settled is not None:
-            status["time"] = timestamp_of(settled)  # type: ignore[assignment]  # its other field
+            status["time"] = timestamp_of(settled)  # type: ignore[assignment]  # a text
         if all(before.get(field, []) == value for field, value in status.items()):
             return
         resource = self._schedules.resource

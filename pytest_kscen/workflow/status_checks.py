@@ -84,7 +84,6 @@ class OutcomeStreak:
 
     @classmethod
     def of(cls, status: Obj) -> OutcomeStreak:
-        """Return the streak at the end of a status' records."""
         streak = cls()
         for record in status.get("records") or ():
             streak = streak.then(record["outcome"])
@@ -146,7 +145,9 @@ END_EVENTS = {
 
 
 class StatusCheckController:
-    """Controller of all StatusChecks of one API group: one task for each."""
+    """Controller of all StatusChecks of one API group: one task for each, from its creation to its
+    completion or deletion. Reasons and messages of Events are Chaos Mesh's own.
+    """
 
     def __init__(self, actor: Actor, family: EngineResources) -> None:
         self._actor = actor

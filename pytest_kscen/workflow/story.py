@@ -40,7 +40,6 @@ class NodeHistory:
 
     @property
     def message(self) -> str:
-        """Return why it is in this phase."""
         return self.last_message or ("" if self.is_over else self.waiting_reason)
 
     @property
@@ -75,7 +74,11 @@ class NodeHistory:
 
 @dataclass(slots=True)
 class WorkflowStory:
-    """Story of one workflow and its nodes, in the order in which these began."""
+    """Story of one workflow and its nodes, in the order in which these began.
+
+    Built from journal entries alone, so that a stored journal gives the same story as a live run. A
+    workflow that is deleted early keeps its last phases.
+    """
 
     workflow: NodeHistory
     nodes: dict[str, NodeHistory] = field(default_factory=dict)
@@ -91,7 +94,7 @@ class WorkflowStory:
     def nodes_of(self, template: str) -> list[NodeHistory]:
         return [node for node in self.nodes.values() if node.template == template]
 
-    def standing(self) -> str:
+    def describe_state(self) -> str:
         """Return a sentence with the workflow's phase and the running nodes that have no running
         children.
         """
@@ -106,7 +109,6 @@ class WorkflowStory:
         return f"it is {self.workflow.phase}{why}, and stands at {'; '.join(leaves) or 'no node'}"
 
     def take(self, entry: Entry) -> None:
-        """Add a journal entry of this workflow."""
         if entry.what == GONE:
             self.is_gone = True
             if not self.workflow.is_over:

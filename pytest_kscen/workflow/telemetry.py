@@ -32,8 +32,6 @@ SECONDS = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 360
 
 @dataclass(slots=True)
 class MetricFamily:
-    """Counter or gauge with its labels."""
-
     name: str
     help: str
     kind: str
@@ -54,8 +52,6 @@ class MetricFamily:
 
 @dataclass(slots=True)
 class Histogram:
-    """Histogram of durations, in seconds."""
-
     name: str
     help: str
     labels: Labels = ()
@@ -84,7 +80,6 @@ class Histogram:
 
 
 def sample_line(name: str, labels: dict[str, str], value: float) -> str:
-    """Return one sample in Prometheus' text format."""
     escaped = {
         label: text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         for label, text in labels.items()
@@ -113,8 +108,10 @@ class _ActiveNode:
 
 
 class Metrics:
-    """Metrics of one engine since its start. A restarted engine counts again what it finds
-    running.
+    """Metrics of one engine since its start, fed with the entries of its journal.
+
+    A restarted engine counts again what it finds running. What it has not seen begin, such as the
+    injection of chaos, it does not time.
     """
 
     def __init__(self) -> None:
@@ -145,7 +142,6 @@ class Metrics:
         """Running nodes by workflow."""
 
     def take(self, entry: Entry) -> None:
-        """Count a journal entry."""
         if entry.what == "workflow-node":
             self._node(entry)
         elif entry.what == "workflow-phase":
@@ -165,7 +161,6 @@ class Metrics:
             self.probes.add(1, entry.data["probe"], "passed" if entry.data["passed"] else "failed")
 
     def text(self) -> str:
-        """Return all metrics in Prometheus' text format."""
         counted = (self.workflows, self.nodes, self.transitions, self.probes)
         timed = (
             self.workflow_seconds,
@@ -305,7 +300,6 @@ class Tracing:
             self._gone(data, now)
 
     def _gone(self, data: dict[str, Any], now: int) -> None:
-        """End all spans of a workflow without a result."""
         for span in self._spans.pop((data["namespace"], data["workflow"]), {}).values():
             span.end(end_time=now)
 
@@ -345,7 +339,9 @@ HOST = "127.0.0.1"
 
 
 async def serve(metrics: Metrics, port: int) -> Never:
-    """Serve the metrics on loopback until cancelled."""
+    """Serve the metrics at `/metrics` on loopback until cancelled; raise OSError if the port is
+    taken.
+    """
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(body=metrics.text().encode(), headers={"Content-Type": CONTENT_TYPE})

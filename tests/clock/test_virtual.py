@@ -164,7 +164,7 @@ def test_an_instant_that_never_ends_names_who_is_busy_and_nobody_who_waits(runne
     with pytest.raises(StalledError) as error:
         runner.advance(1)
     told = str(error.value)
-    assert re.search(r"one instant \(at 0.0 s\).*Who is busy:", told)
+    assert re.search(r"one instant \(at 0.0 s\).*Busiest tasks:", told)
     assert re.search(r"of the last \d+: the culprit in .*spins \(test_virtual.py:\d+\)", told)
     assert re.search(r"of the last \d+: \S*test_virtual\.\S*rings", told)
     assert "the innocent one" not in told

@@ -53,7 +53,11 @@ NO_INJECTOR = (
 
 @dataclass(frozen=True, slots=True)
 class ActorClients:
-    """Clients that actors use: the API group, the objects of nodes, and the watches on them."""
+    """Clients that actors use: the API group, the objects of nodes, and the watches on them.
+
+    Shared by all actors of one engine. Requests are retried for a few seconds and then fail, since
+    the workflow's other events wait meanwhile.
+    """
 
     family: EngineResources
     node_objects: NodeObjects
@@ -71,8 +75,10 @@ async def _resource(clients: ActorClients, node: TreeNode) -> Resource:
 
 
 async def create_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
-    """Create the chaos resource or Schedule. A Schedule is in effect at once; chaos reports it
-    itself.
+    """Create the chaos resource or Schedule, after its watch is established.
+
+    A Schedule is in effect as soon as it exists; chaos reports that by its conditions. A kind that
+    the cluster does not serve raises NodeActionError with the remedy.
     """
     try:
         resource = await _resource(clients, node)
@@ -89,7 +95,11 @@ async def create_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> Eve
 
 
 async def delete_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:
-    """Delete the chaos resource or Schedule. An object that never existed counts as deleted."""
+    """Delete the chaos resource or Schedule; the watch reports when it is gone.
+
+    An object that never existed, or whose kind the cluster does not serve, counts as deleted at
+    once.
+    """
     try:
         resource = await _resource(clients, node)
     except NotFound:
@@ -217,7 +227,11 @@ async def delete_check(clients: ActorClients, tree: Tree, node: TreeNode) -> Eve
     return None
 
 
-async def abort_workflow(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType | None:  # noqa: ARG001  # one signature
+async def abort_workflow(
+    clients: ActorClients,
+    tree: Tree,
+    node: TreeNode,  # noqa: ARG001  # the signature of actors
+) -> EventType | None:
     """Set the abort annotation of the workflow, as a user would."""
     patch = {"metadata": {"annotations": {ABORT: "true"}}}
     tree.root.obj = await clients.node_objects.api.patch(
@@ -381,5 +395,4 @@ def _is_marked(obj: Obj, tree: Tree, node: TreeNode) -> bool:
 
 
 def node_labels(tree: Tree, node: TreeNode) -> dict[str, str]:
-    """Return the labels of every object that a node creates."""
     return {WORKFLOW_LABEL: tree.key.name, NODE_LABEL: node.name, **run_label(tree)}

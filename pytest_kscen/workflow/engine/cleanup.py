@@ -41,7 +41,11 @@ REMOVALS = {
 
 
 class LeftoverCleaner:
-    """Deletes the leftovers of all workflows of one engine, in tasks of the engine's task group."""
+    """Deletes the leftovers of all workflows of one engine, in tasks of the engine's task group.
+
+    Each task retries until its object is gone, with growing pauses of at most `LONGEST_PAUSE`. Once
+    it is gone, the node's condition `ChaosLeft` becomes False.
+    """
 
     def __init__(
         self,

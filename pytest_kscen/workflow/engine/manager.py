@@ -72,6 +72,9 @@ meanwhile.
 class WorkflowManager:
     """Controller of workflows: owns the repository, the event queue and the watches on both
     resources.
+
+    `run` never returns; cancelling it stops all tasks and leaves workflows as they are, for the
+    next engine to resume.
     """
 
     def __init__(
@@ -207,9 +210,7 @@ class WorkflowManager:
             if node.has_leftovers:
                 self._cleaner.remove(tree, [node])
             if not node.is_over:
-                if (
-                    node is not tree.root or node.phase != INIT
-                ):  # a new one was reported when it was added
+                if node is not tree.root or node.phase != INIT:  # new ones are reported when added
                     self._reporter.report_found(tree, node)
                 # Changes of the objects that it has created.
                 if node.template.is_chaos:

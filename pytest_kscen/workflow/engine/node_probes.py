@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class NodeProbes:
-    """Probes of one node in one of its attempts."""
+    """Probes of one node in one of its attempts. A retry gets a new instance, so verdicts of a
+    failed attempt do not count for the next one. The tasks are the engine's; `close` cancels them.
+    """
 
     probing: ProbeRunner
     attempt: int
@@ -44,14 +46,18 @@ class NodeProbes:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def close(self) -> None:
-        """Cancel all running probes."""
         self.probing.close()
         for task in self.tasks:
             task.cancel()
 
 
 class ProbeCoordinator:
-    """Starts, cancels and reports the probes of all workflows of one engine."""
+    """Starts, cancels and reports the probes of all workflows of one engine.
+
+    Probes run in tasks of the engine's group, beside the processing of events: answers are sent
+    back to the queue as events of their node. Results survive a restart of the engine in
+    `status.probes`.
+    """
 
     def __init__(self, actor: Actor, trigger: OperableTrigger, group: asyncio.TaskGroup) -> None:
         self._actor = actor

@@ -74,7 +74,11 @@ class PendingWrites:
 
 
 class StatusWriter:
-    """Writes the statuses of one engine's nodes, and retries those that were refused."""
+    """Writes the statuses of one engine's nodes, and retries those that were refused.
+
+    A refused status is noted in an annotation as well, so that a restarted engine does not repeat
+    actions that it does not know of. Retries are events of the workflow's root.
+    """
 
     def __init__(
         self,

@@ -50,7 +50,11 @@ FAILED_ACTION_REASONS = {
 
 
 class EventReporter:
-    """Reports for one engine, as one component of Kubernetes Events."""
+    """Reports for one engine, as one component of Kubernetes Events.
+
+    Every phase goes to the journal and the log; Kubernetes Events carry Chaos Mesh's reasons where
+    it has one. Reporting never fails an action: the recorder drops Events that are refused.
+    """
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
@@ -128,7 +132,6 @@ class EventReporter:
             self._recorder.normal(node.obj, f"{what}Accomplished", f"{what.lower()} accomplished")
 
     def report_refused_status(self, tree: Tree, node: TreeNode, why: str) -> None:
-        """Report that the API server refuses a node's status."""
         self._actor.note("workflow-refused", workflow=str(tree.key), node=node.name, error=why)
         self._actor.log(logging.ERROR, "refused", workflow=str(tree.key), node=node.name, error=why)
         self._recorder.warning(node.obj, "StatusNotWritten", f"its status cannot be written: {why}")

@@ -78,7 +78,11 @@ TEMPLATE_FIELDS_COPIED = (
 
 
 class Repository:
-    """Trees of one engine by workflow, and reads and writes of their statuses."""
+    """Trees of one engine by workflow, and the reads and writes of their statuses.
+
+    Reads come from the manager's watches. Writes are patches, and none is sent if nothing has
+    changed. A status that is refused raises ApiError, which `pending_writes` handles.
+    """
 
     def __init__(self, actor: Actor, family: EngineResources) -> None:
         self.family = family
@@ -126,7 +130,6 @@ class Repository:
         )
 
     def forget(self, tree: Tree) -> None:
-        """Drop the tree of a deleted workflow."""
         if self.is_current(tree):
             del self.trees[tree.key]
             if not tree.root.is_over:
@@ -216,7 +219,6 @@ class Repository:
         }
 
     async def save(self, tree: Tree, node: TreeNode) -> None:
-        """Write the changed fields of a node's status."""
         status = current_status(tree, node)
         before = node.obj.get("status") or {}
         if changed := {name: value for name, value in status.items() if before.get(name) != value}:

@@ -70,8 +70,9 @@ UNTIL = {
 
 
 def current_status(tree: Tree, node: TreeNode) -> Obj:
-    """Return the status that the API should have for a node, or for the workflow if it is the
-    root.
+    """Return the status that the API should have for a node, or for the workflow if it is the root.
+
+    Only `save` compares it with the stored one, so fields that do not change cost no write.
     """
     return _workflow_status(tree) if node.name == ROOT else _node_status(tree, node)
 

@@ -76,7 +76,11 @@ MOST_NODES = 10_000
 
 
 class EventProcessor:
-    """Processes the events of all workflows of one engine; shared by all workers."""
+    """Processes the events of all workflows of one engine; shared by all workers.
+
+    Events of one workflow never overlap, as the queue hands them out one at a time. An exception in
+    a transition becomes a fault of its own node, so that no workflow affects another.
+    """
 
     def __init__(
         self,
@@ -127,17 +131,16 @@ class EventProcessor:
             if event.event_type not in OUTSIDE_EVENTS:
                 node.retry_forbidden = (
                     node.retry_forbidden or event.event_type in DEADLINE_EVENTS
-                )  # there is no time for another attempt
+                )  # no time is left for another attempt
                 return
             self.probe_coordinator.cancel_last_probes(tree, node)
         await Transition(self, tree, node, event).take()
         if not self._repository.is_current(
             tree
-        ):  # it was deleted meanwhile, and this may have made something more
+        ):  # deleted meanwhile; this event may have created an object
             self._cleaner.remove(tree, _not_over([node]))
 
     async def _save_status(self, tree: Tree, node: TreeNode) -> None:
-        """Save a changed verdict or reason to wait."""
         with contextlib.suppress(StatusRefused):
             await self.status_writer.save(tree, node)
 
@@ -161,7 +164,6 @@ class EventProcessor:
             self._cleaner.remove(tree, _not_over(tree.nodes.values()))
 
     def has_more(self, tree: Tree) -> bool:
-        """Return whether another event of the workflow is waiting."""
         return self._trigger.waits(tree.key)
 
     def send(self, tree: Tree, event: NodeEvent, *, by: TreeNode) -> None:
@@ -197,7 +199,7 @@ class EventProcessor:
         """Delete a node's object now, or in the background if that fails."""
         try:
             await self._cleaner.clear(tree, node)
-        except Exception:  # noqa: BLE001  # whatever it is
+        except Exception:  # noqa: BLE001  # retried in the background
             self.leave(tree, node)
 
     def leave(self, tree: Tree, node: TreeNode) -> None:
@@ -214,7 +216,7 @@ class EventProcessor:
         made: list[TreeNode] = []
         try:
             for template in templates:
-                # those before a refusal count
+                # those created before a refusal are reported
                 made.append(await self._repository.make(tree, parent, template))  # noqa: PERF401
         finally:
             if made:
@@ -225,8 +227,10 @@ class EventProcessor:
 
 
 class Transition:
-    """Transition of one node by one event: collects notifications, and sends them after the
-    write.
+    """Transition of one node by one event.
+
+    The cell's steps collect notifications, which are sent after the node's status is written. If
+    the write is refused, everything that would start something new is dropped or held back instead.
     """
 
     def __init__(
@@ -368,7 +372,7 @@ class Transition:
         if probe_coordinator.defers_end(self._tree, node, self._event):
             return
         phase, failure = probe_coordinator.result(self._tree, node, phase)
-        if failure and node.ending is EventType.PARENT_DEADLINE:  # a failure outweighs that
+        if failure and node.ending is EventType.PARENT_DEADLINE:  # a failure is more severe
             node.record_cause(EventType.FAULT, failure)
         if phase == FAILED:
             of_child = self._child_message() if node.ending in DEADLINE_EVENTS else ""
@@ -455,7 +459,7 @@ class Transition:
             case Action.MAKE_EXIT:
                 node.message = (
                     node.message or self._event.message
-                )  # why its entry has failed, if it has
+                )  # the cause if its entry has failed
                 await self._processor.make(
                     self._tree, node, [self._tree.template(self._tree.definition.exit)]
                 )
@@ -528,7 +532,7 @@ class Transition:
             await self._save()
         except StatusRefused:
             pass
-        except Exception as error:  # noqa: BLE001  # as above
+        except Exception as error:  # noqa: BLE001  # affects this node alone
             self._processor.reporter.report_refused_status(
                 self._tree, self._node, error_text(error)
             )

@@ -38,23 +38,19 @@ if TYPE_CHECKING:
 
 
 def entry_scheduler(tree: Tree, node: TreeNode) -> Sequence[str]:
-    """Return the entry, once."""
     return () if node.children else (tree.definition.entry,)
 
 
 def serial_scheduler(tree: Tree, node: TreeNode) -> Sequence[str]:  # noqa: ARG001  # one signature
-    """Return the child after those that were started."""
     done = len(node.children)
     return node.template.children[done : done + 1]
 
 
 def parallel_scheduler(tree: Tree, node: TreeNode) -> Sequence[str]:  # noqa: ARG001
-    """Return all children, once."""
     return () if node.children else node.template.children
 
 
 def task_scheduler(tree: Tree, node: TreeNode) -> Sequence[str]:  # noqa: ARG001
-    """Return all chosen branches, once."""
     return () if node.children else node.chosen or ()
 
 
@@ -72,8 +68,10 @@ ROOT = ""
 
 @dataclass(slots=True, eq=False)
 class TreeNode:
-    """Started template, or the workflow itself as the root. `transitions` alone changes its
-    phase.
+    """Started template, or the workflow itself as the root of its tree.
+
+    `transitions` alone changes its phase; the repository writes it to the WorkflowNode's status and
+    restores it from there. Every field below `obj` can be rebuilt from that status.
     """
 
     name: str
@@ -134,7 +132,6 @@ class TreeNode:
 
     @property
     def object_name(self) -> str:
-        """Name of the object that this attempt creates."""
         return self.name if self.attempt == 1 else f"{self.name}-{self.attempt}"
 
     @property
@@ -180,7 +177,11 @@ class TreeNode:
 
 @dataclass(slots=True, eq=False)
 class Tree:
-    """Workflow with its nodes: one instance per running workflow, owned by the repository."""
+    """Workflow with its nodes: one instance per running workflow, owned by the repository.
+
+    A new workflow of the same name gets another tree. Code that awaits therefore checks with
+    `Repository.is_current` that its tree is still the registered one.
+    """
 
     key: WorkflowKey
     definition: Definition

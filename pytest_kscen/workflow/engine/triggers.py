@@ -57,7 +57,10 @@ class Trigger(Protocol):
 
 
 class RateLimiter:
-    """Limit of events per second, with a burst of several at once."""
+    """Limit of events per second, with a burst of several at once.
+
+    Used by one worker pool: `wait` returns when one more event is within the rate.
+    """
 
     def __init__(self, clock: Clock, per_second: float, burst: int = 1) -> None:
         self._clock = clock
@@ -66,7 +69,6 @@ class RateLimiter:
         self._full_at = clock.now() - burst * self._interval
 
     async def wait(self) -> None:
-        """Wait until one more event is within the rate."""
         now = self._clock.now()
         self._full_at = max(self._full_at, now - self._interval * self._burst) + self._interval
         if self._full_at > now:
@@ -74,7 +76,11 @@ class RateLimiter:
 
 
 class OperableTrigger:
-    """Queue of events that the engine and its watches write to."""
+    """Queue of events that the engine and its watches write to.
+
+    Each workflow has a queue of its own, and at most one event of it is being processed. Workflows
+    take turns in the order in which they became ready. Delayed events enter the queue when due.
+    """
 
     def __init__(self, name: str, clock: Clock, rate: RateLimiter | None = None) -> None:
         self.name = name
@@ -91,7 +97,6 @@ class OperableTrigger:
         self._sooner = asyncio.Event()
 
     def waits(self, workflow: WorkflowKey) -> bool:
-        """Return whether an event of this workflow is waiting."""
         return workflow in self._waiting
 
     def notify(self, event: NodeEvent) -> None:
@@ -115,7 +120,7 @@ class OperableTrigger:
 
     async def acquire(self) -> NodeEvent:
         await self._some.acquire()
-        while not self._free:  # what was free has been forgotten
+        while not self._free:  # its workflow was forgotten
             await self._some.acquire()
         key = self._free.popleft()
         self._busy.add(key)
@@ -180,7 +185,11 @@ STARTING_REASONS = ("", "ContainerCreating", "PodInitializing")
 
 
 class Watches:
-    """Watches on all resources of which nodes have created objects, one for each resource."""
+    """Watches on all resources of which nodes have created objects, one informer for each resource.
+
+    A watch starts with the first object of its kind and lasts as long as the engine. It selects
+    objects by their node label, and also reports objects that existed before it started.
+    """
 
     def __init__(
         self,

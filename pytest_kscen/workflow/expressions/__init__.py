@@ -44,7 +44,9 @@ TASK_VARIABLES = {"exitCode": INT, "stdout": STRING}
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Parsed expression, which can be evaluated many times."""
+    """Parsed expression. It can be evaluated many times, each time with a new step budget; parsed
+    expressions are cached by their text.
+    """
 
     text: str
     tree: Node = field(repr=False)

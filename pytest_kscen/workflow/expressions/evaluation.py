@@ -181,7 +181,9 @@ OPERAND_KINDS: dict[str, tuple[set[str], ...]] = {
 """Sets of kinds of which both sides of an operator must be, for it to have a result."""
 
 
-def kind_of_result(node: Node, variables: Mapping[str, str]) -> str:  # noqa: PLR0911 — a line for each sort of node
+def kind_of_result(  # noqa: PLR0911  # one line for each type of node
+    node: Node, variables: Mapping[str, str]
+) -> str:
     """Return the kind of a node's value, given those of the variables; empty if it depends on
     values.
     """

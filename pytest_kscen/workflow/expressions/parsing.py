@@ -109,7 +109,6 @@ Node = (
 
 
 def walk(tree: Node) -> Iterator[tuple[Node, int]]:
-    """Yield every node with its depth."""
     waiting: list[tuple[Any, int]] = [(tree, 1)]
     while waiting:
         part, depth = waiting.pop()
@@ -144,8 +143,6 @@ DEEPEST = 80
 
 
 class Operator(NamedTuple):
-    """Binding strength of an operator, and its associativity."""
-
     strength: int
     to_the_right: bool = False
 

@@ -32,7 +32,8 @@ LONGEST = 4096
 WORDS = frozenset({"and", "or", "not", "in", "matches", "contains", "startsWith", "endsWith"})
 """Operators that are words; they are names after a dot."""
 TOKEN = re.compile(
-    r"""(?P<number>0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(?:\d[\d_]*(?:\.(?!\.)[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)(?!\w)"""
+    r"""(?P<number>0[xX][0-9a-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|"""
+    r"""(?:\d[\d_]*(?:\.(?!\.)[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)(?!\w)"""
     r"""|(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
     r"""|(?P<name>[A-Za-z_$][\w$]*)"""
     r"""|(?P<sign>\*\*|\.\.|\?\.|==|!=|<=|>=|&&|\|\||[-+*/%<>!?:.,#()\[\]{}])""",
@@ -115,7 +116,7 @@ def _number(piece: str, at: int) -> int | float:
             raise PositionedError(f"{piece} is beyond a 64-bit number", at)
         return value
     else:
-        value = int(plain) if len(plain) < 400 else 2**64  # noqa: PLR2004 — longer ones take long to read
+        value = int(plain) if len(plain) < 400 else 2**64  # noqa: PLR2004  # bounds the time
     if value not in INT64:
         raise PositionedError(f"{piece} is no whole number of 64 bits", at)
     return value

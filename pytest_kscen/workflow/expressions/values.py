@@ -24,8 +24,6 @@ LONGEST_TEXT = 1 << 20
 
 
 class StepBudget:
-    """Steps that are left to an evaluation."""
-
     def __init__(self) -> None:
         self.left = MOST_STEPS
 

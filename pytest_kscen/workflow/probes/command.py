@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes.form import FieldReader, ProbeContext
 
 ENDED = ("Succeeded", "Failed")
-SHOWN = 200  # characters of what it has written
+SHOWN = 200  # characters of its output
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,7 @@ class CommandProbe:
             },
             "spec": {
                 "restartPolicy": "Never",
-                "activeDeadlineSeconds": math.ceil(
-                    within
-                ),  # in case the engine ends before it is deleted
+                "activeDeadlineSeconds": math.ceil(within),  # if the engine ends before deleting it
                 "terminationGracePeriodSeconds": 0,
                 "containers": [self.container],
             },

@@ -40,7 +40,11 @@ class ProbeContext:
 
 
 class ProbeForm(Protocol):
-    """Form of a probe: reads itself from JSON, and probes the system under test."""
+    """Form of a probe: reads itself from JSON, and probes the system under test.
+
+    `ask` is called once per attempt and cancelled after the probe's timeout. Further forms may be
+    registered by plugins, under the key that holds them in a probe's body.
+    """
 
     key: ClassVar[str]
     """Key in the body of a probe, which has this form's parameters."""
@@ -76,16 +80,16 @@ class ProbeFieldError(NamedTuple):
 
 
 class InvalidProbe(ValueError):
-    """Report every error of a probe's definition at once."""
-
     def __init__(self, errors: Iterable[ProbeFieldError]) -> None:
         self.errors = tuple(errors)
         super().__init__("\n".join(map(str, self.errors)))
 
 
 class FieldReader:
-    """Typed reader of one JSON object. A missing or wrong field is noted, and reads as its
-    default.
+    """Typed reader of one JSON object of a probe's definition.
+
+    A missing or wrong field is noted in the shared list of errors and reads as its default, so that
+    reading goes on and a user sees all errors at once.
     """
 
     def __init__(self, body: Any, path: str, errors: list[ProbeFieldError]) -> None:
@@ -100,7 +104,6 @@ class FieldReader:
         self.errors.append(ProbeFieldError(f"{self.path}.{name}" if name else self.path, message))
 
     def only(self, known: Collection[str]) -> None:
-        """Note every field that is not listed."""
         for name in self.body:
             if name not in known:
                 self.wrong(f"is not known here; known are {', '.join(known)}", name)
@@ -132,7 +135,6 @@ class FieldReader:
         return int(value)
 
     def length(self, name: str, default: float, *, above_zero: bool = False) -> float:
-        """Return a duration in seconds."""
         text = self.text(name)
         if not text:
             return default
@@ -183,7 +185,6 @@ class ProbeVerdict:
 
     @property
     def stops(self) -> bool:
-        """Return whether the verdict fails the node or workflow."""
         return not self.passed and self.probe.stop_on_failure
 
 

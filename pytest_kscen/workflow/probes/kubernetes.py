@@ -65,7 +65,7 @@ class KubernetesProbe:
             *(expression, _compiled(part, expression, variable)),
         )
 
-    # who asks stops waiting
+    # the runner limits the time
     async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:  # noqa: ARG002
         api = context.actor.api
         resource = await api.resource_of(self.api_version, self.kind)

@@ -60,7 +60,11 @@ INTERVAL = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Definition of one probe; lengths are in seconds."""
+    """Definition of one probe, as its template or workflow has it; lengths are in seconds.
+
+    Edges stands for Start and End. OnChaos probes run only while chaos at or below the node is in
+    effect.
+    """
 
     name: str
     when: str
@@ -87,7 +91,7 @@ class Probe:
         """Read a probe; raise InvalidProbe with all its errors."""
         errors: list[ProbeFieldError] = []
         part = FieldReader(body, path, errors)
-        part.only([*KNOWN, *PROBE_FORMS.names()])
+        part.only([*KNOWN[:2], *PROBE_FORMS.names(), *KNOWN[2:]])
         named = [kind for kind in PROBE_FORMS.names() if part.has(kind)]
         if len(named) != 1:
             part.wrong(

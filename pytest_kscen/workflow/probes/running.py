@@ -42,7 +42,7 @@ async def outcome_of(form: ProbeForm, context: ProbeContext, within: float) -> P
         return ProbeOutcome(False, str(error) or f"there was no answer within {within:g} s")
     except (ApiError, OSError, ValueError) as error:
         return ProbeOutcome(False, str(error))
-    except Exception as error:  # noqa: BLE001  # whatever stands in an answer
+    except Exception as error:  # noqa: BLE001  # answers may contain anything
         return ProbeOutcome(False, f"its answer cannot be evaluated: {error!r}")
 
 
@@ -116,7 +116,7 @@ class ProbeRunner:
     def begin_continuous(self) -> None:
         self._begin(CONTINUOUS)
 
-    def chaos_is_on(self, on: bool) -> None:  # noqa: FBT001  # the whole of what there is to tell
+    def chaos_is_on(self, on: bool) -> None:  # noqa: FBT001  # its only argument
         if not on:
             self._end(ON_CHAOS)
         elif not self._tasks[ON_CHAOS]:
@@ -140,7 +140,6 @@ class ProbeRunner:
 
     @property
     def results(self) -> list[Obj]:
-        """Return the results of all probes, as `status.probes` has them."""
         return [record.shown() for record in self._records.values()]
 
     @property

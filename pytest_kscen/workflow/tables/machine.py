@@ -197,8 +197,6 @@ class Delay(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """Step that changes the node's phase."""
-
     phase: str
 
 
@@ -254,7 +252,6 @@ class StateMachine:
 
 
 def do(*steps: Step) -> TableCell:
-    """Return a cell without alternatives."""
     return (Alternative(Guard.ALWAYS, steps),)
 
 
@@ -309,5 +306,4 @@ def retry_removal(delete: Action, *phases: str) -> dict[EventType, TableRow]:
 
 
 def same_row(event_types: tuple[EventType, ...], row: TableRow) -> dict[EventType, TableRow]:
-    """Return the row under each of these events."""
     return dict.fromkeys(event_types, row)

@@ -48,7 +48,6 @@ POD_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 
 
 def labels(value: Any, path: Path) -> Iterator[ValidationIssue]:
-    """Yield issues of labels' keys and values."""
     yield from a_map(text(a_label_value))(value, path)
     for key in value if isinstance(value, dict) else ():
         if wrong := a_label_key(str(key)):

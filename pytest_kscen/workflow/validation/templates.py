@@ -98,7 +98,6 @@ SCHEDULE_FIELDS: dict[str, Shape] = {
 
 
 def validate_cron_workflow(spec: Any, path: Path) -> Iterator[ValidationIssue]:
-    """Yield the issues of a CronWorkflow's own fields."""
     fields = {key: shape for key, shape in SCHEDULE_FIELDS.items() if key != "type"}
     yield from a_record({**fields, "workflow": anything}, "schedule", "workflow")(spec, path)
 
@@ -145,7 +144,7 @@ def validate_schedule(
             yield warning(path, f"duration is missing: {then}")
 
 
-LONGEST_NAME = 57  # a node's name has six characters more, and is a label's value
+LONGEST_NAME = 57  # node names are 6 longer, and are labels
 LABELLING_TYPES = (TASK, STATUS_CHECK, SCHEDULE)
 """Types other than chaos whose nodes create objects labelled with the node's name."""
 CHAOS_KEYS = {kind.key: kind.kind for kind in KINDS.values()}

@@ -42,7 +42,6 @@ class ValidationIssue:
 
     @property
     def where(self) -> str:
-        """Return the path as Kubernetes writes it: spec.templates[0].name."""
         return "".join(f"[{step}]" if step.isdigit() else f".{step}" for step in self.path).lstrip(
             "."
         )
@@ -68,8 +67,10 @@ LONGEST_SHOWN = 60
 KNOWN_SHOWN = 12
 
 
-def anything(value: Any, path: Path) -> Iterator[ValidationIssue]:  # noqa: ARG001  # a shape's signature
-    """Accept every value: another rule checks it."""
+def anything(
+    value: Any,  # noqa: ARG001  # the signature of shapes
+    path: Path,  # noqa: ARG001
+) -> Iterator[ValidationIssue]:
     yield from ()
 
 
@@ -100,7 +101,6 @@ def one_of(*words: str) -> Shape:
 
 
 def whole(low: int | None = None, high: int | None = None) -> Shape:
-    """Return a check for integers within bounds."""
 
     def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -137,7 +137,6 @@ def a_list(of: Shape, *, least: int = 0) -> Shape:
 
 
 def a_map(of: Shape) -> Shape:
-    """Return a check for maps whose values have one form."""
 
     def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, Mapping):

@@ -55,7 +55,11 @@ OFF = object()
 
 @dataclass(frozen=True, slots=True)
 class TemplateGraph:
-    """Templates by their names, with the entry and the exit handler."""
+    """Templates by their names, with the entry and the exit handler.
+
+    Edges lead from a template to its children and branches. Names that no template has are left
+    out, as another rule reports them.
+    """
 
     templates: dict[str, TemplateDraft]
     entry: str
@@ -87,7 +91,6 @@ class TemplateGraph:
         return [*self.sure(name), *(target for target in branches if target in self.templates)]
 
     def possible(self, name: str) -> list[str]:
-        """Return every template that may come below this one."""
         return [target for _, target in self.templates[name].targets if target in self.templates]
 
 
@@ -324,7 +327,11 @@ def is_workflow_or_schedule(obj: Any) -> bool:
 
 
 def validate(obj: Any) -> list[ValidationIssue]:
-    """Return the issues of a Workflow or Schedule; the object may be anything at all."""
+    """Return the issues of a Workflow or Schedule; the object may be anything at all.
+
+    Errors are issues that make it hang or fail; a warning marks a part that is ignored or unlikely
+    to be meant. The order is that of the rules, not of the file's lines.
+    """
     return list(dict.fromkeys(_issues(obj)))
 
 
@@ -448,7 +455,6 @@ def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[ValidationIssue]]
 
 
 def _spec_rules(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
-    """Yield issues of templates, entry, exit handler, and repeated names."""
     if not spec.get("templates"):
         yield error(
             (*path, "templates"),
