@@ -325,17 +325,16 @@ def _fields(texts: list[str], *, seconds: bool) -> tuple[AllowedValues, ...]:
         raise ValueError(f"expected {count} fields, found {len(texts)}: [{' '.join(texts)}]")
     if len(texts) == least:
         texts = ["0", *texts]
-    return tuple(_allowed(text, each) for text, each in zip(texts, (SECOND, *FIELDS), strict=True))
-
-
-def _allowed(text: str, cron_field: CronField) -> AllowedValues:
-    numbers: set[int] = set()
-    anything = False
-    for part in filter(None, text.split(",")):
-        spread, is_any = _spread(part, cron_field)
-        numbers.update(spread)
-        anything = anything or is_any
-    return AllowedValues(frozenset(numbers), anything)
+    fields = []
+    for text, cron_field in zip(texts, (SECOND, *FIELDS), strict=True):
+        numbers: set[int] = set()
+        anything = False
+        for part in filter(None, text.split(",")):
+            spread, is_any = _spread(part, cron_field)
+            numbers.update(spread)
+            anything = anything or is_any
+        fields.append(AllowedValues(frozenset(numbers), anything))
+    return tuple(fields)
 
 
 def _spread(text: str, cron_field: CronField) -> tuple[range, bool]:

@@ -220,10 +220,6 @@ def _add(document: Any, operation: Obj) -> Any:
     )
 
 
-def _remove(document: Any, operation: Obj) -> Any:
-    return _changed(document, _steps(operation, "path"), _delete)
-
-
 def _replace(document: Any, operation: Obj) -> Any:
     value, steps = operation.get("value"), _steps(operation, "path")
     if operation["path"] == "":
@@ -258,7 +254,7 @@ def _test(document: Any, operation: Obj) -> Any:
 
 OPERATIONS: dict[str, Callable[[Any, Obj], Any]] = {
     "add": _add,
-    "remove": _remove,
+    "remove": lambda document, operation: _changed(document, _steps(operation, "path"), _delete),
     "replace": _replace,
     "move": _move,
     "copy": _copy,
