@@ -73,12 +73,12 @@ class VolumeProtection:
         metadata = obj["metadata"]
         finalizers = metadata.get("finalizers") or []
         if not metadata.get("deletionTimestamp"):
-            wanted = finalizers if finalizer in finalizers else [*finalizers, finalizer]
+            desired = finalizers if finalizer in finalizers else [*finalizers, finalizer]
         else:
-            wanted = finalizers if in_use else [name for name in finalizers if name != finalizer]
-        if wanted != finalizers:
+            desired = finalizers if in_use else [name for name in finalizers if name != finalizer]
+        if desired != finalizers:
             await self._context.api.update(
-                resource, {**obj, "metadata": {**metadata, "finalizers": wanted}}
+                resource, {**obj, "metadata": {**metadata, "finalizers": desired}}
             )
 
 

@@ -101,19 +101,19 @@ def count_healthy(pods: list[Obj], evicted: dict[str, str]) -> int:
 
 
 def status_of(
-    budget: Obj, wanted: BudgetTarget, current: int, evicted: dict[str, str], now: str
+    budget: Obj, target: BudgetTarget, current: int, evicted: dict[str, str], now: str
 ) -> Obj:
-    allowed = max(0, current - wanted.healthy) if wanted.expected > 0 else 0
+    allowed = max(0, current - target.healthy) if target.expected > 0 else 0
     generation = budget["metadata"].get("generation", 1)
     return {
         "conditions": _allowed_conditions(
             budget, "SufficientPods" if allowed else "InsufficientPods", now
         ),
         "currentHealthy": current,
-        "desiredHealthy": wanted.healthy,
+        "desiredHealthy": target.healthy,
         **({"disruptedPods": evicted} if evicted else {}),
         "disruptionsAllowed": allowed,
-        "expectedPods": wanted.expected,
+        "expectedPods": target.expected,
         "observedGeneration": generation,
     }
 
@@ -222,10 +222,10 @@ class DisruptionBudgets:
             failure = failed_status(budget, str(error), self._context.timestamp())
             await self._write_status(budget, failure)
             return None
-        wanted = budget_target(budget, len(pods), owners)
+        target = budget_target(budget, len(pods), owners)
         current = count_healthy(pods, evicted)
         await self._write_status(
-            budget, status_of(budget, wanted, current, evicted, self._context.timestamp())
+            budget, status_of(budget, target, current, evicted, self._context.timestamp())
         )
         return min(
             (

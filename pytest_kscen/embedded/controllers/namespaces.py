@@ -77,26 +77,26 @@ class RemainingContent:
         """
         found = {}
         if self.failures:
-            words = ", ".join(error.message for error in self.failures)
+            details = ", ".join(error.message for error in self.failures)
             message = (
-                f"Failed to delete all resource types, {len(self.failures)} remaining: {words}"
+                f"Failed to delete all resource types, {len(self.failures)} remaining: {details}"
             )
             found["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
         if self.counts:
-            words = ", ".join(
+            details = ", ".join(
                 f"{name} has {count} resource instances"
                 for name, count in sorted(self.counts.items())
             )
             found["NamespaceContentRemaining"] = (
                 "SomeResourcesRemain",
-                f"Some resources are remaining: {words}",
+                f"Some resources are remaining: {details}",
             )
         if self.finalizers:
-            words = ", ".join(
+            details = ", ".join(
                 f"{name} in {count} resource instances"
                 for name, count in sorted(self.finalizers.items())
             )
-            message = f"Some content in the namespace has finalizers remaining: {words}"
+            message = f"Some content in the namespace has finalizers remaining: {details}"
             found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
         return found
 
@@ -175,13 +175,13 @@ class Namespaces:
         true_conditions, now = remaining.true_conditions(), self._context.timestamp()
         for type_, defaults in DEFAULT_CONDITIONS.items():
             reason, message = true_conditions.get(type_, defaults)
-            words = {
+            details = {
                 "type": type_,
                 "status": str(type_ in true_conditions),
                 "reason": reason,
                 "message": message,
             }
-            conditions = set_condition(conditions, words, now)
+            conditions = set_condition(conditions, details, now)
         status = {**before, "phase": "Terminating", "conditions": conditions}
         if status == before:
             return namespace

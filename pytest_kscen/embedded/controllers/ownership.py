@@ -130,10 +130,10 @@ class OwnerEnqueuer:
         before = controller_of(old)
         now = before if new and old and has_same_owners(new, old) else controller_of(new)
         if now and now is before:
-            relevant = self._relevant_state
-            is_irrelevant = new and old and relevant and relevant(new) == relevant(old)
-            if now["kind"] == self._owners.resource.kind and not is_irrelevant:
-                self._enqueue_owner(new, now)
+            if now["kind"] == self._owners.resource.kind:
+                relevant = self._relevant_state
+                if not (new and old and relevant and relevant(new) == relevant(old)):
+                    self._enqueue_owner(new, now)
             return
         if before and (not now or before["uid"] != now["uid"]):
             self._enqueue_owner(old, before)

@@ -42,11 +42,11 @@ async def ensure_image(container: ContainerWorker) -> None:
     policy = container.record.spec.get("imagePullPolicy", "IfNotPresent")
     if policy == "Never":
         # The image may still arrive with another pod.
-        words = f'Container image "{image}" is not present with pull policy of Never'
+        message = f'Container image "{image}" is not present with pull policy of Never'
         while image not in container.kubelet.machine.images:
-            container.record_warning("ErrImageNeverPull", words)
+            container.record_warning("ErrImageNeverPull", message)
             container.record_warning("Failed", "Error: ErrImageNeverPull")
-            container.set_waiting("ErrImageNeverPull", words)
+            container.set_waiting("ErrImageNeverPull", message)
             await container.kubelet.clock.sleep(timings.CONFIG_RETRY)
     if image in images and policy != "Always":
         container.record_event(

@@ -256,8 +256,8 @@ class Kubelet:
         was_ready = is_true(node, "Ready") and not since_now
         await self.write_node_status()
         if not was_ready:
-            words = f"Node {self.machine.name} status is now: NodeReady"
-            self.recorder.normal(self.node, "NodeReady", words)
+            message = f"Node {self.machine.name} status is now: NodeReady"
+            self.recorder.normal(self.node, "NodeReady", message)
         await self._renew()
 
     def _record_start(self, *, since_now: bool) -> None:
@@ -268,8 +268,8 @@ class Kubelet:
         if since_now or boot != self.machine.boot_id:
             self.recorder.normal(self.node, "Starting", "Starting kubelet.")
         if boot and boot != self.machine.boot_id:
-            words = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
-            self.recorder.warning(self.node, "Rebooted", words)
+            message = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
+            self.recorder.warning(self.node, "Rebooted", message)
 
     async def write_node_status(self) -> None:
         """Write the node's status unless it is unchanged; up to three attempts on conflicts."""
@@ -388,8 +388,8 @@ class Kubelet:
         """Process all pods of the node after the machine was unreachable, and write the pending
         statuses.
         """
-        there = {pod["metadata"]["uid"] for pod in pods}
-        for worker in [worker for uid, worker in self._pods.items() if uid not in there]:
+        present = {pod["metadata"]["uid"] for pod in pods}
+        for worker in [worker for uid, worker in self._pods.items() if uid not in present]:
             self.remove_worker(worker)
         for pod in pods:
             self.pod_changed(pod)

@@ -73,10 +73,10 @@ class PodHttpClient:
         """
         machine = worker.kubelet.machine
         own = "" if worker.pod["spec"].get("hostNetwork") else worker.address
-        there = Flow(OUTSIDE, machine.name, target_address=own)
-        back = Flow(machine.name, OUTSIDE, source_address=own)
+        forward = Flow(OUTSIDE, machine.name, target_address=own)
+        reply = Flow(machine.name, OUTSIDE, source_address=own)
         network = self._site.network
-        impairment = network.impairment(there).combined_with(network.impairment(back))
+        impairment = network.impairment(forward).combined_with(network.impairment(reply))
         if impairment.blocked or not worker.kubelet.machine.reachable:
             return False
         wait, again = impairment.delay, FIRST_RETRANSMISSION

@@ -214,14 +214,14 @@ def _condition(
         and (old.get("reason", ""), old.get("message", "")) == (finding.reason, finding.message)
     ):
         return old  # the same object, which makes comparison cheap
-    words = {"reason": finding.reason, "message": finding.message}
+    texts = {"reason": finding.reason, "message": finding.message}
     return {
         "type": type_,
         "observedGeneration": generation,
         "status": status,
         "lastProbeTime": None,
         "lastTransitionTime": old["lastTransitionTime"] if old and old["status"] == status else now,
-        **{name: text for name, text in words.items() if text},
+        **{name: text for name, text in texts.items() if text},
     }
 
 
@@ -250,15 +250,15 @@ def _failed_readiness_gate(pod: Obj, conditions: Iterable[Obj]) -> _ConditionSta
     if not gates:
         return None
     states = {other["type"]: other["status"] for other in conditions}
-    words = []
+    texts = []
     for gate in (gate["conditionType"] for gate in gates):
         if gate not in states:
-            words.append(f'corresponding condition of pod readiness gate "{gate}" does not exist.')
+            texts.append(f'corresponding condition of pod readiness gate "{gate}" does not exist.')
         elif states[gate] != "True":
-            words.append(
+            texts.append(
                 f'the status of pod readiness gate "{gate}" is not "True", but {states[gate]}'
             )
-    return _ConditionState(False, "ReadinessGatesNotReady", ", ".join(words)) if words else None
+    return _ConditionState(False, "ReadinessGatesNotReady", ", ".join(texts)) if texts else None
 
 
 def _go_list(names: list[str]) -> str:

@@ -81,16 +81,16 @@ class JobChanges:
 def compare_jobs(cron_job: Obj, jobs: list[Obj]) -> JobChanges:
     status = cron_job.get("status") or {}
     listed = {reference["uid"]: reference for reference in status.get("active") or ()}
-    there = {job["metadata"]["uid"]: job for job in jobs}
+    existing = {job["metadata"]["uid"]: job for job in jobs}
     changes = JobChanges([], [], [], [], status.get("lastSuccessfulTime"))
     for uid, reference in listed.items():
-        if uid not in there:
+        if uid not in existing:
             changes.missing.append(reference)
-        elif outcome_of(there[uid]):
-            changes.completed.append(there[uid])
+        elif outcome_of(existing[uid]):
+            changes.completed.append(existing[uid])
         else:
             changes.active.append(reference)
-    for uid, job in there.items():
+    for uid, job in existing.items():
         ended = (job.get("status") or {}).get("completionTime") if is_true(job, COMPLETE) else None
         if uid not in listed and not outcome_of(job):
             changes.unexpected.append(job)

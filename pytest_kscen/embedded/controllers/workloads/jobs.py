@@ -136,11 +136,11 @@ class Jobs:
         if state.suspended == was_suspended:
             return conditions
         now = self._context.timestamp()
-        words = SUSPENDED if state.suspended else RESUMED
+        fields = SUSPENDED if state.suspended else RESUMED
         self._context.recorder.normal(
-            state.job, "Suspended" if state.suspended else "Resumed", words["message"]
+            state.job, "Suspended" if state.suspended else "Resumed", fields["message"]
         )
-        return set_condition(conditions, {**words, "lastProbeTime": now}, now)
+        return set_condition(conditions, {**fields, "lastProbeTime": now}, now)
 
 
 class OrphanedPods:

@@ -62,32 +62,32 @@ async def run_command(container: ContainerContext) -> int:
     command is supported itself.
     """
     try:
-        words = [*container.command, *container.args]
-        if not words:
+        command_line = [*container.command, *container.args]
+        if not command_line:
             return 0  # an interactive shell without input ends
-        if _program(words) in SHELLS:
-            flags, rest = [], words[1:]
+        if _program(command_line) in SHELLS:
+            flags, rest = [], command_line[1:]
             while rest and rest[0].startswith(("-", "+")):
                 flags.append(rest.pop(0))
             if not any("c" in flag for flag in flags) or not rest:
                 script = container.files.get(rest[0]) if rest else ""
                 if script is None:
                     container.write(
-                        f"{words[0]}: can't open '{rest[0]}': No such file or directory\n"
+                        f"{command_line[0]}: can't open '{rest[0]}': No such file or directory\n"
                     )
                     return NOT_UNDERSTOOD
                 return await _shell(container, tuple(rest[1:])).run(script)
             shell = _shell(container, tuple(rest[2:]))
             shell.stops_on_error = any("e" in flag for flag in flags)
             return await shell.run(rest[0])
-        return await _shell(container).call(words)
+        return await _shell(container).call(command_line)
     finally:
         if container.host:
             container.host.close()
 
 
-def _program(words: list[str]) -> str:
-    return words[0].rpartition("/")[2]
+def _program(command_line: list[str]) -> str:
+    return command_line[0].rpartition("/")[2]
 
 
 def _shell(container: ContainerContext, arguments: tuple[str, ...] = ()) -> Shell:

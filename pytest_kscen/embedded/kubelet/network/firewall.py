@@ -355,19 +355,19 @@ class Firewalls:
         if flow.source not in self._active and flow.target not in self._active:
             return NO_IMPAIRMENT
         source, target = self._machines[flow.source], self._machines[flow.target]
-        there = self._lost(
+        forward = self._lost(
             Packet(source.address, target.address, flow.protocol, dport=flow.port), source, target
         )
-        back = 0.0
+        reply = 0.0
         if flow.protocol == "TCP":
-            back = self._lost(
+            reply = self._lost(
                 Packet(target.address, source.address, flow.protocol, sport=flow.port),
                 target,
                 source,
             )
         return (
-            Impairment(blocked=max(there, back) > NEARLY_ALL, loss=there)
-            if there or back
+            Impairment(blocked=max(forward, reply) > NEARLY_ALL, loss=forward)
+            if forward or reply
             else NO_IMPAIRMENT
         )
 
@@ -390,7 +390,7 @@ class Firewalls:
     def _update_rates(self) -> None:
         """Count up to now at the old rates, then compute the rates that hold from now on."""
         self._count()
-        there = (
+        forward = (
             {
                 machine: self._tables[machine]
                 for machine in self._machines
@@ -399,9 +399,9 @@ class Firewalls:
             if self._tables
             else {}
         )
-        self._active = {machine.name: tables for machine, tables in there.items()}
+        self._active = {machine.name: tables for machine, tables in forward.items()}
         self._rates = [
-            rate for machine, tables in there.items() for rate in self._rates_at(machine, tables)
+            rate for machine, tables in forward.items() for rate in self._rates_at(machine, tables)
         ]
 
     def _rates_at(self, machine: Machine, tables: FilterTable) -> Iterator[PacketRate]:

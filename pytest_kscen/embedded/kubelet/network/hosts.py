@@ -99,15 +99,15 @@ NETWORK_PROGRAMS = ("iptables", "iperf3")
 
 
 def network_programs(host: NetworkHost) -> dict[str, Program]:
-    async def iptables(shell: Shell, words: list[str]) -> int:
-        outcome = run_iptables(host.tables, words)
+    async def iptables(shell: Shell, arguments: list[str]) -> int:
+        outcome = run_iptables(host.tables, arguments)
         shell.write(outcome.text)
         shell.write_error(outcome.stderr)
         return outcome.code
 
-    async def iperf3(shell: Shell, words: list[str]) -> int:
+    async def iperf3(shell: Shell, arguments: list[str]) -> int:
         try:
-            options = parse_options(words)
+            options = parse_options(arguments)
         except ValueError as error:
             raise ScriptError(f"iperf3: {error}") from error
         if options.serves:

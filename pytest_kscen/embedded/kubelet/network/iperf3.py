@@ -26,11 +26,11 @@ WINDOW_TEXT = " 1.12 MBytes"
 TINY, SMALL = 9.995, 99.95  # limits below which iperf3 prints two decimals or one
 
 
-def format_greeting(here: str, there: str, port: int, client_port: int) -> str:
+def format_greeting(local: str, remote: str, port: int, client_port: int) -> str:
     head = HEAD.format("  Cwnd")
     return (
-        f"Connecting to host {there}, port {port}\n[  5] local {here} port {client_port} "
-        f"connected to {there} port {port}\n{head}"
+        f"Connecting to host {remote}, port {port}\n[  5] local {local} port {client_port} "
+        f"connected to {remote} port {port}\n{head}"
     )
 
 
@@ -207,9 +207,9 @@ class Iperf3Options:
     port: int = PORT
 
 
-def parse_options(words: list[str]) -> Iperf3Options:
+def parse_options(arguments: list[str]) -> Iperf3Options:
     """Return the options of a call. Raise ValueError with the option that is not supported."""
-    found, left = Iperf3Options(), list(words)
+    found, left = Iperf3Options(), list(arguments)
     while left:
         word = left.pop(0)
         word = LETTERS.get(word, word)

@@ -63,8 +63,8 @@ class IptablesCommand:
     rule: FirewallRule = field(default_factory=FirewallRule)
 
 
-def parse_command(words: list[str]) -> IptablesCommand:
-    reader = _CommandParser(words)
+def parse_command(arguments: list[str]) -> IptablesCommand:
+    reader = _CommandParser(arguments)
     while reader.remaining:
         reader.parse_word()
     if not reader.call.command:
@@ -78,11 +78,11 @@ def parse_command(words: list[str]) -> IptablesCommand:
 
 
 class _CommandParser:
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, arguments: list[str]) -> None:
         # Return the words with combined flags split: `-nvL` becomes `-n -v -L`.
         self.remaining = [
             part
-            for word in words
+            for word in arguments
             for part in (
                 [f"-{letter}" for letter in word[1:]]
                 if word[:1] == "-" and word[1:].isalpha() and word[1] != "-"
@@ -340,10 +340,10 @@ class IptablesResult(NamedTuple):
     code: int = 0
 
 
-def run_iptables(tables: FilterTable | None, words: list[str]) -> IptablesResult:
+def run_iptables(tables: FilterTable | None, arguments: list[str]) -> IptablesResult:
     """Execute one call. `tables` is None for callers that may not change any table."""
     try:
-        call = parse_command(words)
+        call = parse_command(arguments)
     except IptablesError as error:
         return IptablesResult(
             "",

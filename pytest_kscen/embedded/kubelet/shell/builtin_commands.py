@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.kubelet.shell.programs import Program
 
 
-def evaluate_test(words: list[str], files: Mapping[str, str]) -> bool:
-    match words:
+def evaluate_test(arguments: list[str], files: Mapping[str, str]) -> bool:
+    match arguments:
         case [] | [_]:
-            return bool(words and words[0])
+            return bool(arguments and arguments[0])
         case ["-n" | "-z" as operator, word]:
             return bool(word) is (operator == "-n")
         case ["-f" | "-e" | "-s" | "-r", word]:
@@ -28,7 +28,7 @@ def evaluate_test(words: list[str], files: Mapping[str, str]) -> bool:
             return (left == right) is (operator != "!=")
         case [left, operator, right] if operator in _NUMBERS:
             return _NUMBERS[operator](_number(left), _number(right))
-    raise ScriptError(f"test: {' '.join(words)} is not supported")
+    raise ScriptError(f"test: {' '.join(arguments)} is not supported")
 
 
 _NUMBERS: dict[str, Callable[[int, int], bool]] = {
@@ -64,11 +64,11 @@ class LoopControl(Exception):
         self.stops_loop = stops_loop
 
 
-async def _read(shell: Shell, words: list[str]) -> int:
+async def _read(shell: Shell, arguments: list[str]) -> int:
     """Read a line into variables; the last one gets the rest of the line. Return 1 at the end
     of the input.
     """
-    names = [word for word in words if not word.startswith("-")] or ["REPLY"]
+    names = [word for word in arguments if not word.startswith("-")] or ["REPLY"]
     line = shell.input.line()
     fields = (line or "").split(None, len(names) - 1)
     for number, name in enumerate(names):
@@ -76,14 +76,14 @@ async def _read(shell: Shell, words: list[str]) -> int:
     return 1 if line is None else 0
 
 
-async def _exit(shell: Shell, words: list[str]) -> int:
-    if words and not words[0].isdigit():
-        raise ScriptError(f"exit: {words[0]} is not a number")
-    raise ShellExit(int(words[0]) % 256 if words else shell.scope.status)
+async def _exit(shell: Shell, arguments: list[str]) -> int:
+    if arguments and not arguments[0].isdigit():
+        raise ScriptError(f"exit: {arguments[0]} is not a number")
+    raise ShellExit(int(arguments[0]) % 256 if arguments else shell.scope.status)
 
 
-async def _export(shell: Shell, words: list[str]) -> int:
-    for word in words:
+async def _export(shell: Shell, arguments: list[str]) -> int:
+    for word in arguments:
         name, given, value = word.partition("=")
         shell.scope.exported[name] = None
         if given:
@@ -91,15 +91,15 @@ async def _export(shell: Shell, words: list[str]) -> int:
     return 0
 
 
-async def _set(shell: Shell, words: list[str]) -> int:
-    for word in words:
+async def _set(shell: Shell, arguments: list[str]) -> int:
+    for word in arguments:
         if word.startswith(("-", "+")) and "e" in word:
             shell.stops_on_error = word.startswith("-")
     return 0
 
 
-async def _trap(shell: Shell, words: list[str]) -> int:
-    script, *signals = words or ["", "EXIT"]
+async def _trap(shell: Shell, arguments: list[str]) -> int:
+    script, *signals = arguments or ["", "EXIT"]
     for signal in signals:
         name = signal.removeprefix("SIG")
         if name not in {"TERM", "15", "INT", "2"}:
@@ -109,16 +109,16 @@ async def _trap(shell: Shell, words: list[str]) -> int:
     return 0
 
 
-async def _test(shell: Shell, words: list[str]) -> int:
-    if words and words[-1] == "]":
-        words = words[:-1]
-    if words and words[0] == "!":
-        return 1 if evaluate_test(words[1:], shell.files) else 0
-    return 0 if evaluate_test(words, shell.files) else 1
+async def _test(shell: Shell, arguments: list[str]) -> int:
+    if arguments and arguments[-1] == "]":
+        arguments = arguments[:-1]
+    if arguments and arguments[0] == "!":
+        return 1 if evaluate_test(arguments[1:], shell.files) else 0
+    return 0 if evaluate_test(arguments, shell.files) else 1
 
 
-async def _exec(shell: Shell, words: list[str]) -> int:
-    raise ShellExit(await shell.call(words))
+async def _exec(shell: Shell, arguments: list[str]) -> int:
+    raise ShellExit(await shell.call(arguments))
 
 
 async def _break(_: Shell, __: list[str]) -> int:

@@ -26,9 +26,9 @@ _PRINT = re.compile(
 _FIELD = re.compile(r"\$(?:NF|\d+)|NR|NF|\"(?:[^\"])*\"")
 
 
-def grep(words: list[str], text: str) -> tuple[str, int]:
+def grep(arguments: list[str], text: str) -> tuple[str, int]:
     """Select lines. Supports -F, -E, -i, -v, -w, -x, -q, -c, -n, -o, -m and -e."""
-    flags, values, rest = options("grep", words, "FEivwxqcnos", "em")
+    flags, values, rest = options("grep", arguments, "FEivwxqcnos", "em")
     if not values.get("e"):
         if not rest:
             raise ScriptError("grep: a pattern is missing")
@@ -57,23 +57,23 @@ def grep(words: list[str], text: str) -> tuple[str, int]:
     ), 0 if found else 1
 
 
-def head(words: list[str], text: str) -> tuple[str, int]:
-    return _lines(text.splitlines()[: _line_count("head", words)]), 0
+def head(arguments: list[str], text: str) -> tuple[str, int]:
+    return _lines(text.splitlines()[: _line_count("head", arguments)]), 0
 
 
-def tail(words: list[str], text: str) -> tuple[str, int]:
+def tail(arguments: list[str], text: str) -> tuple[str, int]:
     lines = text.splitlines()
     # `-n +3`: an option and its value
-    if len(words) == 2 and words[0] == "-n" and words[1].startswith("+"):  # noqa: PLR2004
-        return _lines(lines[max(0, int(words[1]) - 1) :]), 0
-    return _lines(lines[max(0, len(lines) - _line_count("tail", words)) :]), 0
+    if len(arguments) == 2 and arguments[0] == "-n" and arguments[1].startswith("+"):  # noqa: PLR2004
+        return _lines(lines[max(0, int(arguments[1]) - 1) :]), 0
+    return _lines(lines[max(0, len(lines) - _line_count("tail", arguments)) :]), 0
 
 
-def awk(words: list[str], text: str) -> tuple[str, int]:
+def awk(arguments: list[str], text: str) -> tuple[str, int]:
     """Print fields. Supports -F and one rule: a pattern or a line number, and the fields to
     print.
     """
-    _, values, rest = options("awk", words, "", "F")
+    _, values, rest = options("awk", arguments, "", "F")
     rule = _PRINT.fullmatch(rest[0].strip()) if len(rest) == 1 else None
     if rule is None or not rest[0].strip():
         raise ScriptError(
@@ -89,15 +89,15 @@ def awk(words: list[str], text: str) -> tuple[str, int]:
     return _lines(written), 0
 
 
-def wc(words: list[str], text: str) -> tuple[str, int]:
-    flags, _, _ = options("wc", words, "lwc", "")
+def wc(arguments: list[str], text: str) -> tuple[str, int]:
+    flags, _, _ = options("wc", arguments, "lwc", "")
     counts = {"l": text.count("\n"), "w": len(text.split()), "c": len(text.encode())}
     return " ".join(str(counts[flag]) for flag in flags or counts) + "\n", 0
 
 
-def sed(words: list[str], text: str) -> tuple[str, int]:
+def sed(arguments: list[str], text: str) -> tuple[str, int]:
     """Apply substitutions; other commands are not supported."""
-    flags, values, rest = options("sed", words, "Er", "e")
+    flags, values, rest = options("sed", arguments, "Er", "e")
     for script in values.get("e") or rest:
         match = _SUBSTITUTE.fullmatch(script)
         if match is None:
@@ -113,17 +113,17 @@ def sed(words: list[str], text: str) -> tuple[str, int]:
     return text, 0
 
 
-def sort(words: list[str], text: str) -> tuple[str, int]:
-    flags, _, _ = options("sort", words, "nru", "")
+def sort(arguments: list[str], text: str) -> tuple[str, int]:
+    flags, _, _ = options("sort", arguments, "nru", "")
     lines = list(dict.fromkeys(text.splitlines())) if "u" in flags else text.splitlines()
     return _lines(
         sorted(lines, key=_leading_number if "n" in flags else None, reverse="r" in flags)
     ), 0
 
 
-def cut(words: list[str], text: str) -> tuple[str, int]:
+def cut(arguments: list[str], text: str) -> tuple[str, int]:
     """Select fields; supports -d and -f only."""
-    _, values, _ = options("cut", words, "", "df")
+    _, values, _ = options("cut", arguments, "", "df")
     separator = values.get("d", ["\t"])[-1]
     wanted = [int(number) - 1 for number in values.get("f", ["1"])[-1].split(",")]
     rows = [line.split(separator) for line in text.splitlines()]
@@ -131,14 +131,14 @@ def cut(words: list[str], text: str) -> tuple[str, int]:
 
 
 def options(
-    name: str, words: list[str], flags: str, valued: str
+    name: str, arguments: list[str], flags: str, valued: str
 ) -> tuple[list[str], dict[str, list[str]], list[str]]:
     """Split arguments into flags, values of options, and other words. Raise ScriptError for an
     unknown option.
     """
     given: list[str] = []
     values: dict[str, list[str]] = {}
-    left, rest = list(words), []
+    left, rest = list(arguments), []
     while left:
         word = left.pop(0)
         if word == "--":
@@ -198,12 +198,12 @@ def _print_fields(fields: str | None, line: str, number: int, separator: str | N
     )
 
 
-def _line_count(name: str, words: list[str]) -> int:
+def _line_count(name: str, arguments: list[str]) -> int:
     """Return the number of lines from -3, -n3 or -n 3; ten by default."""
-    match = re.fullmatch(r"(?:-(?:n *)?(\d+))?", " ".join(words))
+    match = re.fullmatch(r"(?:-(?:n *)?(\d+))?", " ".join(arguments))
     if match is None:
         raise ScriptError(
-            f"{name}: {' '.join(words)} is not supported (supported: -n and a number)"
+            f"{name}: {' '.join(arguments)} is not supported (supported: -n and a number)"
         )
     return int(match[1] or 10)
 

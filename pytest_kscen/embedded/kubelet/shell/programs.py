@@ -38,30 +38,30 @@ async def _false(_: Shell, __: list[str]) -> int:
     return 1
 
 
-async def _echo(shell: Shell, words: list[str]) -> int:
+async def _echo(shell: Shell, arguments: list[str]) -> int:
     ends_line = escapes = False
-    while words and re.fullmatch(r"-[neE]+", words[0]):
-        ends_line = ends_line or "n" in words[0]
-        escapes = escapes or "e" in words[0]
-        words = words[1:]
-    text = " ".join(words)
+    while arguments and re.fullmatch(r"-[neE]+", arguments[0]):
+        ends_line = ends_line or "n" in arguments[0]
+        escapes = escapes or "e" in arguments[0]
+        arguments = arguments[1:]
+    text = " ".join(arguments)
     shell.write((_unescaped(text) if escapes else text) + ("" if ends_line else "\n"))
     return 0
 
 
-async def _printf(shell: Shell, words: list[str]) -> int:
-    if not words:
+async def _printf(shell: Shell, arguments: list[str]) -> int:
+    if not arguments:
         raise ScriptError("printf: a format is missing")
-    values = iter(words[1:])
+    values = iter(arguments[1:])
     shell.write(
-        re.sub(r"%[sd]", lambda _: next(values, ""), _unescaped(words[0])).replace("%%", "%")
+        re.sub(r"%[sd]", lambda _: next(values, ""), _unescaped(arguments[0])).replace("%%", "%")
     )
     return 0
 
 
-async def _sleep(shell: Shell, words: list[str]) -> int:
+async def _sleep(shell: Shell, arguments: list[str]) -> int:
     seconds = 0.0
-    for word in words:
+    for word in arguments:
         wait = _seconds(word)
         if wait is None:
             shell.write_error(f"sleep: invalid number '{word}'\n")
@@ -78,38 +78,38 @@ def _seconds(word: str) -> float | None:
     return float(match[1]) * _UNITS[match[2]]
 
 
-async def _timeout(shell: Shell, words: list[str]) -> int:
+async def _timeout(shell: Shell, arguments: list[str]) -> int:
     """Run a program with a time limit, as GNU's and busybox's do without options."""
-    if len(words) < 2 or (seconds := _seconds(words[0])) is None:  # noqa: PLR2004
+    if len(arguments) < 2 or (seconds := _seconds(arguments[0])) is None:  # noqa: PLR2004
         raise ScriptError(
-            f"timeout: {' '.join(words)} is not supported (supported: a duration and a program)"
+            f"timeout: {' '.join(arguments)} is not supported (supported: a duration and a program)"
         )
     try:
         async with asyncio.timeout(seconds or None):
-            return await shell.subshell().call(words[1:])
+            return await shell.subshell().call(arguments[1:])
     except TimeoutError:
         return TIMED_OUT
 
 
-async def _sh(shell: Shell, words: list[str]) -> int:
+async def _sh(shell: Shell, arguments: list[str]) -> int:
     """Run a shell in the shell: `-c` and a script, or a script from the input."""
     flags: list[str] = []
-    while words and words[0].startswith(("-", "+")):
-        flags.append(words.pop(0))
+    while arguments and arguments[0].startswith(("-", "+")):
+        flags.append(arguments.pop(0))
     has_script = any("c" in flag for flag in flags)
-    if not has_script and words:
-        raise ScriptError(f"sh: a file ({words[0]}) is not supported")
-    script = words[0] if has_script and words else shell.input.rest()
-    inner = shell.child_process(words[2:])
+    if not has_script and arguments:
+        raise ScriptError(f"sh: a file ({arguments[0]}) is not supported")
+    script = arguments[0] if has_script and arguments else shell.input.rest()
+    inner = shell.child_process(arguments[2:])
     inner.stops_on_error = any("e" in flag for flag in flags)
     return await inner.run(script)
 
 
-async def _cat(shell: Shell, words: list[str]) -> int:
+async def _cat(shell: Shell, arguments: list[str]) -> int:
     status = 0
-    if not words:
+    if not arguments:
         shell.write(shell.input.rest())
-    for name in words:
+    for name in arguments:
         if name == "-":
             shell.write(shell.input.rest())
         elif name in shell.files:
@@ -120,8 +120,8 @@ async def _cat(shell: Shell, words: list[str]) -> int:
     return status
 
 
-async def _date(shell: Shell, words: list[str]) -> int:
-    shell.write(f"{int(shell.now())}\n" if "+%s" in words else timestamp_of(shell.now()) + "\n")
+async def _date(shell: Shell, arguments: list[str]) -> int:
+    shell.write(f"{int(shell.now())}\n" if "+%s" in arguments else timestamp_of(shell.now()) + "\n")
     return 0
 
 
@@ -130,24 +130,24 @@ async def _hostname(shell: Shell, _: list[str]) -> int:
     return 0
 
 
-async def _env(shell: Shell, words: list[str]) -> int:
-    if words:
-        raise ScriptError(f"env: arguments ({' '.join(words)}) are not supported")
+async def _env(shell: Shell, arguments: list[str]) -> int:
+    if arguments:
+        raise ScriptError(f"env: arguments ({' '.join(arguments)}) are not supported")
     for name, value in sorted(shell.scope.environment().items()):
         shell.write(f"{name}={value}\n")
     return 0
 
 
-async def _tail(shell: Shell, words: list[str]) -> int:
+async def _tail(shell: Shell, arguments: list[str]) -> int:
     """Run `tail`. With -f it waits for ever, which containers use to stay alive."""
-    if any(re.fullmatch("-[fF]", word) for word in words):
+    if any(re.fullmatch("-[fF]", word) for word in arguments):
         await shell.sleep(FOREVER)
-    return await _filter("tail")(shell, words)
+    return await _filter("tail")(shell, arguments)
 
 
 def _filter(name: str) -> Program:
-    async def run(shell: Shell, words: list[str]) -> int:
-        written, status = FILTERS[name](words, shell.input.rest())
+    async def run(shell: Shell, arguments: list[str]) -> int:
+        written, status = FILTERS[name](arguments, shell.input.rest())
         shell.write(written)
         return status
 
