@@ -203,18 +203,18 @@ def _conflict_error(conflicts: Conflicts) -> Conflict:
             by_manager.setdefault(_manager_text(entry), []).append(f"- {path_text(path)}")
         lines = [
             line
-            for who, fields in sorted(by_manager.items())
-            for line in (f"conflicts with {who}:", *fields)
+            for label, fields in sorted(by_manager.items())
+            for line in (f"conflicts with {label}:", *fields)
         ]
         summary = f"{len(conflicts)} conflicts: " + "\n".join(lines)
     return Conflict(f"Apply failed with {summary}", details={"causes": causes})
 
 
 def _manager_text(entry: Obj) -> str:
-    who = quoted(entry.get("manager", ""))
+    label = quoted(entry.get("manager", ""))
     if entry.get("subresource"):
-        who += f" with subresource {quoted(entry['subresource'])}"
-    return f"{who} using {entry['apiVersion']}" if entry["operation"] == "Update" else who
+        label += f" with subresource {quoted(entry['subresource'])}"
+    return f"{label} using {entry['apiVersion']}" if entry["operation"] == "Update" else label
 
 
 OPERATION_LIMIT = 10_000

@@ -47,9 +47,9 @@ async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
         (seconds > MAX_SECONDS, "larger than 2^32 seconds"),
     )
     if causes := [
-        Cause.invalid("spec.expirationSeconds", seconds, f"may not specify a duration {w}")
-        for odd, w in limits
-        if odd
+        Cause.invalid("spec.expirationSeconds", seconds, f"may not specify a duration {reason}")
+        for violated, reason in limits
+        if violated
     ]:
         raise invalid(decoding.token_request_kind().resource, "", causes)
     if requested["metadata"].get("name", request.name) != request.name:
