@@ -479,7 +479,14 @@ def _v2_operation(operation: Obj) -> Obj:
         for given in operation["parameters"]
     ]
     answers = {
-        code: {"description": "OK", **_v2_response(answer)}
+        code: {
+            "description": "OK",
+            **(
+                {"schema": _to_v2(answer["content"]["application/json"]["schema"])}
+                if answer.get("content")
+                else {}
+            ),
+        }
         for code, answer in operation["responses"].items()
     }
     return {
@@ -487,8 +494,3 @@ def _v2_operation(operation: Obj) -> Obj:
         "parameters": parameters,
         "responses": answers,
     }
-
-
-def _v2_response(answer: Obj) -> Obj:
-    content = answer.get("content")
-    return {"schema": _to_v2(content["application/json"]["schema"])} if content else {}

@@ -80,7 +80,9 @@ def _probe_field(post: Post, place: DefinitionLocation, field: str, schema: dict
     """
     label = field
     for inner, path in _nested_schemas(schema):
-        wrong = _wrong_value(inner)
+        wrong: Any = True if inner.get("$ref") in SPECIAL_DECODERS else "wrong"
+        if inner.get("type") == "string":
+            wrong = 1
         for step in reversed(path):
             wrong = [wrong] if step == LIST_STEP else {"key": wrong}
         found = TYPE_REFUSAL.search(
@@ -108,16 +110,6 @@ def _nested_schemas(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tu
         schema = schema.get("items") or schema["additionalProperties"]
         if "$ref" not in schema:
             yield schema, path
-
-
-def _wrong_value(schema: dict[str, Any]) -> Any:
-    return (
-        1
-        if schema.get("type") == "string"
-        else True
-        if schema.get("$ref") in SPECIAL_DECODERS
-        else "wrong"
-    )
 
 
 def _locations_below(

@@ -36,9 +36,6 @@ from pytest_kscen.embedded.apiserver.rules import (
     webhooks,
     workloads,
 )
-from pytest_kscen.embedded.apiserver.rules import jobs as cronjobs
-from pytest_kscen.embedded.apiserver.rules import networking as ingresses
-from pytest_kscen.embedded.apiserver.rules import storage as csi
 from pytest_kscen.embedded.apiserver.rules.pods import rules as pods
 from pytest_kscen.embedded.apiserver.rules.warnings import WARNINGS
 
@@ -50,7 +47,7 @@ _RULES: dict[tuple[str, str], Rules] = {
     **workloads.RULES,
     **stateful_sets.RULES,
     **jobs.JOB_RULES,
-    **cronjobs.CRON_JOB_RULES,
+    **jobs.CRON_JOB_RULES,
     **services.RULES,
     **endpoints.RULES,
     **core_group.CONFIG_RULES,
@@ -60,11 +57,11 @@ _RULES: dict[tuple[str, str], Rules] = {
     **quotas.RULES,
     **events.RULES,
     **storage.CLASS_RULES,
-    **csi.CSI_RULES,
+    **storage.CSI_RULES,
     **policies.RULES,
     **access.RBAC_RULES,
     **networking.POLICY_RULES,
-    **ingresses.INGRESS_RULES,
+    **networking.INGRESS_RULES,
     **autoscaling.RULES,
     **webhooks.RULES,
     **admission_policies.RULES,

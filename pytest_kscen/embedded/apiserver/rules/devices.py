@@ -97,12 +97,18 @@ def _validate_device_claim(path: str, claim: Obj) -> Causes:
             *(f"{name}/{other.get('name', '')}" for other in request.get("firstAvailable") or ()),
         }
 
+    def reference(where: str, name: str) -> Causes:
+        for word in name.split("/"):
+            yield from checks.validate_name(where, word, names.dns1123_label)
+        if name not in known:
+            yield Cause.invalid(where, name, _BAD_REQUEST_REFERENCE)
+
     def refers(here: str, part: Obj) -> Causes:
         yield from _validate_each(
             f"{here}.requests",
             part.get("requests"),
             MAX_LIST_SIZE,
-            lambda where, name: _validate_request_reference(where, name, known),
+            reference,
         )
         yield from checks.validate_unique(f"{here}.requests", part.get("requests") or ())
 
@@ -125,13 +131,6 @@ def _validate_device_claim(path: str, claim: Obj) -> Causes:
         f"{path}.constraints", claim.get("constraints"), MAX_LIST_SIZE, constraint
     )
     yield from _validate_each(f"{path}.config", claim.get("config"), MAX_LIST_SIZE, configuration)
-
-
-def _validate_request_reference(path: str, name: str, known: set[str]) -> Causes:
-    for part in name.split("/"):
-        yield from checks.validate_name(path, part, names.dns1123_label)
-    if name not in known:
-        yield Cause.invalid(path, name, _BAD_REQUEST_REFERENCE)
 
 
 def _validate_request(path: str, request: Obj) -> Causes:

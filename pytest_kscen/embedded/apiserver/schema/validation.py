@@ -309,7 +309,7 @@ def duplicate_visit(schema: Obj) -> Visit | None:
     def visit(value: Any, path: str) -> Iterator[Cause]:
         if isinstance(value, list):
             yield from (
-                _duplicates_in_set(value, path)
+                _duplicates_of(value, path)
                 if kind == "set"
                 else _duplicates_in_map(keys, value, path)
             )
@@ -317,9 +317,9 @@ def duplicate_visit(schema: Obj) -> Visit | None:
     return visit
 
 
-def _duplicates_in_set(elements: list[Any], path: str) -> Iterator[Cause]:
-    for index in _duplicate_positions(elements):
-        yield Cause.duplicate(f"{path}[{index}]", _with_sorted_keys(elements[index]))
+def _duplicates_of(keys: list[Any], path: str) -> Iterator[Cause]:
+    for index in _duplicate_positions(keys):
+        yield Cause.duplicate(f"{path}[{index}]", _with_sorted_keys(keys[index]))
 
 
 def _duplicates_in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause]:
@@ -333,8 +333,7 @@ def _duplicates_in_map(wanted: list[str], elements: list[Any], path: str) -> Ite
         {name: element[name] for name in wanted if name in element} if element else {}
         for element in elements
     ]
-    for index in _duplicate_positions(keys):
-        yield Cause.duplicate(f"{path}[{index}]", _with_sorted_keys(keys[index]))
+    yield from _duplicates_of(keys, path)
 
 
 def _duplicate_positions(elements: list[Any]) -> Iterator[int]:

@@ -147,7 +147,13 @@ def prepare_resize(new: Obj, old: Obj, _core: Core) -> None:
                 for one, other in zip(given, before, strict=True)
             )
             spec[name] = (
-                [_resized(one, other) for one, other in zip(given, before, strict=True)]
+                [
+                    {
+                        **{field: other[field] for field in other if field not in RESIZABLE_FIELDS},
+                        **{field: one[field] for field in one if field in RESIZABLE_FIELDS},
+                    }
+                    for one, other in zip(given, before, strict=True)
+                ]
                 if same
                 else given
             )
@@ -155,11 +161,6 @@ def prepare_resize(new: Obj, old: Obj, _core: Core) -> None:
     if "resources" in new["spec"]:
         spec["resources"] = new["spec"]["resources"]
     _replace_spec(new, old, spec)
-
-
-def _resized(new: Obj, old: Obj) -> Obj:
-    kept = {name: value for name, value in old.items() if name not in RESIZABLE_FIELDS}
-    return {**kept, **{name: value for name, value in new.items() if name in RESIZABLE_FIELDS}}
 
 
 def _replace_spec(new: Obj, old: Obj, spec: Obj) -> None:
