@@ -40,7 +40,7 @@ class Cluster(Protocol):
     vm_namespace: str
     """Default namespace of `parent()`."""
 
-    theatre: Any
+    scenario_player: Any
     """Scenario runner of this cluster, made on first use."""
 
     @property
@@ -78,7 +78,7 @@ class Cluster(Protocol):
         """True if the same seed repeats the run exactly."""
 
     @property
-    def may_be_shaken(self) -> bool:
+    def may_have_chaos_in_parent(self) -> bool:
         """True if an earlier run may have left chaos in the parent, which must then be opened and
         cleaned.
         """
@@ -116,11 +116,11 @@ class TimedCluster(Generic[R]):
     owned: bool
     parent_kubeconfig: pathlib.Path | None = None
     vm_namespace: str = ""
-    theatre: Any = None
+    scenario_player: Any = None
     _parent: ParentCluster | None = None
 
     @property
-    def may_be_shaken(self) -> bool:
+    def may_have_chaos_in_parent(self) -> bool:
         return not self.owned or self._parent is not None
 
     def parent(

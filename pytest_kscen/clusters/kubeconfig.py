@@ -85,13 +85,13 @@ def merged_kubeconfig(path: str, flags: ClusterFlags = TESTED_FLAGS) -> dict[str
     files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
     present = [file for file in files if file.is_file()]
     if not present:
-        raise ClusterRefused(f"there is no kubeconfig at {path}: {flags.another_file}")
+        raise ClusterRefused(f"there is not a kubeconfig at {path}: {flags.another_file}")
     for file in present:
         fix = flags.another_file
         try:
             content = yaml.safe_load(file.read_text()) or {}
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise ClusterRefused(f"{file} is no kubeconfig ({error}): {fix}") from error
+            raise ClusterRefused(f"{file} is not a kubeconfig ({error}): {fix}") from error
         except OSError as error:
             raise ClusterRefused(f"{file} cannot be read ({error}): {fix}") from error
         lists = (
@@ -105,8 +105,8 @@ def merged_kubeconfig(path: str, flags: ClusterFlags = TESTED_FLAGS) -> dict[str
             for entries in lists
         ):
             raise ClusterRefused(
-                f"{file} is no kubeconfig: {', '.join(NAMED_LISTS)} should be lists of things "
-                f"with names; {fix}"
+                f"{file} is not a kubeconfig: {', '.join(NAMED_LISTS)} must be lists of "
+                f"objects with a name; {fix}"
             )
         for kind in NAMED_LISTS:
             known = whole.setdefault(kind, [])
@@ -340,25 +340,24 @@ class KubeconfigCluster(LiveCluster):
 
 async def _check_reachable(connection: Connection) -> None:
     async with asyncio.timeout(VERSION_TIMEOUT):
-        try:
+        # Forbidden means reachable and authenticated: missing rights show when they are needed.
+        with contextlib.suppress(Forbidden):
             await connection.request("GET", "/version", agent="pytest-kscen", attempts=1)
-        except Forbidden:
-            """It is there and knows us; what we may do is for the test to find out."""
 
 
 def _failure_reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return f"has not answered within {VERSION_TIMEOUT:.0f} s"
+        return f"did not respond within {VERSION_TIMEOUT:.0f} s"
     if isinstance(error, ApiError):
-        return f"refuses us: {error.status.get('code')} {error.message.rstrip('.')}"
+        return f"refuses the request: {error.status.get('code')} {error.message.rstrip('.')}"
     return f"is not reachable: {error}"
 
 
 AGENT = "pytest-kscen"
 MAX_NAMES_SHOWN = 5  # names in a message
 PARENT_OPTIONS = {
-    "--parent-kubeconfig FILE": "that of the cluster that runs its nodes as virtual machines",
-    "--vm-namespace NAME": "where in it those are",
+    "--parent-kubeconfig FILE": "kubeconfig of the cluster that runs its nodes as virtual machines",
+    "--vm-namespace NAME": "namespace of these virtual machines",
 }
 
 logger = logging.getLogger(__name__)
@@ -376,7 +375,7 @@ class KubeconfigParent(KubeconfigCluster):
         if missing:
             what = " and ".join(f"{name} ({PARENT_OPTIONS[name]})" for name in missing)
             raise ClusterRefused(
-                f"the parent of the {nested.backend} cluster is not known: give {what}"
+                f"the parent of the {nested.backend} cluster is unknown: give {what}"
             )
         super().__init__(path, seed=nested.chance.seed, flags=PARENT_FLAGS, runner=nested.runner)
         try:
@@ -397,12 +396,12 @@ class KubeconfigParent(KubeconfigCluster):
             ]
         except NotFound:
             raise self._refusal(
-                f"knows no {VIRTUAL_MACHINES.qualified}: it is not the one that runs the "
+                f"does not serve {VIRTUAL_MACHINES.qualified}: it is not the cluster that runs the "
                 "virtual machines"
             ) from None
         except ApiError as error:
             raise self._refusal(
-                f"does not let us see its {VIRTUAL_MACHINES.qualified}: {error.message.rstrip('.')}"
+                f"denies listing its {VIRTUAL_MACHINES.qualified}: {error.message.rstrip('.')}"
             ) from error
         if not machines:
             raise self._refusal(
@@ -413,7 +412,7 @@ class KubeconfigParent(KubeconfigCluster):
             nodes = [node["metadata"]["name"] for node in (await nested.list(NODES)).items]
         except ApiError as error:
             raise ClusterRefused(
-                f"the tested cluster does not let us see its nodes: {error.message.rstrip('.')}"
+                f"the tested cluster denies listing its nodes: {error.message.rstrip('.')}"
             ) from error
         ours = [name for name in machines if name in nodes]
         if not ours:
@@ -425,7 +424,7 @@ class KubeconfigParent(KubeconfigCluster):
             )
         if foreign := [name for name in machines if name not in ours]:
             logger.info(
-                "virtual machines in %s that are no nodes of the tested cluster are left alone: %s",
+                "ignoring virtual machines in %s that are not nodes of the tested cluster: %s",
                 namespace,
                 _shorten_names(foreign),
             )

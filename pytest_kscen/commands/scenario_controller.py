@@ -82,12 +82,12 @@ def main(arguments: list[str]) -> int:
         with contextlib.closing(
             KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)
         ) as cluster:
-            theatre = open_theatre(cluster, terms, chosen.journal, waiters)
+            scenario_player = open_scenario_player(cluster, terms, chosen.journal, waiters)
             with contextlib.suppress(KeyboardInterrupt):
                 print(
                     (
                         "Scenarios are played from now on; controllers ask for their turn at "
-                        f"{theatre.gate_url}CONTROLLER"
+                        f"{scenario_player.gate_url}CONTROLLER"
                     ),
                     flush=True,
                 )
@@ -112,19 +112,19 @@ def _waiter(path: str) -> ControllerWaiter:
     return made  # type: ignore[no-any-return]  # the register would have refused another
 
 
-def open_theatre(
+def open_scenario_player(
     cluster: Cluster,
     terms: Terms,
     journal: pathlib.Path | None = None,
     waiters: Sequence[ControllerWaiter] = (),
 ) -> ScenarioPlayer:
     """For Scenarios of anybody: what becomes of them is told as it happens."""
-    theatre = ScenarioPlayer.of(cluster, terms)
+    scenario_player = ScenarioPlayer.of(cluster, terms)
     for waiter in waiters:
-        theatre.controller.register.add(waiter)
-    theatre.journals.to = Journal(cluster.runner.clock, journal)
-    theatre.journals.to.follow(_tell)
-    return theatre
+        scenario_player.controller.register.add(waiter)
+    scenario_player.journals.to = Journal(cluster.runner.clock, journal)
+    scenario_player.journals.to.follow(_tell)
+    return scenario_player
 
 
 def _tell(entry: Entry) -> None:

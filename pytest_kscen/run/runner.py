@@ -118,7 +118,9 @@ class ScenarioRunner:
         for said in () if seconds is None else self.plan.in_vain(seconds):
             warnings.warn(said, PlanWarning, stacklevel=2)
         acts_on_machines = any(profile.needs_machines() for profile in self.plan.chaos)
-        run = self._begin(seconds, needs_parent=acts_on_machines or self.cluster.may_be_shaken)
+        run = self._begin(
+            seconds, needs_parent=acts_on_machines or self.cluster.may_have_chaos_in_parent
+        )
         try:
             run.last(seconds)
         finally:
@@ -173,7 +175,7 @@ class ScenarioRunner:
     @property
     def controllers(self) -> ControllerRegister:
         """Register of controllers that scenarios wait for: `add` a waiter for one of your own."""
-        return self.theatre.controller.register
+        return self.scenario_player.controller.register
 
     def _put_on(self, scenario: Obj) -> ScenarioHandle:
         reported = self._next_report()
@@ -184,7 +186,7 @@ class ScenarioRunner:
             reported.start(journal)
             return journal
 
-        self.played.append(self.theatre.put_on(scenario, open_journal))
+        self.played.append(self.scenario_player.put_on(scenario, open_journal))
         self._reported.append(reported)
         return self.played[-1]
 
@@ -192,7 +194,7 @@ class ScenarioRunner:
         return ReportedRun(self._test, len(self.runs) + len(self.played) + 1, self._reports)
 
     @property
-    def theatre(self) -> ScenarioPlayer:
+    def scenario_player(self) -> ScenarioPlayer:
         """Player of the cluster's scenarios, opened at its first use."""
         self._check_caller()
         from pytest_kscen.run.scenarios import ScenarioPlayer
@@ -216,7 +218,7 @@ class ScenarioRunner:
         from pytest_kscen.run.scenarios import PlayedResult
 
         for played in self.played:
-            self.theatre.end(played, "the test ended before its operation `done`")
+            self.scenario_player.end(played, "the test ended before its operation `done`")
         for played, reported in zip(self.played, self._reported, strict=True):
             reported.finish(PlayedResult.of(played, self._test.seed))
 

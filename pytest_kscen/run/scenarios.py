@@ -321,9 +321,9 @@ class ScenarioPlayer:
     @classmethod
     def of(cls, cluster: Cluster, terms: Terms) -> ScenarioPlayer:
         """Return the cluster's player; the first call opens it, with these settings."""
-        if cluster.theatre is None:
-            cluster.theatre = cls.open(cluster, terms)
-        return cluster.theatre  # type: ignore[no-any-return]  # it was put there here
+        if cluster.scenario_player is None:
+            cluster.scenario_player = cls.open(cluster, terms)
+        return cluster.scenario_player  # type: ignore[no-any-return]  # it was put there here
 
     @classmethod
     def open(cls, cluster: Cluster, terms: Terms) -> ScenarioPlayer:

@@ -59,9 +59,9 @@ def test_it_is_the_cluster_that_was_named(world, cluster):
 
 
 KUBECONFIG = (
-    "--parent-kubeconfig FILE (that of the cluster that runs its nodes as virtual machines)"
+    "--parent-kubeconfig FILE (kubeconfig of the cluster that runs its nodes as virtual machines)"
 )
-NAMESPACE = "--vm-namespace NAME (where in it those are)"
+NAMESPACE = "--vm-namespace NAME (namespace of these virtual machines)"
 
 
 def test_what_was_said_when_the_cluster_was_opened_holds(world):
@@ -83,13 +83,13 @@ def test_what_was_said_when_the_cluster_was_opened_holds(world):
 def test_what_is_not_named_is_asked_for(world, cluster, named, missing):
     known = {"namespace": "vms", "kubeconfig": world._host.kubeconfig}
     words = refusal(cluster, **{name: known[name] for name in named})
-    assert words == f"the parent of the kubeconfig cluster is not known: give {missing}"
+    assert words == f"the parent of the kubeconfig cluster is unknown: give {missing}"
 
 
 def test_one_without_virtual_machines_is_not_it(world, cluster):
     words = refusal(cluster, kubeconfig=world.kubeconfig, namespace="vms")
     assert (
-        "knows no virtualmachines.virtualization.deckhouse.io: it is not the one that "
+        "does not serve virtualmachines.virtualization.deckhouse.io: it is not the cluster that "
         "runs the virtual machines"
     ) in words
     assert words.endswith(
@@ -110,7 +110,7 @@ def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, cap
     parent = cluster.parent(kubeconfig=world._host.kubeconfig, namespace="others")
     assert parent.machines == {"node-1"}
     assert caplog.messages == [
-        "virtual machines in others that are no nodes of the tested cluster are left alone: bastion"
+        "ignoring virtual machines in others that are not nodes of the tested cluster: bastion"
     ]
     with contextlib.closing(Journal(cluster.runner.clock)) as journal:
         context = RunContext(
@@ -144,7 +144,7 @@ def test_a_namespace_of_other_peoples_machines_is_not_it(world, cluster):
 def test_a_parent_that_is_not_there_is_refused_by_its_own_option(tmp_path, world, cluster):
     words = refusal(cluster, kubeconfig=tmp_path / "absent", namespace="vms")
     assert words == (
-        f"there is no kubeconfig at {tmp_path / 'absent'}: choose another with "
+        f"there is not a kubeconfig at {tmp_path / 'absent'}: choose another with "
         "--parent-kubeconfig FILE"
     )
 

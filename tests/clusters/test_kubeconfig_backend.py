@@ -165,23 +165,23 @@ def test_one_that_is_silent_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(kubeconfig, "VERSION_TIMEOUT", 0.2)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
         path = write(tmp_path / "k", f"http://127.0.0.1:{silent.getsockname()[1]}", "a")
-        assert "has not answered within 0 s" in refusal(path)
+        assert "did not respond within 0 s" in refusal(path)
 
 
 def test_one_that_does_not_know_us_says_so(tmp_path, server):
     path = write(tmp_path / "k", server, "a")
-    assert f"({server}) refuses us: 401 who are you?. Try" in refusal(path)
+    assert f"({server}) refuses the request: 401 who are you?. Try" in refusal(path)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("a: [b", r"is no kubeconfig \(while parsing"),
+        ("a: [b", r"is not a kubeconfig \(while parsing"),
         (
             "contexts: [a]",
-            "is no kubeconfig: clusters, users, contexts should be lists of things with names",
+            "is not a kubeconfig: clusters, users, contexts must be lists of objects with a name",
         ),
-        ("just words", "is no kubeconfig: clusters, users, contexts should be lists"),
+        ("just words", "is not a kubeconfig: clusters, users, contexts must be lists"),
         (
             "",
             (
@@ -207,7 +207,7 @@ def test_a_context_that_is_not_there_is_refused_with_those_that_are(tmp_path):
 def test_a_file_that_is_not_there_is_refused(tmp_path):
     assert (
         refusal()
-        == "there is no kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
+        == "there is not a kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
     )
 
 

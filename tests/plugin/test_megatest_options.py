@@ -619,7 +619,7 @@ def test_a_real_cluster_without_the_storage_is_refused(pytester):
     )
     result.stdout.fnmatch_lines([missing, "no node has the storage's label *"])
     of_parent.assert_outcomes(failed=1)
-    of_parent.stdout.fnmatch_lines(["*knows no virtualmachines.virtualization.deckhouse.io*"])
+    of_parent.stdout.fnmatch_lines(["*does not serve virtualmachines.virtualization.deckhouse.io*"])
     of_parent.stdout.no_fnmatch_line("*During handling*")
 
 

@@ -15,7 +15,7 @@ import yaml
 from pytest_kscen.__main__ import main
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
-from pytest_kscen.commands.scenario_controller import open_theatre
+from pytest_kscen.commands.scenario_controller import open_scenario_player
 from pytest_kscen.objects.resources import SERVICE_ACCOUNTS, Resource
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
 from pytest_kscen.run.plan import Terms
@@ -194,7 +194,7 @@ def test_what_is_applied_is_played(theirs, capsys):
     )
     with contextlib.ExitStack() as opened:
         ours = opened.enter_context(contextlib.closing(KubeconfigCluster(theirs.kubeconfig)))
-        journal = open_theatre(ours, Terms(disposable=True, patience=60)).journals.to
+        journal = open_scenario_player(ours, Terms(disposable=True, patience=60)).journals.to
         opened.callback(journal.close)
         theirs.runner.call(theirs.api("kubectl").create(SCENARIOS, applied))
 
@@ -216,7 +216,7 @@ def test_an_embedded_cluster_plays_what_is_applied_once_its_theatre_is_open(runn
         where = SCENARIOS.group, SCENARIOS.version, SCENARIOS.plural
         with pytest.raises(kubernetes.client.ApiException, match="404"):
             api.list_cluster_custom_object(*where)
-        assert runner.theatre.played == []
+        assert runner.scenario_player.played == []
         api.create_cluster_custom_object(*where, WANTED)
         runner.cluster.advance("1m")
         assert phase_of(api.get_cluster_custom_object(*where, "test")) == "Succeeded"

@@ -77,7 +77,7 @@ def test_a_file_that_is_no_scenario(runner, tmp_path, text, complaint):
     path.write_text(text)
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}.*{re.escape(complaint)}"):
         runner.play(path)
-    assert runner.cluster.theatre is None
+    assert runner.cluster.scenario_player is None
 
 
 def test_a_file_that_is_not_there(runner, tmp_path):

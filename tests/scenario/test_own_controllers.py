@@ -45,7 +45,7 @@ def _is_right(played):
 def test_one_that_lives_in_the_clusters_loop(runner):
     cluster = runner.cluster
     api, clock = cluster.api(NAME), cluster.runner.clock
-    runner.theatre.controller.register.add(HogeWaiter())
+    runner.scenario_player.controller.register.add(HogeWaiter())
     cluster.runner.start(
         control(api, clock, lambda: check_scenario_step_phase(NAME, api, clock)), NAME
     )
@@ -133,7 +133,7 @@ def test_who_never_comes_back_to_his_gate_is_named(runner):
 def real():
     cluster = ControlPlaneCluster(1, nodes=0)
     runner = ScenarioRunner(cluster, Plan())
-    runner.theatre.controller.register.add(HogeWaiter())
+    runner.scenario_player.controller.register.add(HogeWaiter())
     yield runner
     runner.close()
     cluster.close()
@@ -165,7 +165,9 @@ def test_one_in_another_language(real, tmp_path):
         config["clusters"][0]["cluster"][name] for name in ("server", "certificate-authority")
     )
     token = config["users"][0]["user"]["token"]
-    program = subprocess.Popen([tmp_path / "hoge", server, token, authority, real.theatre.gate_url])
+    program = subprocess.Popen(
+        [tmp_path / "hoge", server, token, authority, real.scenario_player.gate_url]
+    )
     try:
         _is_right(real.play(SCENARIO))
     finally:

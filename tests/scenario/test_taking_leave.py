@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
-from pytest_kscen.commands.scenario_controller import open_theatre
+from pytest_kscen.commands.scenario_controller import open_scenario_player
 from pytest_kscen.objects.resources import MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
 from pytest_kscen.run.plan import Terms
@@ -39,7 +39,7 @@ def webhooks(cluster):
 def test_neither_gates_nor_webhooks_stay(theirs):
     call, api = theirs.runner.call, theirs.api("kubectl")
     with contextlib.closing(KubeconfigCluster(theirs.kubeconfig)) as ours:
-        journal = open_theatre(ours, Terms(disposable=True, patience=60)).journals.to
+        journal = open_scenario_player(ours, Terms(disposable=True, patience=60)).journals.to
         call(api.create(SCENARIOS, scenario(create(1, node()), create(1, pod("left")), FAILS)))
         theirs.until(lambda: phase_of(call(api.get(SCENARIOS, "test"))) == "Failed", "2m")
         theirs.until(lambda: gates_of(call(api.get(PODS, "left", "default"))) == [], "20s")

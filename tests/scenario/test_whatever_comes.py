@@ -85,7 +85,7 @@ def test_a_waiter_in_the_place_of_another_is_asked_itself(runner):
 
 def test_a_play_that_is_over_sees_no_more(runner):
     def handlers():
-        return len(runner.theatre.controller.sees(NODES)._handlers)
+        return len(runner.scenario_player.controller.sees(NODES)._handlers)
 
     before = handlers()
     runner.play(scenario(create(1, node()), done(1)))
