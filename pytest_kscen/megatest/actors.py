@@ -52,7 +52,7 @@ ATTACH_ONLY = 10  # of a hundred cycles that find the volume attached nowhere
 
 
 class Cycle(Enum):
-    """What is done next."""
+    """Next action of a volume's attacher."""
 
     NORMAL = "normal"
     ATTACH = "attach"
@@ -66,14 +66,14 @@ def cycle_for(attached: Sequence[str], wanted: str, number: int) -> Cycle:
             return Cycle.ATTACH if number < ATTACH_ONLY else Cycle.NORMAL
         case 1:
             return Cycle.DETACH if wanted in attached else Cycle.MIGRATION
-        case _:  # somebody went down in the middle and is up again
+        case _:  # a cycle was interrupted by the end of its machine
             return Cycle.DETACH
 
 
 async def attach_and_detach(rv: Subject, period: Seconds | None, stop: Signal) -> None:
-    """Until the signal, and then detach the volume from wherever it is.
+    """Attach and detach the volume until `stop`, then detach it from all nodes.
 
-    Without a period that is all.
+    Without a period it only waits and detaches.
     """
     actor = rv.actor("volume-attacher")
     if period:
@@ -84,8 +84,9 @@ async def attach_and_detach(rv: Subject, period: Seconds | None, stop: Signal) -
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """One after the other, for ever; what is refused ends the cycle, and the next one begins
-    with what it finds.
+    """Cycles of one volume's attacher, one after the other until it is cancelled.
+
+    A refused request ends the cycle; the next one begins with the state that it finds.
     """
 
     rv: Subject
@@ -134,10 +135,6 @@ class Cycles:
 
     async def _detach(self, node: str) -> None:
         await detach(self.rv, self.actor, node)
-
-
-# volume-resizer: lets the volume grow by random steps up to its largest size. The storage may
-# make it larger than asked.
 
 
 PATIENCE = 300.0  # seconds within which the volume has to be as large as asked
@@ -189,16 +186,12 @@ async def _grown(rv: Subject, wanted: int, text: str) -> None:
 
 
 def actual_size(volume: Obj | None) -> int:
-    """In bytes; one generation calls it actualSize, the next size."""
+    """Return the size in bytes; one generation publishes actualSize, the next one size."""
     status = (volume or {}).get("status") or {}
     return quantities.parse(status.get("actualSize") or status.get("size") or 0).value
 
 
-# volume-replica-creator: adds a replica without data to the volume, again and again, and never
-# waits for it to work.
-
-
-TRY_AGAIN = 60.0  # seconds until it is looked again for what was left, if nobody could tell
+TRY_AGAIN = 60.0  # seconds until replicas that were left are listed again after an error
 
 
 async def create_replicas(rv: Subject, period: Seconds) -> Never:
@@ -228,9 +221,10 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
 
 
 async def sweep_replicas(rv: Subject) -> None:
-    """Delete what was added in the very moment in which the volume went: nobody else would.
+    """Delete replicas that were created in the moment in which the volume went: no other actor
+    would.
 
-    The run's end is the last occasion.
+    Repeated until one list succeeds, the last time when the run's cleanup starts.
     """
     actor = rv.actor("volume-replica-creator")
     while not await _swept(rv, actor) and not rv.state.cleanup_started.given:
@@ -273,38 +267,37 @@ def first_free(volume: str, taken: Iterable[str]) -> str | None:
 
 
 def _replica(rv: Subject, actor: Actor, name: str, kind: str, node: str) -> Obj:
-    """One with data is never made: nobody takes away what is too many of them.
+    """Return a replica without data: a surplus one with data would never be removed.
 
-    A tie-breaker's node is the storage's choice.
+    The storage chooses the node of a tie-breaker.
     """
     spec = {"replicatedVolumeName": rv.name, "type": kind, **({"nodeName": node} if node else {})}
     return made(actor, REPLICATED_VOLUME_REPLICAS, name, spec)
 
 
-# Whether what the replica destroyer took is replaced: noted when the volume has as many disks
-# again, and all are up to date. It is looked at again and again, for as long as the volume
-# lacks something. Newer storage replaces no disk of a volume that was complete: there those
-# suffice that it has left, as are those that it cannot let go.
-
-
-LOOK_AGAIN = 10.0  # seconds
+CHECK_PERIOD = 10.0  # seconds
 
 
 @dataclass(slots=True)
 class Replacements:
-    """Those that one volume is to get."""
+    """Disks that one volume is to get in place of those that the destroyer deleted.
+
+    A watch records `replicas-restored` when the volume has as many disks again and all are up to
+    date. Storage with a layout replaces no disk of a complete volume: there the remaining disks
+    suffice.
+    """
 
     rv: Subject
     actor: Actor
     patience: float
     crew: asyncio.TaskGroup
     wanted: int = 0
-    """So many disks it has to have again; none if it lacks none."""
+    """Disks that the volume has to have again; 0 if it lacks none."""
     taken: set[str] = field(default_factory=set)
-    """The uids of replicas that the API has taken away, which may not be seen yet."""
+    """Uids of replicas that were deleted, which the watch may still have."""
 
     def disks(self) -> list[Obj]:
-        """Those that count."""
+        """Return the disks that count."""
         disks = [
             replica
             for replica in self.rv.watch.replicas(self.rv.name)
@@ -315,17 +308,17 @@ class Replacements:
         )
 
     def expect(self, before: int) -> None:
-        """As many as there were before one was taken, or perhaps taken."""
+        """Expect as many disks as there were before one was deleted, or possibly deleted."""
         if not self.wanted:
             self.crew.create_task(self._watch(), name=f"what replaces disks of {self.rv.name}")
         self.wanted = max(self.wanted, 1 if self.rv.health.has_layout else before)
         self.rv.state.repair_deadlines[self.rv.name] = (
-            self.actor.clock.now() + self.patience + LOOK_AGAIN
-        )  # which is seen that late
+            self.actor.clock.now() + self.patience + CHECK_PERIOD
+        )  # it is noticed that late
 
     async def _watch(self) -> None:
         while self._stays():
-            await self.actor.clock.sleep(LOOK_AGAIN)
+            await self.actor.clock.sleep(CHECK_PERIOD)
             if self._stays() and self._is_whole():
                 self.actor.note("replicas-restored", volume=self.rv.name)
                 break
@@ -334,7 +327,7 @@ class Replacements:
         self.rv.state.repair_deadlines.pop(self.rv.name, None)
 
     def _stays(self) -> bool:
-        """Nobody replaces anything of a volume that goes."""
+        """Return True unless the volume is deleted: then no disk of it is replaced."""
         return self.rv.volume is not None and not self.rv.volume["metadata"].get(
             "deletionTimestamp"
         )
@@ -348,12 +341,11 @@ class Replacements:
         return bool(metadata.get("deletionTimestamp")) or metadata["uid"] in self.taken
 
 
-# volume-replica-destroyer: deletes a replica of the volume at random, again and again, and
-# never waits for it to go.
-
-
 async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Never:
-    """The patience is with whoever replaces a disk."""
+    """Delete a random replica of the volume, again and again, without waiting for it to go.
+
+    `patience` is the time in seconds that the storage has to replace a disk.
+    """
     actor = rv.actor("volume-replica-destroyer")
     async with asyncio.TaskGroup() as crew:
         replacements = Replacements(rv, actor, patience, crew)

@@ -30,9 +30,7 @@ Seconds: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """multivolume's parameters; ranges are (least, most), times in seconds, sizes are
-    quantities.
-    """
+    """Parameters of multivolume: ranges are (least, most), times seconds, sizes quantities."""
 
     storage_classes: tuple[str, ...] = DEFAULT_CLASSES
     max_volumes: int = 10
@@ -51,7 +49,7 @@ class Churn:
     replica_creator_period: tuple[float, float] = (30.0, 300.0)
     pod_destroyer: bool = False
     patience: Duration = 600.0
-    """Within which a volume has to become ready, and have a disk replaced that we took."""
+    """Seconds within which a volume has to become ready, and a deleted disk to be replaced."""
 
     def __post_init__(self) -> None:
         classes: object = self.storage_classes
@@ -102,16 +100,13 @@ def _bytes(name: str, size: str) -> int:
         raise ValueError(f"{name}={size!r} is no quantity: write it as in 100Mi or 1Gi") from None
 
 
-# What is drawn for a volume before it is made.
-
-
 ATTACHED_AT_FIRST = ((30, 0), (90, 1), (100, 2))
-"""rand(100) below the first number: to so many nodes at once."""
+"""Limits of a draw below 100, each with the number of nodes to attach to at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How the resizer lets a volume grow."""
+    """Period, step and limit of the resizer of one volume."""
 
     period: Seconds
     step: tuple[str, str]
@@ -120,18 +115,18 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """One volume's. Whoever has no period (or growth) here does not act on the volume."""
+    """Drawn values of one volume; an actor without a period (or growth) does not act on it."""
 
     name: str
     storage_class: str
     size: str
     lifetime: float = math.inf
-    """Seconds from ready on; for ever is as long as the run lasts."""
+    """Seconds from ready on; infinity lasts as long as the run."""
     patience: float = 600.0
-    """Seconds from its creation within which it has to become ready; from its deletion, a disk that
-    we took be replaced.
+    """Seconds from creation within which the volume has to become ready, and a deleted disk be
+    replaced.
 
-    What lives for ever is waited for as long as the run is on.
+    A volume that lives as long as the run is waited for as long.
     """
     attachments: int = 0
     attacher_period: Seconds | None = None
@@ -139,9 +134,7 @@ class VolumePlan:
     replica_destroyer_period: Seconds | None = None
     replica_creator_period: Seconds | None = None
     key: str = ""
-    """The name that it would have without a salt, if that is another: its actors' chance goes by
-    it.
-    """
+    """Name without the run's salt, if that differs: it seeds the chance of the volume's actors."""
 
 
 def draw(chance: Stream, churn: Churn) -> VolumePlan:
@@ -166,7 +159,7 @@ def draw(chance: Stream, churn: Churn) -> VolumePlan:
 
 
 def drawn_name(chance: Stream) -> tuple[str, str]:
-    """A volume's, and its key."""
+    """Draw a volume's name and its key."""
     uid, key = chance.uid_and_key()
     return f"mgt-{uid}", f"mgt-{key}"
 

@@ -26,7 +26,9 @@ ATTACHED = "Attached"
 
 
 async def check(rv: Subject) -> None:
-    """Lives until it is cancelled."""
+    """Record each change of the volume's conditions until cancelled; changes received by then
+    count.
+    """
     actor = rv.actor("volume-checker")
     actor.note("checker-started", volume=rv.name, conditions=list(rv.health.conditions))
     last: dict[str, Observed] = {}
@@ -49,7 +51,7 @@ async def check(rv: Subject) -> None:
             while True:
                 _compare(rv, actor, await states.get(), last)
     except asyncio.CancelledError:
-        while not states.empty():  # what was heard in the very moment of the end
+        while not states.empty():  # changes that came with the cancellation
             _compare(rv, actor, states.get_nowait(), last)
         raise
     finally:
@@ -92,9 +94,9 @@ def _tell(rv: Subject, actor: Actor, name: str, expected: Observed, seen: Observ
 
 
 def replicas_false(replicas: list[Obj], wanted: list[str]) -> dict[str, list[str]]:
-    """Which conditions of which replicas are False, and why.
+    """Return the False conditions of each replica, with their reasons.
 
-    A replica on whose node nobody wants the volume is not Attached.
+    A replica on a node to which the volume is not to be attached is rightly not Attached.
     """
     found = {name_of(replica): _false(replica, wanted) for replica in replicas}
     return {name: conditions for name, conditions in found.items() if conditions}
@@ -110,17 +112,13 @@ def _false(replica: Obj, wanted: list[str]) -> list[str]:
     ]
 
 
-# Why a volume is not ready yet: what it and its replicas say, looked at again and again, and
-# when nobody waits any longer. It is noted when it has changed. Of a volume that is ready at
-# once there is nothing to say.
-
-
 LOOK_AGAIN = 10.0  # seconds
 ABSENT = Observed("absent")
 
 
 @contextlib.asynccontextmanager
 async def shortcomings_noted(rv: Subject, actor: Actor) -> AsyncIterator[None]:
+    """Record why the volume is not ready, each time that changes and when the wait ends."""
     wait = _Wait(rv, actor)
     looking = asyncio.get_running_loop().create_task(
         wait.look_again(), name=f"what {rv.name} lacks"
@@ -134,7 +132,7 @@ async def shortcomings_noted(rv: Subject, actor: Actor) -> AsyncIterator[None]:
 
 @dataclass(slots=True)
 class _Wait:
-    """What was noted last."""
+    """Wait for one volume, with what was recorded last."""
 
     rv: Subject
     actor: Actor
@@ -147,7 +145,10 @@ class _Wait:
             self.look()
 
     def look(self, *, last: bool = False) -> None:
-        """A message may count something: it alone is no change, unless there will be no other."""
+        """Record the shortcomings if they changed.
+
+        A message may count something: it alone is a change only in the last record.
+        """
         if self.rv.volume is None or self.rv.health.is_ready(self.rv.volume):
             return
         lacks = list(_lacks(self.rv).items())
@@ -160,7 +161,7 @@ class _Wait:
 
 
 def shortcomings(rv: Subject) -> dict[str, Any]:
-    """As they are noted, of a volume that is there."""
+    """Return what keeps the volume from being ready, as the journal's entry `not-ready` has it."""
     return _told(_lacks(rv).items(), replicas_false(rv.watch.replicas(rv.name), attached_nodes(rv)))
 
 
@@ -169,7 +170,7 @@ def _told(lacks: Iterable[tuple[str, Observed]], replicas: dict[str, list[str]])
 
 
 def _lacks(rv: Subject) -> dict[str, Observed]:
-    """What does not hold, or is not there although the volume promises it."""
+    """Return conditions that do not hold, or that the volume promises and does not have."""
     stated = ((rv.volume or {}).get("status") or {}).get("conditions") or ()
     seen = dict.fromkeys(rv.health.conditions, ABSENT)
     seen |= {

@@ -1,4 +1,8 @@
-"""One volume as its actors receive it: its attachments and its placement."""
+"""Volume under test as its actors see it: its attachments, its placement, and actions on it.
+
+All actors of `megatest` use it. Requests go through an actor's Api; state is read from the shared
+watch.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +28,19 @@ if TYPE_CHECKING:
 
 
 REFUSALS = (ApiError, OSError)
-"""What ends an action but nobody's life. A time-out is an OSError."""
+"""Errors that end an action, but no actor. A time-out is an OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One volume under test."""
+    """Volume under test, with the run's state and watch."""
 
     name: str
     context: RunContext
     state: RunState
     watch: VolumesWatch
     key: str = ""
-    """What its actors' chance goes by, whatever it is called; without one, its name."""
+    """Seed of its actors' chance, if it is another than the name."""
 
     def actor(self, role: str) -> Actor:
         return self.context.actor(
@@ -45,7 +49,7 @@ class Subject:
 
     @contextlib.contextmanager
     def key_known(self) -> Iterator[None]:
-        """To those who draw one of the volumes."""
+        """Make the key known to actors that draw a volume, while the volume exists."""
         self.context.keys[self.name] = self.key or self.name
         try:
             yield
@@ -61,7 +65,7 @@ class Subject:
         return self.watch.volume(self.name)
 
     async def pause(self, actor: Actor, period: Seconds) -> None:
-        """Wait at random; and while the run heals, for its end first."""
+        """Wait at random. While volumes may recover undisturbed, wait for the end of that first."""
         await actor.clock.sleep(actor.chance.between(*period))
         while self.state.is_healing:
             await self.state.cleanup_started.wait()
@@ -70,9 +74,9 @@ class Subject:
 
 @contextlib.asynccontextmanager
 async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[OngoingAction]:
-    """Do it.
+    """Try an action:
 
-    A refusal or a time-out is logged and noted as the result, and whoever tried goes on.
+    a refusal or a time-out is recorded and logged as its result, and not raised.
     """
     with contextlib.suppress(*REFUSALS):
         async with actor.doing(action, **particulars) as deed:
@@ -80,14 +84,12 @@ async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterato
 
 
 class HinderedError(OSError):
-    """Something was not done in time, and the storage is not to blame."""
+    """Timeout of an action that the storage is not to blame for."""
 
 
 @contextlib.contextmanager
 def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
-    """Who waits in vain, or does not wait to the end, is told what stood in the storage's way,
-    if this knows of something.
-    """
+    """Turn a time-out or a cancellation into one with the hindrance, if `hindrance` returns any."""
     try:
         yield
     except TimeoutError as error:
@@ -102,16 +104,20 @@ def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def asking(deed: OngoingAction) -> Iterator[None]:
-    """Of what the API has not taken yet the storage has not heard."""
+    """Mark a request as not yet accepted:
+
+    until the API has taken it, the storage is not to blame.
+    """
     with unless_hindered(lambda: "the API has not taken it"):
         yield
     deed.heard()
 
 
 def disk_going(rv: Subject, node: str = "") -> str:
-    """Newer storage replaces no disk that is deleted, so it may never let it go.
+    """Return the name of a disk that is being deleted, with a layout in the storage; else nothing.
 
-    The first generation's does.
+    Storage with a layout replaces no deleted disk, so it may never let it go; the first generation
+    does.
     """
     if not rv.health.has_layout:
         return ""
@@ -128,7 +134,7 @@ def disk_going(rv: Subject, node: str = "") -> str:
 
 @contextlib.contextmanager
 def unless_gone(actor: Actor, **what: str) -> Iterator[None]:
-    """What is there no more needs nothing; the view may be older than its end."""
+    """Record that the object is gone already, in place of an error: the watch may be older."""
     try:
         yield
     except NotFound:
@@ -136,17 +142,13 @@ def unless_gone(actor: Actor, **what: str) -> Iterator[None]:
 
 
 def made(actor: Actor, resource: Resource, name: str, spec: Obj) -> Obj:
-    """An object of ours."""
+    """Return a new object with the run's label."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": {"name": name, "labels": actor.labels},
         "spec": spec,
     }
-
-
-# Attaching a volume to a node and detaching it, as a CSI driver would: an attachment object,
-# and what comes of it.
 
 
 PATIENCE = 300.0  # seconds within which a node has to be attached or detached
@@ -164,7 +166,10 @@ def attachment_name(volume: str, node: str) -> str:
 
 
 def attached_nodes(rv: Subject) -> list[str]:
-    """Where the volume is wanted: the nodes of the attachments that nobody has deleted."""
+    """Return the nodes to which the volume is to be attached:
+
+    those of attachments not being deleted.
+    """
     staying = [
         one for one in rv.watch.attachments(rv.name) if not one["metadata"].get("deletionTimestamp")
     ]
@@ -172,12 +177,12 @@ def attached_nodes(rv: Subject) -> list[str]:
 
 
 def attached_to(volume: Obj | None) -> list[str]:
-    """Where it is attached in fact."""
+    """Return the nodes to which the volume is attached now."""
     return list(((volume or {}).get("status") or {}).get("actuallyAttachedTo") or ())
 
 
 async def request(rv: Subject, actor: Actor, node: str) -> Obj:
-    """Ask for the attachment and do not wait for it."""
+    """Create the attachment, without waiting for it."""
     spec = {"replicatedVolumeName": rv.name, "nodeName": node}
     name = attachment_name(rv.name, node)
     return await actor.api.create(
@@ -187,7 +192,7 @@ async def request(rv: Subject, actor: Actor, node: str) -> Obj:
 
 @contextlib.contextmanager
 def arrivals_noted(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[None]:
-    """Nobody waits for those that were asked for at first: each is noted when it is there."""
+    """Record the first attachments when they become ready: no actor waits for them."""
     awaited = set(uids)
 
     def look() -> None:
@@ -220,7 +225,7 @@ async def attach(rv: Subject, actor: Actor, node: str) -> None:
 
 
 def _shut_out(rv: Subject, node: str) -> str:
-    """A class with local access alone keeps its volumes off the nodes without their disks."""
+    """Return why a class with local access keeps the volume off this node; empty if it does not."""
     if any(
         replica["spec"].get("type") == DISKFUL for replica in _on(node, rv.watch.replicas(rv.name))
     ):
@@ -251,9 +256,9 @@ async def detach_everywhere(rv: Subject, actor: Actor) -> None:
 
 
 async def give_back(rv: Subject, actor: Actor) -> None:
-    """Delete what attachments there are.
+    """Delete the volume's attachments, as the API lists them:
 
-    The API itself is asked, for the view may be older than our own last request.
+    the watch may be older than our request.
     """
     listing = await actor.api.list(REPLICATED_VOLUME_ATTACHMENTS)
     for one in listing.items:
@@ -267,7 +272,7 @@ async def _delete(actor: Actor, attachment: Obj) -> None:
 
 
 async def _gone(rv: Subject, node: str = "") -> None:
-    """Until the volume is attached to this node no more, or nowhere."""
+    """Wait until the volume is not attached to this node, or to any node."""
 
     def gone() -> bool:
         asked = [one["spec"]["nodeName"] for one in rv.watch.attachments(rv.name)]
@@ -278,12 +283,9 @@ async def _gone(rv: Subject, node: str = "") -> None:
     await rv.watch.until(rv.name, gone, timeout=PATIENCE, awaited=awaited, to=(VOLUME, ATTACHMENT))
 
 
-# Where a volume lives: noted from its creation on, whenever other nodes have its replicas than
-# before, and when it goes.
-
-
 @contextlib.contextmanager
 def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
+    """Record where the volume has replicas, from its creation on, and when it goes."""
     life = _Life(rv, actor)
     with rv.watch.listening(rv.name, life.look, to=(VOLUME, REPLICA)):
         life.look()
@@ -292,7 +294,7 @@ def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _Life:
-    """What was seen and noted last."""
+    """Placement of one volume, as it was recorded last."""
 
     rv: Subject
     actor: Actor
@@ -301,7 +303,7 @@ class _Life:
     volume: Obj | None = None
 
     def look(self) -> None:
-        """Either the volume has changed or a replica of it."""
+        """Record placement and deletion; called when the volume or a replica has changed."""
         before, self.volume = self.volume, self.rv.volume
         if before is None or self.volume is before:
             specs = [replica["spec"] for replica in self.rv.watch.replicas(self.rv.name)]
@@ -320,7 +322,7 @@ def _stays(volume: Obj | None) -> bool:
 
 
 def nodes_of(replicas: Iterable[Obj]) -> list[str]:
-    """The nodes, those with data first."""
+    """Return the nodes of replicas, those with data first."""
     return _ranked(replica["spec"] for replica in replicas)
 
 

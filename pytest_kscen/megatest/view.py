@@ -86,7 +86,7 @@ class VolumesWatch:
         return sorted(self._attachments_of.of(volume), key=name_of)
 
     async def storage_nodes(self) -> list[str]:
-        """The nodes on which a volume can be attached, as soon as they are known."""
+        """Return the nodes to which a volume can be attached, as soon as they are listed."""
         await self._nodes.synced()
         return sorted(
             name_of(node)
@@ -115,8 +115,11 @@ class VolumesWatch:
         awaited: str,
         to: tuple[str, ...] = EVERYTHING,
     ) -> T:
-        """What this says of the volume as soon as it says something true; it is asked when one
-        of those has changed.
+        """Return the value of `held` as soon as it is true; it is called at each change of these
+        kinds.
+
+        Raises a TimeoutError with the words of `awaited`, and a RuntimeError if the watch has
+        crashed.
         """
         if self._crash:
             raise self._crash
@@ -139,7 +142,7 @@ class VolumesWatch:
 
     # stated beside it
     async def lost(self, volume: str, version: str, *, timeout: float) -> None:  # noqa: ASYNC109
-        """Until a volume that was there at this version is there no more."""
+        """Wait until a volume that existed at this version is gone."""
 
         def gone() -> bool:
             return self.volume(volume) is None
@@ -149,8 +152,6 @@ class VolumesWatch:
         await self.until(
             volume, gone, timeout=timeout, awaited=f"{volume} was not gone", to=(VOLUME,)
         )
-
-    # --- being told ---
 
     def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
         if new is None or old is None or _asks_something_else(new, old):
@@ -163,9 +164,9 @@ class VolumesWatch:
                     listener()
 
     def _ended(self, life: asyncio.Task[None]) -> None:
-        """A crash is everybody's who waits; it would be a wait for ever."""
+        """Pass a crash of the watch to all that wait: they would wait for ever."""
         if not life.cancelled() and (error := life.exception()):
-            self._crash = RuntimeError(f"nobody watches the volumes any more: {error!r}")
+            self._crash = RuntimeError(f"the watch of volumes has crashed: {error!r}")
             for future in self._awaited:
                 if not future.done():
                     future.set_exception(self._crash)
@@ -187,9 +188,6 @@ def name_of(obj: Obj) -> str:
 
 def _shelf(part: Obj) -> tuple[str]:
     return (volume_of(part),)
-
-
-# The moments that end a run for its volumes, and the view of them that all their actors share.
 
 
 @dataclass(slots=True)
@@ -239,7 +237,7 @@ class RunState:
 
 
 async def unless(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:
-    """What the coroutine comes to; None if the signal is there before it, which cancels it."""
+    """Return the coroutine's result, or None if the signal comes first and cancels it."""
     if signal.given:
         coroutine.close()
         return None

@@ -1,5 +1,7 @@
-"""volume-main: create, check and delete one volume; multivolume: start volumes in steps for the
-whole run.
+"""Actors volume-main and multivolume: create, check and delete volumes for the whole run.
+
+`run.lifecycle` starts multivolume; `run.manual` makes single volumes. The signals of `RunState` end
+both.
 """
 
 from __future__ import annotations
@@ -63,25 +65,24 @@ MOST_ATTACHMENTS = 2
 
 
 async def live(context: RunContext, state: RunState, destiny: VolumePlan) -> None:
-    """One volume's life, if it can be made."""
+    """Run one volume's life, if the volume can be created."""
     rv = Subject(destiny.name, context, state, state.watch(context), destiny.key)
     async with rv.watch:
         try:
             life = await unless(state.volumes_abandoned, make(rv, destiny))
         except REFUSALS:
-            return  # its actor has told why
+            return  # its actor has recorded why
         if life:
             await life()
 
 
 async def make(rv: Subject, destiny: VolumePlan) -> Life:
-    """Make the volume.
+    """Create the volume and return the rest of its life.
 
-    What comes back is the rest of its life; when the state is abandoned, the volume stays behind.
+    When volumes are abandoned, the life ends at once and the volume stays.
     """
     actor = rv.actor("volume-main")
     nodes = actor.chance.sample(await rv.watch.storage_nodes(), destiny.attachments)
-    # The version that it was made in.
     what = {
         "storage_class": destiny.storage_class,
         "size": destiny.size,
@@ -147,7 +148,7 @@ async def _life(
 
 
 def _shakers(rv: Subject, destiny: VolumePlan) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:
-    """Those who act on the volume for as long as it is there."""
+    """Yield the actors that change the volume while it exists, by their roles."""
     if destiny.growth:
         yield "volume-resizer", resize(rv, destiny.growth)
     if destiny.replica_destroyer_period:
@@ -167,10 +168,11 @@ def _spec(rv: Subject, destiny: VolumePlan) -> Obj:
 
 
 async def _until_its_end(rv: Subject, actor: Actor, destiny: VolumePlan) -> None:
-    """Its end is its lifetime's, or the run's. A run that is frozen starts no checker any more.
+    """Wait for the end of the volume's lifetime, or of the run; check its health meanwhile.
 
-    Churn gives up one that does not become ready; whoever made one by hand has it until the run is
-    over."""
+    No checker starts once counters are frozen. Churn deletes a volume that does not become ready;
+    one that a test created stays until the run is over.
+    """
     frozen, lifetime = rv.state.counters_frozen, destiny.lifetime
     became = await unless(rv.state.cleanup_started, _becomes_ready(rv, actor, destiny))
     if not became or frozen.given:
@@ -188,7 +190,7 @@ async def _until_its_end(rv: Subject, actor: Actor, destiny: VolumePlan) -> None
 async def _checked(rv: Subject, actor: Actor) -> None:
     try:
         await check(rv)
-    except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged, and stops nobody
+    except Exception as error:  # noqa: BLE001  # a checker that crashes has not judged, and stops no other actor
         actor.note("check-crashed", volume=rv.name, error=repr(error))
         actor.log(logging.ERROR, "the checker crashed", volume=rv.name, error=repr(error))
 
@@ -216,7 +218,7 @@ async def _becomes_ready(rv: Subject, actor: Actor, destiny: VolumePlan) -> bool
 
 
 async def _remove(rv: Subject, actor: Actor, version: str) -> None:
-    """Again and again, and after the run's end for a stated time."""
+    """Delete the volume, again and again; after cleanup has started for a stated time."""
     began, over_at = actor.clock.now(), math.inf
     async with attempt(actor, "delete the volume", volume=rv.name):
         while True:
@@ -247,9 +249,7 @@ async def _delete(rv: Subject, actor: Actor, version: str, began: float) -> None
 
 
 async def clear_volumes(context: RunContext) -> None:
-    """Delete what nobody is left to delete: attachments, volumes and replicas with this run's
-    label.
-    """
+    """Delete attachments, volumes and replicas with the run's label, which a crash has left."""
     actor = context.actor("volume-main")
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
         async with attempt(actor, "clear away", resource=resource.qualified):
@@ -260,12 +260,11 @@ async def clear_volumes(context: RunContext) -> None:
                     )
 
 
-# multivolume: starts volumes in steps until there are enough, for as long as the run lasts, and
-# ends them all after it. A step that begins below the limit is done whole, so the limit may be
-# overshot by one step.
-
-
 async def multivolume(context: RunContext, churn: Churn, state: RunState) -> None:
+    """Start volumes in steps until there are enough, as long as the run lasts; then end them all.
+
+    A step that begins below the limit is done whole, so the limit may be exceeded by one step.
+    """
     async with state.watch(context), asyncio.TaskGroup() as together:
         state.chaos_tasks += [
             together.create_task(profile.run(context, state.counters_frozen), name=profile.name)
@@ -289,7 +288,7 @@ async def _steps(
 
 
 def _is_over(running: dict[str, None], task: asyncio.Task[None]) -> None:
-    """Whatever has become of the volume, its place is free."""
+    """Free the volume's place, however its life ended."""
     running.pop(task.get_name(), None)
 
 

@@ -1,7 +1,7 @@
-"""Collect *.scenario.yaml and *.workflow.yaml as tests: one item per Scenario or Workflow, with
-its expectations.
+"""Collect *.scenario.yaml and *.workflow.yaml as tests: one item per Scenario or Workflow.
 
-Imported at the first such file.
+Expectations stand in the same file or in NAME.expect.yaml beside it. Imported at the first such
+file.
 """
 
 from __future__ import annotations
@@ -36,47 +36,39 @@ if TYPE_CHECKING:
     from pytest_kscen.run.runner import ScenarioRunner
 
 
-# A file of tests, and its items: which of its documents are to be played, and which ones tell
-# what is expected of them.
-
-
 STATED = (ApiError, DocumentRefused, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """One that is to be played, known by its name."""
+    """Scenario or Workflow that a test plays, with its document."""
 
     document: Document
     perform: Callable[[ScenarioRunner], Iterable[Unmet]]
-    """Play it, and tell what is expected of it and does not hold."""
+    """Play it, and return the expectations that do not hold."""
 
 
 class Genre(Protocol):
-    """A kind of files of tests."""
+    """Kind of test files: Scenarios or Workflows."""
 
     word: str
-    """What its files have before their ending, its tests as their marker, and its expectations
-    as the key of a name.
-    """
+    """Word before the files' ending; it names their marker and the key of expectations as well."""
     kind: str
-    """That of the objects which are played."""
+    """Kind of the objects that are played."""
 
     def named(self, found: list[Document], path: pathlib.Path) -> dict[str, Document]:
-        """Those that are to be played, checked; the expectations are no longer among what was
-        found.
-        """
+        """Return the checked objects by name, without expectations."""
 
     def play(
         self, document: Document, expected: Document | None, found: list[Document]
     ) -> Play: ...
 
     def marks(self, settings: Settings) -> list[Any]:
-        """What its tests are marked with."""
+        """Return the markers of the tests."""
 
 
 class PlayedFile(pytest.File):
-    """One file."""
+    """File of Scenarios or Workflows, with their expectations."""
 
     genre: Genre
 
@@ -93,14 +85,17 @@ class PlayedFile(pytest.File):
             yield PlayedItem.of(self, name, play)
 
     def _find_modules(self) -> None:
-        """What the file names by a module's path may stand beside it, as with a module of tests."""
+        """Add the file's folder to sys.path, as pytest does for a module of tests:
+
+        the file may name modules.
+        """
         folder, mode = str(self.path.parent), self.config.getoption("importmode")
         if mode != "importlib" and folder not in sys.path:
             sys.path.insert(0 if mode == "prepend" else len(sys.path), folder)
 
 
 class PlayedItem(pytest.Function):
-    """A test that plays one."""
+    """Test that plays one Scenario or Workflow."""
 
     line: int
 
@@ -121,9 +116,7 @@ class PlayedItem(pytest.Function):
 
     # as pytest asks
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002
-        """What the file asks for in vain is told in words: there is no code of its author's to
-        show.
-        """
+        """Show the message alone of an error in the file: its author has no code to look at."""
         return (
             str(excinfo.value)
             if isinstance(excinfo.value, STATED)
@@ -135,7 +128,7 @@ class PlayedItem(pytest.Function):
 
 
 def _plays(genre: Genre, path: pathlib.Path) -> Iterator[tuple[str, Play]]:
-    """Each with what is expected of it, there or in the file beside it."""
+    """Yield names and plays, with expectations from the file or the one beside it."""
     everything = documents(path)
     found = [document for document in everything if not document.kind_is(API_VERSION, KIND)]
     expected = [document for document in everything if document.kind_is(API_VERSION, KIND)]
@@ -146,7 +139,7 @@ def _plays(genre: Genre, path: pathlib.Path) -> Iterator[tuple[str, Play]]:
 
 
 def _beside(genre: Genre, path: pathlib.Path) -> list[Document]:
-    """Those of NAME.expect.yaml."""
+    """Return the expectations of NAME.expect.yaml."""
     stem, _, ending = path.name.rpartition(f".{genre.word}.")
     file = path.with_name(f"{stem}.expect.{ending}")
     found = documents(file) if file.is_file() else []
@@ -162,7 +155,7 @@ def _beside(genre: Genre, path: pathlib.Path) -> list[Document]:
 def _by_name(
     genre: Genre, expected: list[Document], names: list[str], path: pathlib.Path
 ) -> dict[str, Document]:
-    """A file with one of them needs no names."""
+    """Return expectations by the names that they are of; a file with one object needs no names."""
     word = genre.word
     found: dict[str, Document] = {}
     for document in expected:
@@ -188,7 +181,6 @@ def _by_name(
 def file_of_tests(path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector:
     """The collector of NAME.scenario.yaml, or NAME.workflow.yaml."""
     made: PlayedFile = PlayedFile.from_parent(parent, path=path)
-    # What plays files with this word before their ending.
     word = path.name.split(".")[-2]
     if word == "workflow":
         made.genre = Workflows()
@@ -197,14 +189,14 @@ def file_of_tests(path: pathlib.Path, parent: pytest.Collector) -> pytest.Collec
     return made
 
 
-# `*.scenario.yaml`: Scenarios, and the scheduler's configuration that they are played with.
-
-
 SIMULATED = ("embedded", "controlplane")
 
 
 class Scenarios:
-    """How they are played."""
+    """Files `*.scenario.yaml`:
+
+    Scenarios, and the scheduler's configuration that holds for all of them.
+    """
 
     word = "scenario"
     kind = SCENARIOS.kind
@@ -244,22 +236,21 @@ class Scenarios:
         return Play(document, perform)
 
     def marks(self, settings: Settings) -> list[Any]:
-        """A scenario makes its own nodes."""
+        """Return the marker; on simulated clusters a scenario creates its own nodes."""
         return [
             self.word,
             *([pytest.mark.cluster(nodes=0)] if settings.kscen_cluster in SIMULATED else []),
         ]
 
 
-# `*.workflow.yaml`: Workflows. What else stands in the file is there, and available, before
-# each of them begins.
-
-
 WORKFLOWS = (SHIPPED.workflows, OWN.workflows)
 
 
 class Workflows:
-    """How they are played."""
+    """Files `*.workflow.yaml`:
+
+    Workflows. All other objects are applied and available before each begins.
+    """
 
     word = "workflow"
     kind = SHIPPED.workflows.kind

@@ -1,4 +1,8 @@
-"""Cluster and plan that a test declares by its markers, completed from the command line."""
+"""Cluster and plan that a test declares by its markers, completed from the command line.
+
+The check of markers, the report of unused flags and the fixtures call it. Engines may not be
+imported at load time.
+"""
 
 from __future__ import annotations
 
@@ -23,23 +27,19 @@ if TYPE_CHECKING:
     from pytest_kscen.run.plan import Plan
 
 
-# A marker's parameters in our own units, and what settings put where it leaves them open: a
-# range bound by bound.
-
-
 RANGES = {"tuple[float, float]": float, "tuple[int, int]": int}
 DURATION = "Duration"
 
 
 class Bound(NamedTuple):
-    """One end of a range, and who says so."""
+    """End of a range, and the option or marker that gives it."""
 
     value: float
     said: str
 
 
 def keywords(mark: pytest.Mark, kind: type[Any]) -> dict[str, Any]:
-    """What a marker says by name; a ValueError lists the parameters that there are."""
+    """Return a marker's keyword arguments; a ValueError lists the parameters that there are."""
     known = [field.name for field in dataclasses.fields(kind)]
     if mark.args:
         raise ValueError(
@@ -55,8 +55,8 @@ def keywords(mark: pytest.Mark, kind: type[Any]) -> dict[str, Any]:
 
 
 def keywords_of_all(item: pytest.Item, name: str, kind: type[Any]) -> dict[str, Any]:
-    """What the markers of this name say together: of each parameter what the nearest to the test
-    says that names it.
+    """Return the arguments of all markers of this name; of each parameter the one nearest to the
+    test.
     """
     said: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers(name))):
@@ -67,9 +67,9 @@ def keywords_of_all(item: pytest.Item, name: str, kind: type[Any]) -> dict[str, 
 def settled(
     declared: Mapping[str, Any], kind: type[Any], name: str, settings: Settings
 ) -> dict[str, Any]:
-    """The parameters of the kind that goes by this name: the marker's, then those of the settings.
+    """Return the parameters for `kind`: the marker's, then those of options.
 
-    The rest are its defaults.
+    Parameters that neither gives are left out: `kind` has defaults for them.
     """
     found: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
@@ -88,9 +88,7 @@ def settled(
 
 
 def left_open(name: str, declared: Mapping[str, Any], made: object = None) -> Iterator[str]:
-    """The flags that fill what is not declared of the kind that goes by this name, and what its
-    actors ask for.
-    """
+    """Yield flags that fill what the marker leaves open, as far as the plan's actors use it."""
     for option, fills in _filling(name):
         if fills.actor and not getattr(made, fills.actor):
             continue
@@ -102,7 +100,7 @@ def left_open(name: str, declared: Mapping[str, Any], made: object = None) -> It
 
 
 def filled_by(name: str, settings: Settings) -> dict[str, str]:
-    """For each parameter of this kind that settings give: which of them."""
+    """Return by parameter the options that give it."""
     said: dict[str, str] = {}
     for option, fills in _filling(name):
         if given := settings.given.get(option.flag):
@@ -136,7 +134,7 @@ def _range(
 
 
 def _marked(parameter: str, written: Any, bound: int, *, whole: bool) -> Bound | None:
-    """What the marker says of a bound; None there leaves it open."""
+    """Return the marker's bound of a range; None if it leaves the bound open."""
     if written is None or written[bound] is None:
         return None
     value = written[bound] if whole else _seconds(parameter, written[bound])
@@ -188,15 +186,12 @@ def _seconds(name: str, duration: Any) -> float:
         raise ValueError(f"{name}: {error}") from None
 
 
-# What a test asks of its cluster.
-
-
 SCOPES = ("function", "module", "session")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClusterWish:
-    """None leaves it to the settings and the backend."""
+    """Cluster that a test requests; None leaves a value to the options and the backend."""
 
     backend: str | None = None
     nodes: int | None = None
@@ -222,18 +217,17 @@ def cluster_wish(item: pytest.Item) -> ClusterWish:
 
 
 def backend_of(item: pytest.Item) -> str:
-    """Where this test's cluster comes from."""
+    """Return the backend of this test's cluster."""
     return cluster_wish(item).backend or item.config.stash[SETTINGS].kscen_cluster
-
-
-# What a plan must be told on a cluster that is not of our making, where nothing has a default
-# that we could know.
 
 
 def unmet(
     plan: Plan, backend: str, settings: Settings, churn_marks: Sequence[pytest.Mark]
 ) -> list[str]:
-    """What is missing, one line each, with what to give."""
+    """Return a line for each option that a plan lacks on a cluster that is not ours.
+
+    There nothing has a default that could be right.
+    """
     if BACKENDS[backend].recreated:
         return []
     return [
@@ -325,9 +319,7 @@ def _built(item: pytest.Item) -> Plan:
 
 
 def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
-    """The flags that fill what the markers of this plan leave open, if there is whoever asks for
-    it.
-    """
+    """Yield the flags that fill what the markers of this plan leave open."""
     from pytest_kscen.chaos.profiles import profile_named
     from pytest_kscen.megatest.churn import Churn
 
@@ -344,7 +336,7 @@ def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
 
 
 def _switched_on(item: pytest.Item, settings: Settings) -> Iterator[SwitchesOn]:
-    """What the command line adds to a test that takes its plan from there."""
+    """Yield what the command line adds to a test that takes its plan from there."""
     if item.get_closest_marker(PLAN_FROM_COMMAND_LINE) is None:
         return
     for option in OPTIONS:
@@ -384,9 +376,7 @@ def _profile(name: str, declared: Mapping[str, Any], settings: Settings) -> Prof
 def _made(
     kind: type[Any], declared: Mapping[str, Any], name: str, where: str, settings: Settings
 ) -> Any:
-    """One part of the plan; a complaint about it says who gave the value: the marker, or a
-    setting.
-    """
+    """Make one part of the plan; an error names the marker or the option that gave the value."""
     try:
         return kind(**settled(declared, kind, name, settings))
     except (TypeError, ValueError) as error:

@@ -19,7 +19,10 @@ OF_ACTORS = "raise_crash"  # a run passes on what an actor has stumbled over: wh
 
 
 def shorten(error: BaseException) -> None:
-    """Leave out the frames in here, if it is a wrong use that was found, and no mistake of ours."""
+    """Drop this package's frames from the error of a wrong use; a defect of ours keeps all frames.
+
+    The traceback then ends at the caller. Errors of actors, which a run passes on, keep theirs too.
+    """
     steps = list(_steps(error.__traceback__))
     if not steps or not isinstance(error, STATED) or not _states(steps[-1]):
         return
@@ -35,11 +38,11 @@ def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _states(step: TracebackType) -> bool:
-    """Whether something here says what is wrong; who stumbles over it says nothing."""
+    """Return True if a `raise` statement of this package raised the error."""
     line = linecache.getline(step.tb_frame.f_code.co_filename, step.tb_lineno)
     return _package(step) == OURS and line.lstrip().startswith("raise ")
 
 
 def _package(step: TracebackType) -> str:
-    """Whose the code is; what is generated for a data class has no file."""
+    """Return the top-level package of a frame; code generated for a data class has no file."""
     return str(step.tb_frame.f_globals.get("__name__", "")).partition(".")[0]

@@ -25,12 +25,12 @@ LARGEST_JOURNAL = 20 * 1024 * 1024
 
 
 class Report:
-    """One report: a class that overrides the points it needs.
+    """Report of runs: a class that overrides the points it needs.
 
-    Reports are called in the order of the session's list, inside the test, at one point after the
-    other: `prepare`, `start`, any number of `progress`, `finish`. A run that is refused gets no
-    `finish`, and one that is refused early no `start`. An exception that a report raises fails the
-    test; in `prepare` and `start` it keeps the run from beginning.
+    Reports are called in the order of the session's list, inside the test: `prepare`, `start`, any
+    number of `progress`, `finish`. A run that is refused gets no `finish`, and one that is refused
+    early no `start`. An exception that a report raises fails the test; in `prepare` and `start` it
+    keeps the run from beginning.
     """
 
     def prepare(self, run: ReportedRun) -> None:
@@ -70,7 +70,7 @@ class ReportedResult(Protocol):
 
 @dataclass(slots=True)
 class ReportedTest:
-    """One test as its runs' reports see it."""
+    """Test as the reports of its runs see it."""
 
     id: str
     """pytest's id, from the folder above where the test is outside of the root directory."""
@@ -90,7 +90,7 @@ class ReportedTest:
 
 @dataclass(slots=True, eq=False)
 class ReportedRun:
-    """One run or played scenario of a test, and the reports that are notified of it."""
+    """Run or played scenario of a test, and the reports that are notified of it."""
 
     test: ReportedTest
     number: int

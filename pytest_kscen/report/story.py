@@ -1,5 +1,7 @@
-"""One volume's story from a run's journal: what was done to it, what became of it, and the
-faults on its nodes meanwhile.
+"""Story of one volume, from a run's journal: actions, changes of health, and faults on its nodes
+meanwhile.
+
+The command `story`, the archive and Allure print it; nothing but the journal is read.
 """
 
 from __future__ import annotations
@@ -27,41 +29,43 @@ HIDDEN = (
 
 
 def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
-    """A line for each thing that happened, in its order; the journal is read once."""
+    """Yield a line for each event of the volume, in order. The journal is read once."""
     faults = _Faults(volume)
     for entry in journal:
         yield from _lines(entry, volume, faults)
 
 
 def stories(journal: Iterable[Entry], volumes: Iterable[str]) -> dict[str, list[str]]:
-    """Those of several, by their names; the journal is read once for all of them, or not at all."""
-    told: dict[str, list[str]] = {volume: [] for volume in volumes}
-    faults = {volume: _Faults(volume) for volume in told}
-    for entry in journal if told else ():
+    """Return the lines of several volumes by name; the journal is read once for all, if there are
+    any.
+    """
+    found: dict[str, list[str]] = {volume: [] for volume in volumes}
+    faults = {volume: _Faults(volume) for volume in found}
+    for entry in journal if found else ():
         for volume in (
-            told
+            found
             if entry.what == "incident-started" or entry.what in _OF_FAULTS
             else [entry.data.get("volume")]
         ):
-            if volume in told:
-                told[volume] += _lines(entry, volume, faults[volume])
-    return told
+            if volume in found:
+                found[volume] += _lines(entry, volume, faults[volume])
+    return found
 
 
 def _lines(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
     try:
-        yield from _told(entry, volume, faults)
+        yield from _events(entry, volume, faults)
     except (KeyError, TypeError, ValueError, AttributeError) as missing:
         yield _line(entry, f"{entry.what}: its line lacks what belongs to it: {missing!r}")
 
 
-def _told(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
+def _events(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
     if entry.what == "incident-started":
         yield from faults.begun(entry)
     elif entry.what in _OF_FAULTS:
-        yield from faults.told(entry)
-    elif entry.data.get("volume") == volume and entry.what in _TOLD:
-        yield _line(entry, _TOLD[entry.what](entry.data))
+        yield from faults.reported(entry)
+    elif entry.data.get("volume") == volume and entry.what in _EVENTS:
+        yield _line(entry, _EVENTS[entry.what](entry.data))
         if entry.what == "volume-placed":
             yield from faults.placed(entry)
         elif (
@@ -73,9 +77,7 @@ def _told(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
 
 
 class _Faults:
-    """A run's incidents as one volume sees them: those on its nodes, and what they did to it or
-    to no volume in particular.
-    """
+    """Incidents of a run as one volume sees them: those on its nodes, and their effects on it."""
 
     def __init__(self, volume: str) -> None:
         self._volume = volume
@@ -89,18 +91,18 @@ class _Faults:
         yield from self._noticed(entry, entry.data, "begins")
 
     def placed(self, entry: Entry) -> Iterator[str]:
-        """It may come to a node on which a fault is on, or leave one before a fault comes there."""
+        """Yield faults that were on before the volume came to their nodes."""
         self._nodes = entry.data["nodes"]
         for fault in self._on.values():
             if fault["incident"] not in self._touching:
                 yield from self._noticed(entry, fault, "is already at work")
 
     def forget(self) -> None:
-        """It is gone: whatever becomes of its nodes is no part of its story."""
+        """Forget the nodes of a volume that is gone: faults there are no part of its story."""
         self._nodes = []
         self._is_gone = True
 
-    def told(self, entry: Entry) -> Iterator[str]:
+    def reported(self, entry: Entry) -> Iterator[str]:
         fault = entry.data["incident"]
         if fault in self._touching and self._concerns(entry.data):
             yield _line(entry, f"{self._touching[fault]} {_OF_FAULTS[entry.what](entry.data)}")
@@ -108,9 +110,7 @@ class _Faults:
             del self._on[fault]
 
     def _concerns(self, data: dict[str, Any]) -> bool:
-        """What names no volume is said to all that are there; what names some, to these, whether
-        they are there or not.
-        """
+        """Return True if an entry names this volume, or names none and the volume is not gone."""
         named = data.get("volumes") or ([data["volume"]] if "volume" in data else [])
         return self._volume in named if named else not self._is_gone
 
@@ -124,27 +124,27 @@ class _Faults:
 
 
 def _between(fault: dict[str, Any]) -> str:
-    """Return both sides of a cut, wherever the volume is: a replica may come to either later."""
+    """Return both ends of a network fault, wherever the volume is: it may move to the other one."""
     sides = fault.get("sides", ())
     return f"between {' and '.join(map(', '.join, sides))}" if len(sides) > 1 else ""
 
 
 def kind_of_fault(profile: str, variant: str) -> str:
-    """A profile of one variant has its name."""
+    """Return the kind as reports show it; a profile of one variant has its name alone."""
     return variant if variant == profile else f"{profile} {variant}"
 
 
-def _line(entry: Entry, said: str) -> str:
-    return f"{in_words(entry.at):>10}  {entry.actor.partition('/')[0]:<24}  {said}"
+def _line(entry: Entry, text: str) -> str:
+    return f"{in_words(entry.at):>10}  {entry.actor.partition('/')[0]:<24}  {text}"
 
 
 def _particulars(data: dict[str, Any]) -> str:
-    said = ", ".join(
+    words = ", ".join(
         f"{name} {_value(name, value)}"
         for name, value in data.items()
         if name not in HIDDEN and value not in (None, [])
     )
-    return f" ({said})" if said else ""
+    return f" ({words})" if words else ""
 
 
 def _value(name: str, value: Any) -> str:
@@ -159,30 +159,30 @@ def _changed(data: dict[str, Any]) -> str:
     return f"{data['condition']} is {data['observed']}{how}{': ' + why if why else ''}"
 
 
-def told_lacks(data: dict[str, Any]) -> str:
-    """Why it is not ready."""
-    told = (
+def reasons_not_ready(data: dict[str, Any]) -> str:
+    """Return why the volume is not ready."""
+    reasons = (
         f"{name} is {': '.join(filter(None, (seen['status'], seen['reason'], seen['message'])))}"
         for name, seen in data["conditions"].items()
     )
-    return "; ".join([*told, *([_replicas(data)] if data["replicas"] else [])])
+    return "; ".join([*reasons, *([_replicas(data)] if data["replicas"] else [])])
 
 
 def _replicas(data: dict[str, Any]) -> str:
     if not data["replicas"]:
         return "no condition of its replicas is False"
-    told = (
+    reasons = (
         f"{name}: {', '.join(map(str, conditions))}"
         for name, conditions in data["replicas"].items()
     )
-    return f"replicas' conditions that are False: {'; '.join(told)}"
+    return f"replicas' conditions that are False: {'; '.join(reasons)}"
 
 
 def _stopped(conditions: dict[str, str]) -> str:
     return ", ".join(f"{name} {status}" for name, status in conditions.items())
 
 
-_TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
+_EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "volume": lambda data: f"wanted{_particulars(data)}",
     "began": lambda data: f"{data['action']} begins{_particulars(data)}",
     "ended": lambda data: (
@@ -194,7 +194,7 @@ _TOLD: dict[str, Callable[[dict[str, Any]], str]] = {
         "has as many disks again as before one was deleted, and all are up to date"
     ),
     "attached": lambda data: f"is attached to {data['node']}",
-    "not-ready": told_lacks,
+    "not-ready": reasons_not_ready,
     "ready": lambda _: "is ready",
     "checker-started": lambda data: f"is checked: {', '.join(data['conditions'])}",
     "condition-changed": _changed,
@@ -223,8 +223,7 @@ _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
         f"is not seen to be recovered from, for it went first: {'; '.join(data['left'])}"
     ),
     "incident-overlapping": lambda data: (
-        f"is recovered from with what {', '.join(data['others'])} left: nobody can tell "
-        "how long each took"
+        f"is recovered from with what {', '.join(data['others'])} left: the time of each is unknown"
     ),
     "incident-unrecovered": lambda data: (
         f"is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}"

@@ -23,13 +23,12 @@ if TYPE_CHECKING:
     from pytest_kscen.judge.volumes import VolumeRecord
 
 
-# How incidents with an effect were recovered from: a time says little without those that have
-# none.
-
-
 @dataclass(frozen=True, slots=True)
 class Recoveries:
-    """Each incident that had an effect is in one of these."""
+    """Counts of incidents with an effect; each incident is in one of them.
+
+    A recovery time alone says little without the incidents that have none.
+    """
 
     times: list[float]
     overtaken: int
@@ -37,7 +36,7 @@ class Recoveries:
     gone: int
     overlapping: int
     unseen: int
-    """Nobody waited for it, or it was on to the end."""
+    """Incidents whose recovery was not waited for, or that were on until the end."""
 
     @classmethod
     def of(cls, incidents: Iterable[IncidentRecord]) -> Recoveries:
@@ -102,7 +101,7 @@ TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
 
 
 def summary(outcome: Outcome) -> list[str]:
-    """In full."""
+    """Return all lines of a run's summary."""
     moved = [
         one for one in outcome.volumes if one.verdict != STABLE or any(one.transitions.values())
     ]
@@ -120,6 +119,7 @@ def summary(outcome: Outcome) -> list[str]:
 
 
 def brief(outcome: Outcome) -> list[str]:
+    """Return the lines for a terminal without -v: volumes that are not well, at most MOST_ROWS."""
     unwell = [one for one in outcome.volumes if one.verdict in {BROKEN, UNKNOWN}]
     return [
         *_verdict(outcome),
@@ -163,7 +163,7 @@ def _volumes(outcome: Outcome) -> Iterator[str]:
 
 
 def _times(outcome: Outcome) -> Iterator[str]:
-    told = [
+    times = [
         (
             f"{word} {tally.average:.1f} s on average ({tally.longest:.1f} s at most, "
             f"{tally.total:.1f} s in all)"
@@ -171,12 +171,12 @@ def _times(outcome: Outcome) -> Iterator[str]:
         for word, action in TIMES.items()
         if (tally := outcome.actions.get(action)) and tally.done
     ]
-    if told:
-        yield f"  times: {'; '.join(told)}"
+    if times:
+        yield f"  times: {'; '.join(times)}"
 
 
 def _errors(outcome: Outcome) -> Iterator[str]:
-    """With what the first of each kind was."""
+    """Yield counts of failed actions, each with its first error."""
     failed = {action: tally for action, tally in outcome.actions.items() if tally.failed}
     for action, tally in failed.items():
         yield f"  {_plural(tally.failed, 'error')}: {action} {tally.refusal}"
@@ -205,27 +205,25 @@ def _profiles(seen: Sequence[IncidentRecord]) -> Iterator[str]:
 
 
 def _shaken(own: Sequence[IncidentRecord], *, average: bool = False) -> str:
-    told, recovered = Recoveries.of(own), []
-    if times := told.times:
+    recoveries, recovered = Recoveries.of(own), []
+    if times := recoveries.times:
         mean = f"{sum(times) / len(times):.1f} s on average, " if average else ""
-        recovered = [f"{len(times)} recovered in {mean}{told.longest:.1f} s at most"]
+        recovered = [f"{len(times)} recovered in {mean}{recoveries.longest:.1f} s at most"]
     effective = (
         f"{_plural(len(own), 'incident')}, {sum(incident.had_effect for incident in own)} "
         "with an effect"
     )
-    return "; ".join([effective, *recovered, *told.without_a_time()])
+    return "; ".join([effective, *recovered, *recoveries.without_a_time()])
 
 
 def _cleared(outcome: Outcome) -> Iterator[str]:
-    """What an earlier run has left; before declared chaos on clusters that are ours, whatever
-    else might pass for chaos too.
-    """
+    """Yield the count of objects of earlier runs, and on our own clusters of all chaos objects."""
     if (tally := outcome.actions.get(CLEAR)) and tally.done:
         yield f"  cleared away before the run: {_plural(tally.done, 'object')}"
 
 
 def _interrupted(outcome: Outcome) -> Iterator[str]:
-    """Those that may be well."""
+    """Yield volumes whose check was interrupted, which may be well."""
     if names := [one.name for one in outcome.volumes.interrupted]:
         yield f"  {INTERRUPTED}: {_some(names)}"
 
@@ -251,10 +249,9 @@ def worst_first(volumes: Iterable[VolumeRecord]) -> list[VolumeRecord]:
 
 
 def choose_stories(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[VolumeRecord]]:
-    """Of the volumes that moved, the worst first: those whose stories are told, and those that are
-    left out.
+    """Return the volumes whose stories are written, and those that are left out, the worst first.
 
-    So many are told, and whatever is broken or unknown.
+    `most` volumes that moved are chosen, or as many as are broken or unknown.
     """
     moved = worst_first(one for one in outcome.volumes if one.verdict != STABLE)
     most = max(most, sum(one.verdict in {BROKEN, UNKNOWN} for one in moved))
@@ -278,11 +275,8 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-# A run as JUnit properties: what a CI server's history can draw lines of.
-
-
 def properties(outcome: Outcome) -> list[tuple[str, object]]:
-    """Names and values; those of a test's second run carry its number."""
+    """Return a run's JUnit properties, numbers that a CI server can draw over time."""
     recoveries = Recoveries.of(outcome.incidents)
     return [
         ("kscen.verdict", outcome.judged),

@@ -69,7 +69,10 @@ class Interruption(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PhaseRow:
-    """One phase. Strings are for the drawing and the docs; all other columns are executed."""
+    """Row of the table of phases.
+
+    Strings are for the drawing and the docs; all other columns are executed.
+    """
 
     entered: str
     """Condition under which the phase is entered."""
@@ -90,7 +93,7 @@ class PhaseRow:
 
 @dataclass(frozen=True, slots=True)
 class InterruptionRow:
-    """One interruption."""
+    """Row of the table of interruptions."""
 
     records: str
     """Journal entry, written when it comes."""

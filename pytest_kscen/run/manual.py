@@ -22,7 +22,7 @@ from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.names import dns1123_subdomain
 from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
-from pytest_kscen.report.story import told_lacks
+from pytest_kscen.report.story import reasons_not_ready
 from pytest_kscen.run.preflight import NO_STORAGE
 
 if TYPE_CHECKING:
@@ -95,10 +95,10 @@ class VolumeHandle:
         """Describe what keeps it from being ready, for the message of a wait that timed out."""
         if self._rv.volume is None:
             return f"the volume {self.name} is ready: it is not there"
-        told = told_lacks(shortcomings(self._rv))
+        reasons = reasons_not_ready(shortcomings(self._rv))
         wanted = self._destiny.attachments
         attached = f"attached to {len(self.attached_to)} of {wanted} nodes" if wanted else ""
-        return f"the volume {self.name} is ready: {'; '.join(filter(None, (told, attached)))}"
+        return f"the volume {self.name} is ready: {'; '.join(filter(None, (reasons, attached)))}"
 
     def __repr__(self) -> str:
         return f"<volume {self.name} on {', '.join(self.nodes) or 'no node'}>"

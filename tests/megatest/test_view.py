@@ -116,7 +116,7 @@ def test_a_crash_is_everybodys(world):
 
     for _ in range(2):
         with pytest.raises(
-            RuntimeError, match=r"^nobody watches the volumes any more: KeyError\('lost'\)$"
+            RuntimeError, match=r"^the watch of volumes has crashed: KeyError\('lost'\)$"
         ):
             world.ask(wait())
         wait = lambda: rv.watch.until("w", lambda: False, timeout=5, awaited="nothing")  # noqa: E731

@@ -628,4 +628,4 @@ def test_the_plan_is_built_once_and_again_when_a_marker_is_added(item):
     first = planning.plan(marked)
     assert planning.plan(marked) is first
     marked.add_marker(pytest.mark.chaos("network-block"))
-    assert [profile.profile for profile in planning.plan(marked).chaos] == ["network-block"]
+    assert [profile.name for profile in planning.plan(marked).chaos] == ["network-block"]

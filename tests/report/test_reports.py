@@ -509,7 +509,7 @@ def three_volumes():
             "overlapping",
             {"others": ["j", "k"]},
             ["there"],
-            "is recovered from with what j, k left: nobody can tell how long each took",
+            "is recovered from with what j, k left: the time of each is unknown",
         ),
     ],
 )

@@ -85,7 +85,7 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     async def draw(*_):
         raise KeyError("status")
 
-    monkeypatch.setattr("pytest_kscen.chaos.network_blocker.draw_block", draw)
+    monkeypatch.setattr("pytest_kscen.chaos.network_blocks.draw_block", draw)
     runner = runner_of(Plan(Churn(max_volumes=2), (NetworkBlock(period=(60.0, 60.0)),)))
     with pytest.raises(KeyError, match="status"):
         runner.run("3h")

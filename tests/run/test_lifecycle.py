@@ -9,8 +9,8 @@ import pathlib
 import signal
 
 import pytest
-from pytest_kscen.chaos.network_blocker import NetworkBlock
 
+from pytest_kscen.chaos.profiles import NetworkBlock
 from pytest_kscen.journal import JournalLost
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.report.protocol import Report
@@ -126,7 +126,7 @@ def test_the_crash_of_an_actor_ends_the_active_phase_and_is_raised(runner_of, mo
     async def draw(*_):
         raise KeyError("status")
 
-    monkeypatch.setattr("pytest_kscen.chaos.network_blocker.draw_block", draw)
+    monkeypatch.setattr("pytest_kscen.chaos.network_blocks.draw_block", draw)
     runner = runner_of(Plan(chaos=(NetworkBlock(period=(60.0, 60.0)),)))
     with pytest.raises(KeyError, match="status"):
         runner.run("3h")
