@@ -243,7 +243,12 @@ class Kubelet:
         """
         self.node, self._lease = node, {}
         self.machine.set_pod_network((node.get("spec") or {}).get("podCIDR", ""))
-        self._record_start(since_now=since_now)
+        boot = ((node.get("status") or {}).get("nodeInfo") or {}).get("bootID")
+        if since_now or boot != self.machine.boot_id:
+            self.recorder.normal(node, "Starting", "Starting kubelet.")
+        if boot and boot != self.machine.boot_id:
+            message = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
+            self.recorder.warning(node, "Rebooted", message)
         missing = {
             key: value
             for key, value in standard_labels(self.machine).items()
@@ -259,17 +264,6 @@ class Kubelet:
             message = f"Node {self.machine.name} status is now: NodeReady"
             self.recorder.normal(self.node, "NodeReady", message)
         await self._renew()
-
-    def _record_start(self, *, since_now: bool) -> None:
-        """Record Events about the kubelet's start and, if the boot id has changed, about the
-        machine's reboot.
-        """
-        boot = ((self.node.get("status") or {}).get("nodeInfo") or {}).get("bootID")
-        if since_now or boot != self.machine.boot_id:
-            self.recorder.normal(self.node, "Starting", "Starting kubelet.")
-        if boot and boot != self.machine.boot_id:
-            message = f"Node {self.machine.name} has been rebooted, boot id: {self.machine.boot_id}"
-            self.recorder.warning(self.node, "Rebooted", message)
 
     async def write_node_status(self) -> None:
         """Write the node's status unless it is unchanged; up to three attempts on conflicts."""

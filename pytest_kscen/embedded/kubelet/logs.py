@@ -157,7 +157,13 @@ class LogFollower:
             self.is_open = False
 
     def feed(self, text: str) -> None:
-        piece = self._within_limit(self._stamp(text) if self._stamped else text)
+        piece = self._stamp(text) if self._stamped else text
+        if self._bytes_left is not None:
+            kept = piece.encode()[: max(self._bytes_left, 0)]
+            self._bytes_left -= len(kept)
+            if self._bytes_left <= 0:
+                self.is_open = False
+            piece = kept.decode(errors="ignore")
         if piece:
             self._pieces.append(piece)
             self._wake()
@@ -186,15 +192,6 @@ class LogFollower:
             )
             self._inside_line = not line.endswith("\n")
         return "".join(stamped)
-
-    def _within_limit(self, piece: str) -> str:
-        if self._bytes_left is None:
-            return piece
-        kept = piece.encode()[: max(self._bytes_left, 0)]
-        self._bytes_left -= len(kept)
-        if self._bytes_left <= 0:
-            self.is_open = False
-        return kept.decode(errors="ignore")
 
     def _wake(self) -> None:
         if self._reader and not self._reader.done():

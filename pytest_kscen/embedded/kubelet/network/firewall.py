@@ -245,6 +245,8 @@ class FirewallRule:
 
     def command(self) -> str:
         """Return the rule in the notation of `iptables -S`, without the chain."""
+        is_plain = re.fullmatch(r"[\w-]*", self.comment, re.ASCII)
+        comment = self.comment if is_plain else f'"{self.comment}"'
         parts = [
             _option("-s", self.source if self.source != AddressMatch() else None),
             _option("-d", self.destination if self.destination != AddressMatch() else None),
@@ -257,7 +259,7 @@ class FirewallRule:
             _option("--sports" if self.multiport else "--sport", self.sport),
             _option("--dports" if self.multiport else "--dport", self.dport),
             self._statistic("--"),
-            f"-m comment --comment {_quoted(self.comment)}" if self.comment else "",
+            f"-m comment --comment {comment}" if comment else "",
             f"-j {self.target}" if self.target else "",
             "--reject-with icmp-port-unreachable" if self.target == "REJECT" else "",
         ]
@@ -300,10 +302,6 @@ def _option(flag: str, value: AddressMatch | PortMatch | None) -> str:
 
 def _name_option(flag: str, value: NameMatch | None) -> str:
     return f"{'! ' if value.inverted else ''}{flag} {value.name}" if value else ""
-
-
-def _quoted(comment: str) -> str:
-    return comment if re.fullmatch(r"[\w-]+", comment, re.ASCII) else f'"{comment}"'
 
 
 NEARLY_ALL = 1 - 1e-9  # share above which a flow counts as blocked
