@@ -46,9 +46,14 @@ def apply_parameters(spec: Obj, given: Mapping[str, Any]) -> Obj:
             raise ParameterError(f"there is no parameter {name!r}{nearest(name, names)}{known}")
     result: Obj = copy.deepcopy(dict(spec))
     for at, parameter in enumerate(parameters):
-        value = _value(parameter, given)
+        name = parameter["name"]
+        if name not in given and "value" not in parameter:
+            raise ParameterError(
+                f"parameter {name!r} has no value: pass one, or declare a default value"
+            )
+        value = given[name] if name in given else parameter["value"]
         for path in parameter.get("paths") or ():
-            _put(result, str(path), value, f"parameter {parameter['name']!r}: {path}")
+            _put(result, str(path), value, f"parameter {name!r}: {path}")
         result["parameters"][at]["value"] = copy.deepcopy(value)
     return result
 
@@ -74,17 +79,6 @@ def _declared(spec: Obj) -> Iterable[Obj]:
             raise ParameterError(f"parameter {name!r} is declared twice")
         seen.add(name)
         yield parameter
-
-
-def _value(parameter: Obj, given: Mapping[str, Any]) -> Any:
-    name = parameter["name"]
-    if name in given:
-        return given[name]
-    if "value" not in parameter:
-        raise ParameterError(
-            f"parameter {name!r} has no value: pass one, or declare a default value"
-        )
-    return parameter["value"]
 
 
 def _put(spec: Obj, path: str, value: Any, who: str) -> None:

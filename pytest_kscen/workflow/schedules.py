@@ -281,7 +281,9 @@ class ScheduleWorker:
 
     async def run(self) -> None:
         """Look at the Schedule after changes and at due times, until it is deleted."""
-        while schedule := self._current():
+        while schedule := self._schedules.get(self._name, self._namespace):
+            if schedule["metadata"]["uid"] != self._uid:
+                return
             self.changed.clear()
             # Wait until this instant, or until something has changed.
             until = await self._look(schedule)
@@ -295,10 +297,6 @@ class ScheduleWorker:
             finally:
                 sleep.cancel()
                 changed.cancel()
-
-    def _current(self) -> Obj | None:
-        schedule = self._schedules.get(self._name, self._namespace)
-        return schedule if schedule and schedule["metadata"]["uid"] == self._uid else None
 
     async def _look(self, schedule: Obj) -> float | None:
         """Carry out the decisions for now; return the time of the next look."""

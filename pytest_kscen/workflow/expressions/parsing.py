@@ -238,7 +238,13 @@ class _ExpressionParser:
         self._depth += 1
         if self._depth > DEEPEST:
             raise PositionedError(f"it is nested more than {DEEPEST} deep", self._token.at)
-        left = self._operand()
+        token = self._token
+        if token.sort == "sign" and (unary := UNARY.get(token.text)):
+            self._take()
+            operand: Node = Unary(token.text, self.expression(unary.strength), token.at)
+        else:
+            operand = self._primary()
+        left = self._postfix(operand)
         while (
             self._token.sort == "sign"
             and (operator := BINARY.get(self._token.text))
@@ -268,13 +274,6 @@ class _ExpressionParser:
                 left = Condition(left, then, self.expression(), at)
         self._depth -= 1
         return left
-
-    def _operand(self) -> Node:
-        token = self._token
-        if token.sort == "sign" and (operator := UNARY.get(token.text)):
-            self._take()
-            return self._postfix(Unary(token.text, self.expression(operator.strength), token.at))
-        return self._postfix(self._primary())
 
     # --- primary expressions ---
 

@@ -74,6 +74,9 @@ def validate_chaos(kind: str, spec: Any, path: Path) -> Iterator[ValidationIssue
             yield error(
                 path, f"{f'the action {about}' if about else kind} needs one of {', '.join(names)}"
             )
+    version = spec.get("mysqlConnectorVersion")
+    if (kind, action) == ("JVMChaos", "mysql") and version and version not in ("5", "8"):
+        yield error((*path, "mysqlConnectorVersion"), f"{version!r} is none of '5', '8'")
     for rule in RULES.get(kind, ()):
         yield from rule(spec, path)
 
@@ -150,12 +153,6 @@ def _either(kind: str, *names: str) -> Rule:
     return rule
 
 
-def _mysql(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
-    version = spec.get("mysqlConnectorVersion")
-    if _action(spec) == "mysql" and version and version not in ("5", "8"):
-        yield error((*path, "mysqlConnectorVersion"), f"{version!r} is none of '5', '8'")
-
-
 def _patterns(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
     patterns = spec.get("patterns")
     for place, pattern in enumerate(patterns if isinstance(patterns, list) else ()):
@@ -180,7 +177,7 @@ def _traffic(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
 RULES: dict[str, tuple[Rule, ...]] = {
     "DNSChaos": (_patterns,),
     "HTTPChaos": (_traffic,),
-    "JVMChaos": (_mysql, _either("JVMChaos", "cpuCount", "memType")),
+    "JVMChaos": (_either("JVMChaos", "cpuCount", "memType"),),
     "NetworkChaos": (_targets,),
     "PhysicalMachineChaos": (_either("PhysicalMachineChaos", "address", "selector"),),
     "StressChaos": (_stressors,),
