@@ -161,7 +161,7 @@ _NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
 
 
 @dataclass(slots=True)
-class ContainerContext:
+class PodValidationContext:
     """Facts about the pod that the validators of its containers need.
 
     `volumes` are the valid ones by name, `claims` the names of resource claims, and `grace` is in
@@ -175,7 +175,7 @@ class ContainerContext:
     host_users: bool = True
 
 
-def validate_containers(path: str, given: Sequence[Obj], context: ContainerContext) -> Causes:
+def validate_containers(path: str, given: Sequence[Obj], context: PodValidationContext) -> Causes:
     if not given:
         yield Cause.required(path)
         return
@@ -199,7 +199,7 @@ def validate_containers(path: str, given: Sequence[Obj], context: ContainerConte
 
 
 def validate_init_containers(
-    path: str, given: Sequence[Obj], ordinary: Sequence[Obj], context: ContainerContext
+    path: str, given: Sequence[Obj], ordinary: Sequence[Obj], context: PodValidationContext
 ) -> Causes:
     seen = {container.get("name", "") for container in ordinary}
     for index, container in enumerate(given):
@@ -242,7 +242,7 @@ def _validate_nonsidecar(path: str, container: Obj) -> Causes:
             )
 
 
-def validate_ephemeral_containers(path: str, spec: Obj, context: ContainerContext) -> Causes:
+def validate_ephemeral_containers(path: str, spec: Obj, context: PodValidationContext) -> Causes:
     others = {
         container.get("name", "")
         for kind in ("containers", "initContainers")
@@ -280,7 +280,7 @@ def validate_trimmed_image(path: str, container: Obj) -> Causes:
         yield Cause.invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
 
 
-def _validate_container(path: str, container: Obj, context: ContainerContext) -> Causes:
+def _validate_container(path: str, container: Obj, context: PodValidationContext) -> Causes:
     if names.dns1123_label(container.get("name", "")):
         yield from validate_required_name(
             f"{path}.name", container.get("name"), names.dns1123_label
@@ -299,7 +299,7 @@ def _validate_container(path: str, container: Obj, context: ContainerContext) ->
         yield from _validate_optional_fields(path, container, context)
 
 
-def _validate_optional_fields(path: str, container: Obj, context: ContainerContext) -> Causes:
+def _validate_optional_fields(path: str, container: Obj, context: PodValidationContext) -> Causes:
     for listed, validate in LIST_VALIDATORS.items():
         if listed in container:
             yield from validate(f"{path}.{listed}", container[listed])

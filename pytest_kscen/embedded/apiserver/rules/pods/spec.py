@@ -21,7 +21,7 @@ from pytest_kscen.embedded.apiserver.rules.checks import (
 )
 from pytest_kscen.embedded.apiserver.rules.pods import scheduling, security
 from pytest_kscen.embedded.apiserver.rules.pods.containers import (
-    ContainerContext,
+    PodValidationContext,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
@@ -106,7 +106,7 @@ def _validate_volumes_and_containers(path: str, spec: Obj, pod: Obj | None) -> C
         spec.get("terminationGracePeriodSeconds"),
         spec.get("hostUsers") is not False,
     )
-    context = ContainerContext(
+    context = PodValidationContext(
         valid_volumes, claims, grace, spec.get("restartPolicy", ""), host_users
     )
     ordinary = spec.get("containers") or ()
