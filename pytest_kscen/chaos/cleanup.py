@@ -1,10 +1,9 @@
-"""What chaos of earlier runs has left in both clusters goes before a run, and what is left of its
-own goes after it.
+"""Cleanup of chaos in both clusters: leftovers of earlier runs before a run, its own after it.
 
-What carries our label or that of the Go megatest. Before chaos that was declared, on clusters that
-are ours, all policies of the parent and all Jobs but the system's and the storage's. A Job that
-added a rule of iptables names a node on which the rule may have stayed, and so does one that was to
-sweep it and could not."""
+Called by the run's life cycle. Deletes objects with a run's label or that of the Go megatest; on
+clusters that we made, some resources wholly. A Job that changed iptables names a node on which a
+rule may have stayed: such nodes are swept.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +129,7 @@ async def _clear(
     *,
     undo: Callable[[Obj], Awaitable[None]] | None = None,
 ) -> list[Obj]:
-    """What was there and is gone now; a cluster that does not know the resource has none."""
+    """Return the objects that were deleted; an unknown resource has none."""
     try:
         listing = await actor.api.list(resource, namespace)
     except NotFound:
@@ -149,7 +148,7 @@ async def _clear(
 
 
 async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
-    """Each of them, whatever becomes of the others; what failed is told after the last."""
+    """Run all steps, and raise the errors of those that failed after the last one."""
     refused: list[Exception] = []
     with contextlib.ExitStack() as left:
         waiting = [left.enter_context(contextlib.closing(step)) for step in steps]

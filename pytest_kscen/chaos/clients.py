@@ -34,16 +34,16 @@ class FaultImpossible(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ClusterClients:
-    """One actor in the tested cluster and in its parent."""
+    """Clients of one actor for the tested cluster and its parent."""
 
     nested: Actor
     parent: Actor | None
     namespace: str
-    """Where the machines are, in the parent."""
+    """Namespace of the virtual machines in the parent."""
     ours: frozenset[str] | None = None
-    """Which of those may be acted on; None if all may."""
+    """Machines that may be acted on; None if all may."""
     keys: Mapping[str, str] = field(default_factory=dict)
-    """Those of the run's volumes."""
+    """Names of the run's volumes without their salt."""
 
     @classmethod
     def of(cls, context: RunContext, name: str) -> ClusterClients:
@@ -181,7 +181,7 @@ def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, 
 
 # the caller states it
 async def wait_for_job(actor: Actor, name: str, timeout: float) -> bool:  # noqa: ASYNC109
-    """Whether the Job comes to a good end within this time."""
+    """Wait for the Job's end, at most `timeout` seconds; return True if it succeeded."""
     try:
         end = await wait_for(
             actor.api, actor.clock, JOBS, name, NAMESPACE, condition=_end_of, timeout=timeout
@@ -198,7 +198,7 @@ def _end_of(found: Obj | None) -> str:
 
 
 async def log_of(actor: Actor, name: str) -> str:
-    """What its pod has said, as far as anybody can tell."""
+    """Return the log of the Job's pods; empty if it cannot be read."""
     pods = (await actor.api.list(PODS, NAMESPACE, labels=f"job-name={name}")).items
     try:
         return "".join([await actor.api.log(pod["metadata"]["name"], NAMESPACE) for pod in pods])
@@ -244,9 +244,7 @@ echo "iptables rule added"
 
 
 def remove_rule(job: str, source: str, loss: float, after: float) -> str:
-    """When the incident is over, say what the rule has done, and delete it as often as it is
-    there.
-    """
+    """Return a script that waits, prints how many packets the rule has dropped, and deletes it."""
     return f"""\
 set -e
 sleep {_number(after)}
@@ -281,8 +279,9 @@ echo "swept $COUNT rules"
 
 
 def _spellings(mark: str) -> str:
-    """As iptables prints a comment: quoted, unless there are only letters, digits, - and _ in
-    it.
+    """Return grep's options for a comment as iptables prints it.
+
+    It is quoted, unless it has only letters, digits, - and _.
     """
     mark = re.sub(r"[\"\\']", r"\\\g<0>", mark)
     spellings = (
@@ -306,19 +305,19 @@ timeout {_number(seconds)} sh -c '
 
 
 def dropped_packets(log: str) -> int | None:
-    """How many packets the rule has lost; None if no rule was there to be asked."""
+    """Return the number of dropped packets; None if the log has none."""
     counts = [int(count) for count in _DROPPED.findall(log)]
     return sum(counts) if counts else None
 
 
 def swept_rules(log: str) -> int | None:
-    """How many rules a sweep has found; None if it did not come so far."""
+    """Return the number of swept rules; None if the sweep has not finished."""
     found = _SWEPT.search(log)
     return int(found[1]) if found else None
 
 
 def pushed_bytes(log: str) -> int | None:
-    """How much iperf3 has pushed, as far as it has told; None if it never came to that."""
+    """Return the bytes that iperf3 has sent; None if it has printed none."""
     told = _PUSHED.findall(log)
     return sum(int(float(amount) * UNITS[unit]) for amount, unit in told) if told else None
 
@@ -331,7 +330,7 @@ def _rule(job: str, source: str, loss: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Without an exponent, and with all digits that the kernel can tell apart."""
+    """Return the number without an exponent, with the digits that the kernel distinguishes."""
     return f"{value:.10f}".rstrip("0").rstrip(".")
 
 
@@ -346,7 +345,7 @@ SWEEP_TIMEOUT = 60.0  # seconds that a sweep may take, the image's pull included
 async def sweep_node(
     actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]
 ) -> int:
-    """How many rules with a comment that begins so were on the node, and are no more."""
+    """Delete rules with comments of this prefix on a node, and return their number."""
     await create_sweep(actor, name, node, mark, labels)
     return await finish_sweep(actor, name, node, mark)
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FaultAnswers:
-    """By an incident's parts; one that goes in one has the part ""."""
+    """Answers of the API to an incident's requests, by part; a fault of one part uses ""."""
 
     yes: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
@@ -71,12 +71,12 @@ class FaultAnswers:
         self.lost = [part for part in self.lost if part not in parts]
 
     def nothing(self) -> None:
-        """Nobody does it."""
+        """Record that no part was done."""
         self.yes.clear()
         self.lost.clear()
 
     def __contains__(self, part: object) -> bool:
-        """Whether this part is done, or may be."""
+        """Return True if this part was done, or may have been."""
         return part in self.yes or part in self.lost
 
     def __bool__(self) -> bool:
@@ -111,15 +111,17 @@ class Fault(Protocol):
 
     @property
     def targets(self) -> Mapping[str, Sequence[str]]:
-        """What it is done to: nodes always, and vms, volumes, pods, ports where there are some."""
+        """Names of its targets by kind: nodes always; vms, volumes, pods and ports where it has
+        some.
+        """
 
     @property
     def reach(self) -> Reach:
-        """What may be its effect."""
+        """Troubles that it may cause."""
 
     @property
     def passes(self) -> bool:
-        """Whether it is over by itself: undoing it is then to wait for that."""
+        """True if it ends by itself: undoing it then waits for that."""
 
     async def aim(self, clients: ClusterClients) -> Fault:
         """The same fault with what only the cluster knows; `Impossible` says what is missing."""
@@ -146,9 +148,9 @@ class Incident:
     effects: list[str] = field(default_factory=list)
     answers: FaultAnswers = field(default_factory=FaultAnswers)
     parts_done: list[str] = field(default_factory=list)
-    """Of a fault that goes part by part: what need not be undone, or told, again."""
+    """Parts that are undone and reported, of a fault with several."""
     done: bool = False
-    """Whether somebody else, who had to do it, has said that it is done."""
+    """True if the controller that had to do it has reported success."""
     _ending: asyncio.Task[None] | None = None
 
     @property
@@ -173,19 +175,19 @@ class Incident:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What every object of it carries."""
+        """Labels of every object that it creates."""
         return {TYPE: self.variant, INCIDENT: self.id, **self.clients.nested.labels}
 
     def note(self, what: str, **data: Any) -> None:
         self.clients.nested.note(what, incident=self.id, **data)
 
     def has_effect(self, what: str, volume: str = "") -> None:
-        """On this volume, or on none in particular."""
+        """Report an effect, on this volume or on none in particular."""
         self.effects.append(what)
         self.note("incident-effect", effect=what, **({"volume": volume} if volume else {}))
 
     def may_have_effect(self, what: str, volume: str = "") -> None:
-        """It may have done this: nothing proves it."""
+        """Report a possible effect, which nothing proves."""
         self.note("incident-possible-effect", effect=what, **({"volume": volume} if volume else {}))
 
     def was_done(self, what: str) -> None:
@@ -202,7 +204,7 @@ class Incident:
         self.reaches(self.fault.reach)
 
     async def look_for(self, actor: Actor, resource: Resource, name: str, namespace: str) -> None:
-        """If nobody has said whether what does it was made: see."""
+        """Look for the created object if the answer to its creation was lost."""
         if self.answers.lost:
             try:
                 await actor.api.get(resource, name, namespace)
@@ -213,11 +215,11 @@ class Incident:
                 self.reaches(self.fault.reach)
 
     def reaches(self, reach: Reach) -> None:
-        """This is what it may do from now on."""
+        """Tell the observer what it may affect from now on."""
         self.observer.reaches(self, reach)
 
     def refused(self, nodes: Iterable[str]) -> None:
-        """It was to be done to these as well, and is not."""
+        """Report targets to which nothing was done."""
         if refused := sorted(nodes):
             self.note("incident-refused", nodes=refused)
 
@@ -347,7 +349,11 @@ async def repeat_incidents(
     kind: str,
     draw: Callable[[ClusterClients, float], Awaitable[Fault]],
 ) -> None:
-    """One incident after the other. `draw` says which, given how long it will last."""
+    """Cause one incident after the other until `stop` is given.
+
+    `draw` returns the fault of the next incident, given the seconds that it will last. `kind` is
+    the actor's name, which seeds its draws.
+    """
     clients = ClusterClients.of(context, context.one_more(kind))
     actor = clients.nested
     async with Observer.of(context).held():
@@ -386,9 +392,7 @@ def note_skipped(actor: Actor, profile: str, error: Exception) -> None:
 
 
 def draw_variant(chance: Stream, variants: Sequence[str], weights: Mapping[str, int]) -> str:
-    """One of the variants, each as likely as its weight: with all of them, a number from 0 to 99
-    decides.
-    """
+    """Draw a variant by its weight. With all variants, a number from 0 to 99 decides."""
     possible = {variant: weight for variant, weight in weights.items() if variant in variants}
     number = chance.below(sum(possible.values()))
     for variant, weight in possible.items():

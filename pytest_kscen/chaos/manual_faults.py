@@ -14,7 +14,7 @@ from pytest_kscen.objects.arguments import is_whole_number
 
 
 def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> NetworkCut:
-    """All TCP between two machines, or these ports alone."""
+    """Deny all TCP between two machines, or only these ports."""
     _pair(a, b)
     if ports is None:
         return NetworkCut(EVERYTHING, (a,), (b,))
@@ -23,21 +23,21 @@ def network_block(a: str, b: str, *, ports: Iterable[int] | None = None) -> Netw
 
 
 def drbd_block(a: str, b: str, volume: str) -> NetworkCut:
-    """One volume's link between two machines."""
+    """Cut one volume's link between two machines."""
     _pair(a, b)
     _names(volume=volume)
     return NetworkCut(DRBD, (a,), (b,), volume=volume)
 
 
 def split_brain(group_a: Iterable[str], group_b: Iterable[str]) -> NetworkCut:
-    """All TCP between two groups of machines."""
+    """Deny all TCP between two groups of machines."""
     side_a, side_b = _group("group_a", group_a), _group("group_b", group_b)
     _each_once((*side_a, *side_b))
     return NetworkCut(SPLIT_BRAIN, side_a, side_b)
 
 
 def losses(a: str, b: str, loss: float) -> PacketLoss:
-    """This share of the packets between two machines, from 0 to 1."""
+    """Lose a share of the packets between two machines, from 0 to 1."""
     _pair(a, b)
     valid_loss(loss)
     return PacketLoss((a, b), loss)
@@ -50,19 +50,19 @@ def latency(a: str, b: str) -> LinkLoad:
 
 
 def vm_reboot(vm: str) -> MachineRestart:
-    """One machine, off and on again."""
+    """Restart one machine."""
     _names(vm=vm)
     return MachineRestart(vm)
 
 
 def vm_stop(vm: str) -> MachineStop:
-    """One machine, off for as long as it lasts."""
+    """Stop one machine until the fault is undone."""
     _names(vm=vm)
     return MachineStop(vm)
 
 
 def pod_destroy(label: str, count: int = 1) -> PodDeletion:
-    """Some of the storage's pods with this label."""
+    """Delete pods of the storage with this label."""
     if not is_whole_number(count):
         raise ValueError(f"count={count!r}: give a whole number, 1 or more")
     valid_label(label)

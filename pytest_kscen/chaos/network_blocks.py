@@ -160,8 +160,9 @@ class NetworkCut:
 
 
 def block_of_link(link: ReplicaLink) -> NetworkCut:
-    """One volume's link alone, whichever end has dialled: ports are numbered on each node, so
-    each end's are its own.
+    """Return the cut of one volume's link, whichever end has connected.
+
+    Ports are numbered on each node, so each end has its own.
     """
     port_a, port_b = link.ports
     return NetworkCut(DRBD, (link.node,), (link.peer,), (port_a,), (port_b,), link.volume)

@@ -44,7 +44,7 @@ LATE = 30.0  # seconds that a Job may take to start and to be seen to have ended
 
 @dataclass(frozen=True, slots=True)
 class DegradedLink:
-    """What is wrong between two machines while packets still pass."""
+    """Degradation of the network between two machines while packets still pass."""
 
     pair: tuple[str, str]
 
@@ -61,7 +61,7 @@ class DegradedLink:
 
 
 class LinkEnd(NamedTuple):
-    """One machine of the pair."""
+    """End of the link: one machine of the pair."""
 
     side: str
     node: str
@@ -105,7 +105,7 @@ async def is_off(clients: ClusterClients, name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PacketLoss(DegradedLink):
-    """This share of the packets, for this many seconds; without a time, until it is told to end."""
+    """Loss of a share of the packets, for `seconds`; without them, until it is undone."""
 
     loss: float
     seconds: float | None = None
@@ -150,7 +150,7 @@ class PacketLoss(DegradedLink):
         await delete_jobs(incident.clients.nested, incident.id)
 
     async def _removed(self, incident: Incident, end: LinkEnd) -> int | None:
-        """How many packets the rule has lost, once it is gone; None if nobody can tell."""
+        """Wait for the rule's deletion and return its dropped packets; None if that is unknown."""
         actor, step = incident.clients.nested, "del"
         rest = (
             0.0
@@ -166,9 +166,7 @@ class PacketLoss(DegradedLink):
         return dropped_packets(await log_of(actor, end.job(incident, step)))
 
     def adding(self, incident: Incident, end: LinkEnd) -> Obj:
-        """It is there as long as its rule may be, and tells whoever comes after us where that
-        is.
-        """
+        """Return the Job that adds the rule. It exists as long as its rule may."""
         name = end.job(incident, "add")
         return self._job(
             incident,
@@ -196,7 +194,7 @@ LOADED = 100e6
 
 @dataclass(frozen=True, slots=True)
 class LinkLoad(DegradedLink):
-    """For this many seconds; without a time, until it is told to end."""
+    """Load on the link between two machines, for `seconds`; without them, until it is undone."""
 
     seconds: float | None = None
     addresses: tuple[str, str] = ("", "")

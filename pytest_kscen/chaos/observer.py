@@ -60,13 +60,10 @@ class WatchedIncident(SuspectedIncident):
     incident: Incident
     told: dict[tuple[object, ...], int] = field(default_factory=dict)
     went: list[ObservedState] = field(default_factory=list)
-    """What it had in trouble and is there no more; from before its end only if nothing else was
-    left then.
+    """Troubles whose objects were deleted; from before its end only if no other trouble was left.
     """
     overlapping: list[str] = field(default_factory=list)
-    """Who left to it what was still in trouble at its end: how long its own took nobody can
-    tell.
-    """
+    """Incidents that left it troubles which still lasted at its end: it has no recovery time."""
     calm_since: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -99,7 +96,7 @@ class Observer:
 
     @classmethod
     def is_in(cls, context: RunContext) -> bool:
-        """Whether the run has had to do with it."""
+        """Return True if the run has used its observer."""
         return NAME in context.shared
 
     @contextlib.asynccontextmanager
@@ -111,7 +108,7 @@ class Observer:
             self._leave()
 
     async def watch(self, incident: Incident) -> None:
-        """From now on this incident may be on."""
+        """Watch an incident from before its first request."""
         self._take()
         try:
             await _within(self._seen, FIRST_LOOK)
@@ -125,7 +122,7 @@ class Observer:
         self._watched[incident.id] = watched
 
     def reaches(self, incident: Incident, reach: Reach) -> None:
-        """It is known what it may do: all that it was to do, or less."""
+        """Set what the incident may affect, once its request was answered."""
         watched = self._watched[incident.id]
         watched.reaches(reach)
         if watched.asked:
@@ -135,7 +132,7 @@ class Observer:
                     each.changed.set()
 
     def acts(self, incident: Incident) -> None:
-        """Whoever does it for us has said that it is done."""
+        """Record that the controller which carries it out has reported success."""
         self._watched[incident.id].acts(self._context.journal.now)
 
     def ended(self, incident: Incident) -> None:
@@ -152,7 +149,7 @@ class Observer:
         recovery.add_done_callback(lambda _: self._forget(incident.id))
 
     def give_up(self, incident: Incident) -> None:
-        """Nobody knows that it is undone: there is nothing to wait for."""
+        """Stop watching an incident that could not be undone."""
         del self._watched[incident.id]
         self._leave()
 
@@ -176,9 +173,7 @@ class Observer:
             self._look_anew()
 
     def _look_anew(self) -> None:
-        """What was well or in trouble before is forgotten: the next to watch begins with what is
-        there then.
-        """
+        """Forget all states: the next incident starts with what is there then."""
         self._looking = None
         self._seen.clear()
         self._troubles = troubles.Troubles(self._began, self._over, self._went, self._is_due)
@@ -298,9 +293,7 @@ class Observer:
     # --- links that do not come ---
 
     def _is_due(self, due: MissingLink) -> None:
-        """What was so at the first look was so nobody knows since when; what nobody prevents
-        comes or not.
-        """
+        """Note a link that is missing, if an incident may prevent it."""
         if self._due is not None and any(
             each.reach.covers(due.ends[0]) for each in self._watched.values()
         ):
@@ -340,9 +333,7 @@ class Observer:
             owner.incident.has_effect(trouble.words, trouble.volume)
 
     def _judge_again(self, due: MissingLink, since: float) -> None:
-        """This link is not made: whoever keeps it from being made has done as well what its
-        volume suffers since it was due.
-        """
+        """Attribute troubles of the link's volume again, to the incident that prevents the link."""
         (link, _), now = due.ends, self._context.journal.now
         for began, trouble in [*self._unowned.values()]:
             if trouble.volume == link.volume and began >= since:
@@ -425,7 +416,7 @@ class Observer:
 
 
 def _leave_to(others: list[WatchedIncident], watched: WatchedIncident) -> None:
-    """They may be why it stays so: it is for them to wait for it."""
+    """Hand unfinished troubles over to the incidents that may prolong them."""
     for other in others:
         for trouble in filter(other.reach.covers, watched.in_trouble):
             if not other.has(trouble):

@@ -34,13 +34,13 @@ DAEMON, ANYWHERE = "DaemonSet", "anywhere"
 
 @dataclass(frozen=True, slots=True)
 class PodDeletion:
-    """Of this many pods with a label, whichever chance says, but none that goes already."""
+    """Deletion of `count` random pods with a label, of those that are not being deleted."""
 
     label: str
     count: int
     namespace: str = NAMESPACE
     least: int = 1
-    """With fewer of them it is not done at all."""
+    """Minimum number of pods: with fewer, the fault is impossible."""
     doomed: tuple[Obj, ...] = field(default=(), repr=False)
     before: frozenset[str] = field(default=frozenset(), repr=False)
 
@@ -58,7 +58,7 @@ class PodDeletion:
 
     @property
     def _served(self) -> list[str]:
-        """What serves a node is missed there; any other pod has its like elsewhere."""
+        """Return nodes whose own pod is deleted; other pods have replicas elsewhere."""
         serving = {
             pod["spec"].get("nodeName", "")
             for pod in self.doomed
@@ -121,9 +121,9 @@ class PodDeletion:
         )
 
     def _done(self, incident: Incident, pods: Iterable[Obj]) -> PodDeletion:
-        """What was done of it.
+        """Return the part of the fault that was done.
 
-        A pod that stays, when nobody has said what became of its deletion, was not deleted.
+        A pod that stays, while the answer to its deletion was lost, was not deleted.
         """
         staying = _uids(pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
         incident.answers.never(staying)
@@ -134,7 +134,7 @@ class PodDeletion:
         return own
 
     def is_over(self, incident: Incident, pods: Iterable[Obj]) -> bool:
-        """All are gone, and others in their places."""
+        """Return True if all are deleted and replaced."""
         there = _uids(pods)
         for pod in self.doomed:
             uid = pod["metadata"]["uid"]
@@ -152,7 +152,7 @@ class PodDeletion:
         return there.isdisjoint(_uids(self.doomed)) and self._replaced(pods)
 
     def _replaced(self, pods: Iterable[Obj]) -> bool:
-        """Each place has as many that are new and ready as it has lost."""
+        """Return True if each owner has as many new ready pods as it has lost."""
         lost = [_place(pod) for pod in self.doomed]
         fresh = [
             _place(pod)

@@ -83,11 +83,11 @@ class CreatedObjects:
 
     resource: Resource
     in_parent: bool = False
-    """Whether they are in the parent cluster, in the namespace of the virtual machines."""
+    """True if they are in the parent cluster, in the namespace of the virtual machines."""
     namespace: str = ""
     """Namespace in the tested cluster; empty for resources without one."""
     takes_all: bool = False
-    """Whether all objects of the resource are deleted before a run on clusters that we made."""
+    """True if all objects of the resource are deleted before a run, on clusters that we made."""
 
 
 class Profile(ABC):
@@ -106,9 +106,9 @@ class Profile(ABC):
     creates: ClassVar[tuple[CreatedObjects, ...]]
     """Objects that its incidents create; () if they create none."""
     cuts_links: ClassVar[bool] = False
-    """Whether its effect is on the network between two nodes: only volumes show it."""
+    """True if its effect is on the network between two nodes: only volumes show it."""
     lasts: ClassVar[bool] = True
-    """Whether an incident lasts until it is ended; False if it passes by itself."""
+    """True if an incident lasts until it is ended; False if it passes by itself."""
     options: ClassVar[tuple[ChaosOption, ...]] = ()
     """Command-line options that it takes."""
     weights: ClassVar[Mapping[str, int]] = {}

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLink:
-    """What joins a replica to another of the same volume.
+    """Replication link between two replicas of a volume.
 
-    Each end listens on a port of its own, and either may dial.
+    Each end listens on a port of its own, and either may connect.
     """
 
     volume: str
@@ -73,7 +73,7 @@ def node_of(replica: Obj) -> str:
 
 
 def port_of(replica: Obj) -> int:
-    """Where it listens; 0 as long as it does not."""
+    """Return the port on which it listens; 0 if it does not."""
     status = replica.get("status") or {}
     config = (status.get("drbd") or {}).get("config") or {}
     places = [
@@ -88,7 +88,7 @@ Key: TypeAlias = tuple[str, ...]
 LINK, VOLUME, NODE, MACHINE = "link", "volume", "node", "machine"
 CONNECTED = "Connected"
 REFUSING = ("StandAlone", "Disconnecting")
-"""What an end says of a link that it does not try."""
+"""Connection states of an end that does not try to connect."""
 NOT_MADE = "the link of {volume} from {nodes[0]} to {nodes[1]} is not made ({state})"
 WORDS = {
     LINK: "the link of {volume} from {nodes[0]} to {nodes[1]} is {state}",
@@ -99,7 +99,7 @@ WORDS = {
 
 
 class ObservedState(NamedTuple):
-    """One thing that an object says of itself. The key begins with its kind."""
+    """State of one thing in an object's status. The key begins with its kind."""
 
     key: Key
     well: bool
@@ -107,8 +107,8 @@ class ObservedState(NamedTuple):
     nodes: tuple[str, ...]
     volume: str = ""
     excused: bool = False
-    """Whether it may fail as it likes: its other end is going, or a node of a link that is to be
-    made is down.
+    """True if a failure means nothing: the other end is being deleted, or a node of a missing link
+    is down.
     """
     due: float | None = None
     """Since when it was to be made, if it is a link that has never been."""
@@ -135,11 +135,11 @@ class MissingLink:
 
 
 class Troubles:
-    """All troubles of one cluster, kept by the changes of its objects. Who listens hears of each
-    beginning and each end.
+    """Troubles of one cluster, updated as objects change.
 
-    An end is that it is well again, or is asked of nobody any more; or that what was in trouble
-    went before that. Who listens hears as well of each link that is due from now on."""
+    Listeners are notified when a trouble begins, when it ends, when its object is deleted, and when
+    a link is found missing.
+    """
 
     def __init__(
         self,
@@ -157,9 +157,9 @@ class Troubles:
         self._tried: dict[Key, ObservedState] = {}
         """The ends of links that were never made, by volume, node and peer."""
         self._tried_as: dict[Key, Key] = {}
-        """Where each is among those: its peer may be called otherwise later."""
+        """Key in `_tried` of each: the peer's name may change later."""
         self._due: dict[Key, MissingLink] = {}
-        """By either end."""
+        """Missing links by either of their ends."""
 
     def see(
         self,
@@ -196,7 +196,7 @@ class Troubles:
         return self._due.get(_end_of(due.ends[0])) is due
 
     def never_came(self, due: MissingLink, since: float) -> None:
-        """It was due too long ago. While a node of it is down, nothing follows from that."""
+        """Report a link that did not come in time, unless one of its nodes is down."""
         for end in due.ends:
             if end.key in self._troubles:
                 continue
@@ -220,7 +220,7 @@ class Troubles:
             self._is_due(due)
 
     def _is_not_tried(self, aspect: ObservedState) -> None:
-        """By one end is enough: it is made, or is to be no more."""
+        """Forget a link that is made, or not wanted any more: one end is enough."""
         here = self._tried_as.pop(aspect.key, None)
         if here and self._tried[here].key == aspect.key:
             del self._tried[here]
@@ -271,7 +271,7 @@ def of_volume(
 
 
 def connections(replica: Obj) -> list[tuple[str, str]]:
-    """Its peers, and how it is connected with each."""
+    """Return its peers with the states of the connections."""
     status = replica.get("status") or {}
     of_drbd = _of_drbd(status) or {}
     return [
@@ -284,9 +284,9 @@ def connections(replica: Obj) -> list[tuple[str, str]]:
 def of_replica(
     replica: Obj, connections: Iterable[tuple[str, str]], siblings: Iterable[Obj]
 ) -> Iterator[ObservedState]:
-    """Its links to others of its volume.
+    """Yield the states of its links to other replicas of its volume.
 
-    A peer goes by its replica's name or by its node's, as the generation has it.
+    The generation decides whether a peer has its replica's name or its node's.
     """
     name, volume, node = replica["metadata"]["name"], volume_of(replica), node_of(replica)
     nodes = {}
@@ -301,9 +301,7 @@ def of_replica(
 
 
 def has_same_links(new: Obj, old: Obj) -> bool:
-    """Whether a replica's links were not written at all, told at a glance: what is left alone is
-    the same object.
-    """
+    """Return True if a replica's links were not written: unchanged parts are the same objects."""
     now, before = new.get("status") or {}, old.get("status") or {}
     return now is before or (
         _of_drbd(now) is _of_drbd(before) and now.get("peers") is before.get("peers")
@@ -329,7 +327,7 @@ SETTLED = 5.0  # seconds without trouble
 
 
 class ExplanatoryPower(IntEnum):
-    """How well a kind of incident explains what it covers."""
+    """Rank of explanations: of several incidents, the highest one explains a trouble."""
 
     WORSENS = 0
     """The network, which is often borne."""
@@ -343,8 +341,9 @@ class ExplanatoryPower(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What an incident may have done: things of these kinds, on these nodes; or between them and
-    others, or to one volume.
+    """Troubles that an incident may cause, by kind and node.
+
+    With `against`: between these nodes and those. With `volume`: of that volume only.
     """
 
     kinds: tuple[str, ...]
@@ -355,7 +354,7 @@ class Reach:
 
     @property
     def noticed_after(self) -> float:
-        """What is done to packets is not noticed at once."""
+        """Return the seconds until a cut is noticed: DRBD's timeout."""
         return NOTICING if self.against else 0.0
 
     def covers(self, aspect: ObservedState) -> bool:
@@ -387,17 +386,17 @@ class SuspectedIncident:
     since: float
     until: float | None = None
     asked: bool = False
-    """Whether it was only asked for: it may act or not."""
+    """True while its request has no answer: it may act or not."""
     seen: bool = field(init=False)
-    """Whether it acts. A machine is taken away by somebody else: later, or never."""
+    """True once it acts. A machine is taken away by a controller: later, or never."""
     shaken: dict[Key, ObservedState] = field(default_factory=dict)
-    """Its own troubles that are not over."""
+    """Troubles that are its own, and not over."""
     maybe: dict[Key, ObservedState] = field(default_factory=dict)
-    """Those that are perhaps its own, and are not over."""
+    """Troubles that are possibly its own, and not over."""
     left: dict[Key, str] = field(default_factory=dict)
-    """Of those, what an incident that is overtaken has left to it: which one."""
+    """Incident that has left it each of these troubles, when it was overtaken."""
     volumes: dict[str, None] = field(default_factory=dict)
-    """Those of which it has shaken a link."""
+    """Volumes of which it has affected a link."""
 
     def __post_init__(self) -> None:
         self.seen = self.reach.power is not ExplanatoryPower.TAKES_AWAY
@@ -409,7 +408,7 @@ class SuspectedIncident:
         )
 
     def reaches(self, reach: Reach) -> None:
-        """What it does not reach it has not perhaps done either."""
+        """Set what it may affect, and drop possible troubles outside of that."""
         self.reach = reach
         self.maybe = {
             key: one
@@ -419,7 +418,7 @@ class SuspectedIncident:
         self.left = {key: incident for key, incident in self.left.items() if key in self.maybe}
 
     def acts(self, at: float) -> None:
-        """It is seen to."""
+        """Record that it acts since this time."""
         if not self.seen:
             self.seen, self.since = True, at
 
@@ -433,16 +432,16 @@ class SuspectedIncident:
             self.acts(at)
 
     def has(self, trouble: ObservedState) -> bool:
-        """Whether it is its own, or perhaps."""
+        """Return True if the trouble is its own, or possibly."""
         return trouble.key in self.shaken or trouble.key in self.maybe
 
     @property
     def in_trouble(self) -> list[ObservedState]:
-        """What is not well, and its own or perhaps its own."""
+        """Return the troubles that are its own, or possibly."""
         return [*self.shaken.values(), *self.maybe.values()]
 
     def is_rid_of(self, trouble: ObservedState) -> bool:
-        """Whether it had it."""
+        """Drop a trouble that is over, and return True if it was its own or possibly."""
         own, perhaps = self.shaken.pop(trouble.key, None), self.maybe.pop(trouble.key, None)
         self.left.pop(trouble.key, None)
         return bool(own or perhaps)
@@ -468,7 +467,7 @@ class SuspectedIncident:
         return was_on and (self.reach.covers(trouble) or self.reach.may_isolate(trouble))
 
     def may_hold_up(self, link: ObservedState) -> bool:
-        """Whether an end may not be at work because of it."""
+        """Return True if an end of the link may not work because of it."""
         return (
             self.seen
             and not self.reach.against

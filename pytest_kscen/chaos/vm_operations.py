@@ -53,7 +53,7 @@ class OperationFailed(FaultImpossible):
 
 
 def operation(name: str, namespace: str, kind: str, vm: str, labels: Mapping[str, str]) -> Obj:
-    """By force, where that is possible."""
+    """Return a VirtualMachineOperation, forced unless it is a start."""
     spec = {"type": kind, "virtualMachineName": vm}
     return {
         "apiVersion": VIRTUAL_MACHINE_OPERATIONS.api_version,
@@ -65,7 +65,7 @@ def operation(name: str, namespace: str, kind: str, vm: str, labels: Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class MachineFault:
-    """What takes one machine away."""
+    """Fault that takes one machine away."""
 
     vm: str
     boot: str = dataclasses.field(default="", repr=False)
@@ -96,8 +96,9 @@ class MachineRestart(MachineFault):
         await incident.put(incident.clients.in_parent, *_order(incident, "Restart", self.vm))
 
     async def heal(self, incident: Incident) -> None:
-        """What was not done needs no way back; unless the machine was seen to go before the
-        operation failed.
+        """Wait until the machine is back.
+
+        Without a confirmed operation nothing is undone, unless the machine was seen to go down.
         """
         await _look_for(incident, "Restart")
         try:

@@ -1,4 +1,11 @@
-"""From a journal to verdicts.
+"""Verdicts of a run, from its journal alone.
 
-Nothing of a cluster, a simulation or a client may enter: an oracle must not share their code.
+Called by `run`, `report` and the commands. No cluster, client, simulation or chaos may be imported:
+an oracle must not share their code.
+
+    outcome         judge: all checks, one pass over the journal
+    incidents       incidents and the time in which they tolerate a volume's failure
+    volumes         history and verdict of each volume
+    guarantees      findings about the storage
+    start_and_end   findings about the run itself
 """

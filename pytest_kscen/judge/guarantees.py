@@ -70,9 +70,10 @@ def _told(volume: VolumeRecord) -> str:
 
 
 def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
-    """One that is refused or excused is an error among others.
+    """Judge attachments.
 
-    That none was ever seen to succeed is more.
+    A refused or tolerated one is counted as an error only. A run in which no attachment succeeded
+    gets a finding of its own.
     """
     undone = [one for volume in seen for one in volume.unattached]
     blame = list(_in_time("attachments", undone))
@@ -112,7 +113,7 @@ def _in_time(check: str, undone: Sequence[FailedOperation]) -> Iterator[Finding]
 
 
 def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
-    """One that took long is told even if it is excused."""
+    """Judge deletions that took too long; tolerated ones are named, and stay valid."""
     stuck = {
         volume.name: volume.overdue_deletions[-1] for volume in seen if volume.overdue_deletions
     }
@@ -133,5 +134,5 @@ def _not_gone(stuck: dict[str, OverdueDeletion]) -> str:
 
 
 def _reason(one: OverdueDeletion) -> str:
-    """Nothing if it was accepted and nobody refused it."""
+    """Return why the API refused the deletion, as the end of a sentence; empty if it did not."""
     return f": {one.why}" if one.why else ""

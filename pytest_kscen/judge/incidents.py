@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_kscen.judge.verdict import UNKNOWN, VALID, Finding, shared, shared_names
 
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class IncidentRecord:
-    """One incident; times are seconds since the run began."""
+    """Incident as the journal has it.
+
+    Times are seconds since the run began. `learn` fills it entry by entry.
+    """
 
     id: str
     profile: str
@@ -30,38 +33,35 @@ class IncidentRecord:
     recovered_at: float | None = None
     effects: list[str] = field(default_factory=list)
     lasting: bool = False
-    """Whether it was stated by hand and left on until the run was judged."""
+    """True if a test caused it and left it on until the run was judged."""
     failed: str = ""
     """Why it could not be caused as it should."""
     not_undone: str = ""
     """Why nobody knows that it is undone."""
     unrecovered: list[str] = field(default_factory=list)
-    """What was still as the incident had left it when nobody waited any longer."""
+    """Troubles that were left when the time to recover was over."""
     possible_effects: list[str] = field(default_factory=list)
-    """What it may have done as well: nothing proves it."""
+    """Effects that it may have had; nothing proves them."""
     overtaken: list[str] = field(default_factory=list)
-    """Those that came over what it had shaken before that was well again: how long it would have
-    taken nobody can tell.
+    """Incidents that affected the same objects before these had recovered: it has no recovery time.
     """
     deleted_before_recovery: list[str] = field(default_factory=list)
-    """What it had shaken, or perhaps, and went before it was well again: nobody saw it recover."""
+    """Affected objects that were deleted before they recovered."""
     overlapping: list[str] = field(default_factory=list)
-    """Those whose traces it was left with, so that nobody can tell how long its own took."""
+    """Incidents whose effects could not be told from its own: it has no recovery time."""
     refused_nodes: list[str] = field(default_factory=list)
     """Nodes among its targets to which nothing was done, because it was refused there, or came
     too late.
     """
     settled_at: float | None = None
-    """When nothing of it was in trouble any more, as it was told: whatever came later is not its
-    doing.
-    """
+    """Seconds at which its last trouble ended; None while unknown."""
     felt_by: tuple[str, ...] = ()
     """The volumes of which something was its effect."""
     possibly_felt_by: tuple[str, ...] = ()
     sides: tuple[tuple[str, ...], ...] = ()
     """Nodes on the two sides of a cut; all nodes together, if it cuts nothing."""
     powers_off: bool = False
-    """Whether its machines are off until it ends."""
+    """True if its machines are off until it ends."""
 
     @property
     def lasted(self) -> float | None:
@@ -109,7 +109,7 @@ class IncidentRecord:
 
 
 def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
-    """What the next entry says of any of them, by their ids."""
+    """Add what the next entry of the journal states about any incident, by the incident's id."""
     if entry.what == "incident-started":
         data = entry.data
         targets = {shared(kind): [*map(shared, names)] for kind, names in data["targets"].items()}
@@ -123,7 +123,7 @@ def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
 
 
 def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
-    """It may have been told as perhaps so, before it was proved."""
+    """Record a proven effect, and remove it from the possible ones."""
     effect = shared(entry.data["effect"])
     incident.effects.append(effect)
     incident.possible_effects = [one for one in incident.possible_effects if one != effect]
@@ -131,22 +131,20 @@ def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _with_volume(known: tuple[str, ...], entry: Entry) -> tuple[str, ...]:
-    """And the one that the entry names, if any."""
+    """Return the volumes, with the one that the entry names, if any."""
     volume = entry.data.get("volume")
     return known if volume is None or volume in known else (*known, shared(volume))
 
 
 def _ended(incident: IncidentRecord, entry: Entry) -> None:
-    """So late that it has lasted no less than it did: the difference of two decimals may fall
-    short of it.
-    """
+    """Record the end, rounded up so that the duration is never shorter than the recorded one."""
     incident.removed_at, lasted = entry.at, round(entry.at - incident.started_at, 6)
     while incident.removed_at - incident.started_at < lasted:
         incident.removed_at = math.nextafter(incident.removed_at, math.inf)
 
 
 def _recovered(incident: IncidentRecord, entry: Entry) -> None:
-    """It is told a little later: when it has stayed so."""
+    """Record the recovery: the entry comes once the recovery has lasted."""
     incident.recovered_at = round((incident.removed_at or 0.0) + entry.data["took"], 6)
     incident.settled_at = entry.at
 
@@ -183,7 +181,7 @@ def _overlapping(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _refused(incident: IncidentRecord, entry: Entry) -> None:
-    """One that did nothing at all has not perhaps done something either."""
+    """Record nodes to which nothing was done; without other nodes it has no possible effects."""
     incident.refused_nodes = entry.data["nodes"]
     if not incident.shaken:
         incident.possible_effects.clear()
@@ -253,23 +251,16 @@ def _without_effect(profile: str, own: Sequence[IncidentRecord], *, lacks_volume
     return f"{said}: run longer"
 
 
-# When incidents excuse a volume: one that touched it was on, or just over, from its last change
-# until it was looked at. Whoever was left in peace in between is not excused by what came
-# later. What is asked of it needs time, so there it counts how much peace there was in all.
-
-
-TOLERANCE_AFTER_CUT = (
-    120.0  # seconds after an incident during which what it shook may still be shaking
-)
-# seconds after one that has cut none of its links, or after a replica was replaced, for what waited
-# for it
+TOLERANCE_AFTER_CUT = 120.0
+"""Seconds after an incident in which the links that it cut may still be reconnecting."""
 TOLERANCE_AFTER_OTHERS = 30.0
+"""Seconds after an incident that cut none of the volume's links, and after a replica's return."""
 
 
 def is_tolerated(
     volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
 ) -> bool:
-    """Whether there was no peace for it from one moment to the other, the first included."""
+    """Return True if tolerance windows cover all of [since, at] without a gap."""
     reached = since
     for began, over in sorted(_unrest(volume, since, at, shaken)):
         if began <= reached:
@@ -313,33 +304,73 @@ def _unrest(
             continue
         nodes = volume.nodes_between(incident.started_at, latest)
         if not nodes.isdisjoint(incident.shaken):
-            yield incident.started_at, _over(incident, volume, nodes, since)
+            end = math.inf if incident.removed_at is None else incident.removed_at
+            overlap = Overlap(incident, end, volume.name, nodes, since)
+            rule = next(rule for rule in TOLERANCE_WINDOWS if rule.holds(overlap))
+            yield incident.started_at, math.inf if end == math.inf else rule.end(overlap)
 
 
-def _over(incident: IncidentRecord, volume: VolumeRecord, nodes: set[str], since: float) -> float:
-    """Until when it may be why a volume on these nodes has not been well since then.
+class Overlap(NamedTuple):
+    """Incident and a volume with replicas on its nodes, whose failure began at `since`."""
 
-    What was cut may come back late, and a link that was to be made meanwhile later still. Destroyed
-    pods cut none: others are in their place. Whoever stands on one side of a cut alone has lost no
-    link by it."""
-    if incident.removed_at is None:
-        return math.inf
-    late, soon = (
-        incident.removed_at + TOLERANCE_AFTER_CUT,
-        incident.removed_at + TOLERANCE_AFTER_OTHERS,
-    )
-    if volume.name in incident.possibly_felt_by:
-        return late
-    if (
-        "pods" in incident.targets
-        and since > incident.removed_at
-        and incident.settled_at is not None
-    ):
-        return min(late, incident.settled_at)
-    if volume.name in incident.felt_by:
-        return late
-    cuts_none = "pods" in incident.targets or any(nodes.isdisjoint(side) for side in incident.sides)
-    return soon if cuts_none else late
+    incident: IncidentRecord
+    removed_at: float
+    """Its end; infinite while it is on."""
+    volume: str
+    nodes: set[str]
+    since: float
+
+    @property
+    def after_cut(self) -> float:
+        return self.removed_at + TOLERANCE_AFTER_CUT
+
+    @property
+    def after_others(self) -> float:
+        return self.removed_at + TOLERANCE_AFTER_OTHERS
+
+
+class ToleranceRule(NamedTuple):
+    """Row of the table of tolerance windows: the first row that holds gives the window's end."""
+
+    condition: str
+    holds: Callable[[Overlap], bool]
+    end: Callable[[Overlap], float]
+
+
+TOLERANCE_WINDOWS = (
+    ToleranceRule(
+        "it has a possible effect on the volume",
+        lambda one: one.volume in one.incident.possibly_felt_by,
+        lambda one: one.after_cut,
+    ),
+    ToleranceRule(
+        "it deleted pods, and the failure began after its end",
+        lambda one: (
+            "pods" in one.incident.targets
+            and one.since > one.removed_at
+            and one.incident.settled_at is not None
+        ),
+        lambda one: min(one.after_cut, one.incident.settled_at or 0.0),
+    ),
+    ToleranceRule(
+        "it has an effect on the volume",
+        lambda one: one.volume in one.incident.felt_by,
+        lambda one: one.after_cut,
+    ),
+    ToleranceRule(
+        "it deleted pods, or the volume has no replica on one of its sides",
+        lambda one: (
+            "pods" in one.incident.targets
+            or any(one.nodes.isdisjoint(side) for side in one.incident.sides)
+        ),
+        lambda one: one.after_others,
+    ),
+    ToleranceRule("otherwise", lambda _: True, lambda one: one.after_cut),
+)
+"""Ends of the window in which an incident tolerates a failure of a volume on its nodes.
+
+docs/storage.md shows the same table. An incident that is still on has no end.
+"""
 
 
 # What the replica destroyer takes excuses its volume: until the journal says that it is
@@ -352,8 +383,9 @@ Span: TypeAlias = tuple[float, float]
 
 
 def spans_of(entry: Entry) -> tuple[Span, ...]:
-    """What was refused was not done, unless an answer before that was lost; what was stopped may
-    have been.
+    """Return the tolerance window of a replica that the run has deleted.
+
+    A refused deletion has none, unless its answer was lost: it may have been done.
     """
     data = entry.data
     if data["result"].startswith("failed: ") and not data.get("possibly_done"):
@@ -362,5 +394,5 @@ def spans_of(entry: Entry) -> tuple[Span, ...]:
 
 
 def end_spans(spans: tuple[Span, ...], at: float) -> tuple[Span, ...]:
-    """From now on nothing is missing, but what waited for it needs a while."""
+    """Return the windows cut short: the replica is replaced, and what waited for it catches up."""
     return tuple((since, min(until, at + TOLERANCE_AFTER_OTHERS)) for since, until in spans)

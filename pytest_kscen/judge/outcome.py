@@ -1,6 +1,4 @@
-"""What a run has come to: verdicts, volumes, incidents and what was left behind, judged from its
-journal alone.
-"""
+"""Outcome of a run: verdict, findings, volumes, incidents and leftovers, from its journal alone."""
 
 from __future__ import annotations
 
@@ -63,7 +61,7 @@ class Volumes(Sequence["VolumeRecord"]):
         return len(self._records)
 
     def __repr__(self) -> str:
-        """How many are how."""
+        """Return the number of volumes by verdict."""
         counted = ", ".join(
             f"{count} {verdict}" for verdict in BEST_FIRST if (count := len(self._of(verdict)))
         )
@@ -109,7 +107,7 @@ class Outcome:
     incidents: list[IncidentRecord]
     leftovers: list[str]
     actions: dict[str, Tally]
-    """How often each action was done, and how long it took."""
+    """Tally of each action, by its name."""
     lasted: float
     """Seconds of cluster time until the counters were frozen, or the journal breaks off."""
     stopped_early: bool
@@ -128,7 +126,7 @@ class Outcome:
         return merged(self.findings)
 
     def explain(self) -> str:
-        """Every finding that is not valid, and the seed."""
+        """Return a line for every finding that is not valid, and the seed."""
         said = [
             f"{finding.check} is {finding.verdict}: {finding.why}"
             for finding in self.findings
@@ -227,7 +225,7 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
 
 
 def _doubted(finding: Finding) -> Finding:
-    """Of a cluster that has crashed nobody can say that it was its storage."""
+    """Return the finding as unknown: the embedded cluster has crashed, which may be its cause."""
     if finding.verdict != INVALID:
         return finding
     return Finding(

@@ -26,40 +26,40 @@ VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and thei
 
 @dataclass(slots=True)
 class RunEnd:
-    """What the journal says of it."""
+    """Facts of the journal about the run itself: its end and its start."""
 
     label: str = ""
-    """Of all that the run made."""
+    """Label of all objects that the run has created."""
     frozen_at: float | None = None
     told_until: float = 0.0
-    """When the last thing happened that was written down."""
+    """Time of the last entry."""
     stopped_early: bool = False
     hurried: bool = False
-    """Whether somebody wanted the volumes to be left."""
+    """True if a person has ended the run without deleting its volumes."""
     late: list[str] | None = None
     """The volumes that did not become ready again; None if that could not be judged."""
     taken: dict[str, tuple[Span, ...]] = field(default_factory=dict)
-    """When what we took of volumes excuses them."""
+    """Tolerance windows by volume: replicas that the run has deleted."""
     excused: list[str] = field(default_factory=list)
     """The late ones that lacked then what we took."""
     ready: dict[str, None] = field(default_factory=dict)
     """The volumes that ever were."""
     shaken: bool = False
-    """Whether there was any fault."""
+    """True if the run had any incident."""
     lasting: list[str] = field(default_factory=list)
     """The faults that were left on."""
     leftovers: list[str] | None = None
-    """None if nobody looked."""
+    """Objects that were left; None if the run ended before it looked for them."""
     crashes: list[str] = field(default_factory=list)
     """The actors that did not do all that they should have, and why."""
     blind: list[str] = field(default_factory=list)
-    """How the observer of effects crashed, each time."""
+    """Crashes of the observer of effects."""
     unswept: dict[str, str] = field(default_factory=dict)
     """The nodes on which faults may still be, an earlier run's or this one's, and why they could
     not be taken back.
     """
     cluster_crashed: bool = False
-    """Whether what happened then was nobody's doing but the simulation's."""
+    """True if the embedded cluster has crashed: findings about the storage are then unknown."""
     made: dict[str, None] = field(default_factory=dict)
     """The resources of which the run made objects, or tried to."""
     hidden: dict[str, str] = field(default_factory=dict)
@@ -74,17 +74,17 @@ class RunEnd:
 
     @property
     def is_untold(self) -> bool:
-        """Whether the run was killed before its end had begun."""
+        """True if the journal breaks off before the run's end has begun."""
         return self.frozen_at is None and self.late is None and self.leftovers is None
 
     @property
     def abandoned(self) -> list[str]:
-        """What was left because somebody wanted that."""
+        """Return the leftovers that a person has chosen to leave."""
         return [one for one in self.leftovers or () if self.hurried and one.startswith(VOLUMES)]
 
     @property
     def overlooked(self) -> dict[str, str]:
-        """Where something of it may be that nobody has seen."""
+        """Return resources that could not be listed and may have leftovers, with the reasons."""
         return {
             resource: why
             for resource, why in self.hidden.items()
@@ -93,7 +93,7 @@ class RunEnd:
 
 
 def learn_end(ending: RunEnd, entry: Entry) -> None:
-    """What the next entry says of it."""
+    """Add what the next entry states."""
     ending.told_until = entry.at
     if entry.what in _READ:
         _READ[entry.what](ending, entry)
@@ -152,7 +152,7 @@ def _ended(ending: RunEnd, entry: Entry) -> None:
 
 
 def _whole(ending: RunEnd, entry: Entry) -> None:
-    """It is told as well after what was refused."""
+    """End the tolerance window; the entry also follows deletions that were refused."""
     if spans := ending.taken.get(entry.data["volume"]):
         ending.taken[shared(entry.data["volume"])] = end_spans(spans, entry.at)
 
@@ -274,7 +274,7 @@ def _leftovers(ending: RunEnd) -> Finding:
 
 @dataclass(slots=True)
 class RunStart:
-    """What the journal says of it."""
+    """Facts of the journal about the run itself: its end and its start."""
 
     seed: str = ""
     replayable: bool = True
@@ -282,13 +282,13 @@ class RunStart:
     """The declared profiles; None if nobody knows them."""
     churn: bool = False
     conditions: tuple[str, ...] = ()
-    """What is watched of each volume."""
+    """Conditions that are watched of each volume."""
     link_profiles: list[str] = field(default_factory=list)
     """Declared profiles that cut links between nodes, so that only volumes show their effect."""
 
 
 def learn_start(beginning: RunStart, entry: Entry) -> None:
-    """What the next entry says of it."""
+    """Add what the next entry states."""
     if entry.what == "run-started":
         beginning.seed = entry.data["seed"]
         beginning.chaos, beginning.churn = entry.data["chaos"], entry.data["churn"]
@@ -308,7 +308,7 @@ def judge_start(beginning: RunStart) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class CheckCrash:
-    """Of one check; without an entry it had read all of them."""
+    """Crash of one check; without an entry, it had read the whole journal."""
 
     error: Exception
     line: int = 0
@@ -324,7 +324,7 @@ class CheckCrash:
 
 
 def _amiss(entry: Entry, error: Exception) -> str:
-    """Whoever looks up what a line names has heard of it before, if all is well."""
+    """Return what the entry refers to that no earlier line has defined; empty if unknown."""
     if not isinstance(error, KeyError) or not error.args:
         return ""
     missing = error.args[0]

@@ -20,7 +20,7 @@ _PRIORITY = (VALID, UNKNOWN, INVALID)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check says, and why."""
+    """Finding of one check, with its reason."""
 
     check: str
     verdict: str
@@ -45,7 +45,7 @@ CLEAR = "clear away before the run"
 
 @dataclass(slots=True)
 class Tally:
-    """One action's; times are seconds and only of what was done."""
+    """Counts and times of one action; times are seconds, of successful attempts only."""
 
     done: int = 0
     failed: int = 0
@@ -53,7 +53,7 @@ class Tally:
     total: float = 0.0
     longest: float = 0.0
     refusal: str = ""
-    """How it failed first."""
+    """Result of its first failure."""
 
     @property
     def average(self) -> float:
@@ -82,7 +82,7 @@ class Tally:
 
 
 def learn_actions(found: dict[str, Tally], entry: Entry) -> None:
-    """What the next entry says of any action; they stand in the order in which each first ended."""
+    """Count an action that has ended; actions are in the order in which they first ended."""
     if entry.what == "ended":
         action = entry.data["action"]
         if action not in found:

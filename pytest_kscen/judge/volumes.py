@@ -1,16 +1,15 @@
-"""Each volume's story: how often each condition changed while it was checked, and what that says of
-the storage.
+"""Volumes of a journal: history of each volume's conditions, and its verdict.
 
-An even count means that the volume came back each time it was shaken, an odd one that it did not.
-One that is gone without our doing is broken whatever it counted, and one that nobody checked to the
-end is unknown."""
+An even number of changes means that the condition came back each time, an odd one that it did not.
+`docs/storage.md` has the rules as a table; `VERDICTS` is the same table.
+"""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_kscen.judge.incidents import end_spans, is_tolerated, spans_of, undisturbed_seconds
 from pytest_kscen.judge.verdict import (
@@ -58,19 +57,23 @@ class FailedOperation:
     """The seconds that the storage had for it: since the API has taken it, if that is told."""
     why: str
     refused: bool
-    """By the API, so that the storage never heard of it; or it was not the storage's to do."""
+    """True if the API refused it, or it was not the storage's task."""
     cut: bool = False
     excused: bool = False
 
     @property
     def blamed(self) -> bool:
-        """Whether it was the storage's to do, and it had the time."""
+        """Return True if the storage had to do it, and had the time."""
         return not (self.refused or self.excused)
 
 
 @dataclass(slots=True)
 class VolumeRecord:
-    """One volume; times are seconds since the run began."""
+    """Volume as the journal has it.
+
+    Times are seconds since the run began. Rare facts are in tuples, which cost nothing while they
+    are empty: a run has thousands of volumes.
+    """
 
     name: str
     storage_class: str
@@ -80,49 +83,44 @@ class VolumeRecord:
     crash: str = ""
     placed_at: array[float] = field(default_factory=lambda: array("d"))
     placed_on: tuple[tuple[str, ...], ...] = ()
-    """Which nodes had its replicas, and since when each time.
-
-    In what follows, what few have costs the others nothing.
-    """
+    """Nodes of its replicas since each time of `placed_at`."""
     taken: tuple[Span, ...] = ()
-    """When what we took ourselves excuses it: one of its replicas."""
+    """Tolerance windows: replicas that the run itself has deleted."""
     odd_since: tuple[tuple[str, float], ...] = ()
     """The conditions that have changed an odd number of times, and when they last did."""
     waited_for: bool = False
-    """Whether it had the time to become ready."""
+    """True if the run waited for it to become ready."""
     deleting_at: float | None = None
     off: bool = False
-    """Whether in the end all machines that held it were off, so that nobody was there to tell
-    how it is.
-    """
+    """True if all machines with its replicas were off at the end: its status is outdated then."""
     lost_only_our_disks: bool = False
-    """Whether it was never ready, and nothing but the disks that we took excuses that."""
+    """True if it was never ready, and only disks that the run deleted tolerate that."""
     lost_at: float | None = None
-    """When it went, or began to go, without our doing."""
+    """Time at which it disappeared, or began to be deleted, without a request of the run."""
     overdue_deletions: tuple[OverdueDeletion, ...] = ()
-    """How it could not be deleted."""
+    """Deletions that took too long."""
     attached: int = 0
-    """How often an attachment was there, those that it was made with included."""
+    """Number of attachments that were seen, those of its creation included."""
     requested_at: dict[str, float] = field(default_factory=dict)
     """The nodes of attachments that it was made with and that have not come, and since when they
     are wanted.
     """
     unanswered: int = 0
-    """Those among them that had the time to come."""
+    """Number of requested attachments that had the time to come, and did not."""
     unattached: tuple[FailedOperation, ...] = ()
     undetached: tuple[FailedOperation, ...] = ()
     unresized: tuple[FailedOperation, ...] = ()
     healed: bool = False
-    """Whether it was well when everything was healed."""
+    """True if it was ready after all faults were undone."""
     verdict: str = STABLE
 
     @property
     def nodes(self) -> list[str]:
-        """All that ever held a replica."""
+        """Return all nodes that ever had a replica."""
         return list(dict.fromkeys(node for nodes in self.placed_on for node in nodes))
 
     def nodes_between(self, begin: float, end: float) -> set[str]:
-        """Those that held a replica at any time between."""
+        """Return the nodes that had a replica at any time in between."""
         first = max(0, bisect_right(self.placed_at, begin) - 1)
         return set().union(*self.placed_on[first : bisect_right(self.placed_at, end)])
 
@@ -131,8 +129,9 @@ class VolumeRecord:
         return self.deleting_at is not None
 
     def came_back(self, condition: str) -> bool:
-        """Whether that was seen, at least once; of one that was never ready, that it became so
-        when all was healed.
+        """Return True if the condition was seen to come back.
+
+        For a volume that was never ready: if it became ready after all faults were undone.
         """
         if self.ready_at is None:
             return self.healed
@@ -140,8 +139,8 @@ class VolumeRecord:
         return count > 1 or (count > 0 and self.healed)
 
     def lacks(self, condition: str) -> bool:
-        """Whether it was seen to lose that and not to come back; one that was never ready lacks
-        everything.
+        """Return True if the condition was lost and did not come back; a volume that was never
+        ready lacks all.
         """
         return self.ready_at is None or self.transitions.get(condition, 0) % 2 > 0
 
@@ -184,9 +183,9 @@ class VolumeRecord:
 
 
 class VolumeHistories:
-    """All volumes', as the journal tells them.
+    """Histories of all volumes, filled entry by entry.
 
-    One may have the name of one that is gone: what is told is told of the latest.
+    A name may be used again after a deletion: entries are about its latest volume.
     """
 
     def __init__(self, beginning: RunStart) -> None:
@@ -196,12 +195,12 @@ class VolumeHistories:
         self._latest: dict[str, VolumeRecord] = {}
         self._ends: dict[str, float] = {}
         self._is_cut_short = False
-        """Whether one of our actors has crashed while volumes came and went: from then on none
-        may wait for them.
+        """True if an actor of the run crashed while volumes were created: waits prove nothing after
+        that.
         """
 
     def learn(self, entry: Entry) -> None:
-        """What the next entry says of any of them."""
+        """Add what the next entry states about any volume."""
         what, data = entry.what, entry.data
         if what == "volume":
             record = VolumeRecord(
@@ -234,26 +233,14 @@ class VolumeHistories:
         return bool(self._found)
 
     def judged(self, shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
-        """In the order of their creation."""
+        """Return all volumes with their verdicts, in the order of their creation."""
         for volume in self._found:
             volume.stopped_at = (
                 self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
             )
             volume.waited_for |= LIVENESS in self._ends and not self._is_cut_short
             volume.off = _is_off(volume, shaken)
-            if volume.lost_at is not None:
-                volume.verdict = BROKEN
-            elif volume.unchecked or volume.stopped_at is None:
-                volume.verdict = UNKNOWN
-            elif volume.ready_at is None:
-                volume.verdict = _verdict_of_unready(volume, volume.stopped_at, shaken)
-            elif odd := [since for _, since in volume.odd_since]:
-                told = all(is_tolerated(volume, since, volume.stopped_at, shaken) for since in odd)
-                volume.verdict = INTERRUPTED if told else BROKEN
-            elif volume.off:
-                volume.verdict = UNKNOWN
-            else:
-                volume.verdict = RECOVERED if any(volume.transitions.values()) else STABLE
+            volume.verdict = next(rule.verdict for rule in VERDICTS if rule.holds(volume, shaken))
             for stuck in volume.overdue_deletions:
                 stuck.excused = (
                     undisturbed_seconds(volume, stuck.at - stuck.waited, stuck.at, shaken)
@@ -279,7 +266,7 @@ def _uncounted(conditions: Iterable[str]) -> dict[str, int]:
 
 
 def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
-    """It may be so late that nobody checks it any more."""
+    """Record the time, which may come after the last check."""
     volume.ready_at = entry.at
 
 
@@ -349,12 +336,12 @@ def _detaches(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _detached(volume: VolumeRecord, entry: Entry) -> None:
-    """One that is cut short goes on when the volume is detached from everywhere."""
+    """Record a failed detachment; an interrupted one goes on with the final detachment."""
     volume.undetached += tuple(one for one in _undone(entry) if not one.cut)
 
 
 def _resized(volume: VolumeRecord, entry: Entry) -> None:
-    """One that goes need not grow any more, so that by then it is cut short."""
+    """Record a failed resize; the time after the volume's deletion began does not count."""
     for one in _undone(entry):
         late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
         if late < one.waited or not late:
@@ -364,8 +351,9 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _taken(volume: VolumeRecord, entry: Entry) -> None:
-    """One that was never ready begins anew without a disk: what it had done until then was in
-    vain.
+    """Record a deleted replica.
+
+    A volume that was never ready starts again without the disk: its window begins with the run.
     """
     spans = spans_of(entry)
     if volume.deleting:
@@ -380,7 +368,7 @@ def _whole(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _undone(entry: Entry) -> tuple[FailedOperation, ...]:
-    """Whoever waited in vain waited for the storage."""
+    """Return the failed operation of an entry that has ended; empty if it succeeded."""
     result, _, why = entry.data["result"].partition(": ")
     if result == "done":
         return ()
@@ -420,10 +408,7 @@ _DEEDS: dict[str, _Reading] = {
 def _had_time(
     volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
 ) -> bool:
-    """Whether a ready volume had the peace for it.
-
-    Whether it should have been ready is judged by itself.
-    """
+    """Return True if a ready volume had REQUIRED_TIME undisturbed seconds."""
     was_ready = volume.ready_at is not None and volume.ready_at <= since
     return was_ready and undisturbed_seconds(volume, since, at, shaken) >= REQUIRED_TIME
 
@@ -438,7 +423,7 @@ def _had_time_to_form(volume: VolumeRecord, until: float, shaken: Sequence[Incid
 
 
 def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
-    """Whether all machines on which it was in the end were off then."""
+    """Return True if machines with all of its replicas were off at the end."""
     end = volume.stopped_at or 0.0
     stops = [
         one
@@ -449,13 +434,60 @@ def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
     return bool(there) and there.issubset(node for one in stops for node in one.shaken)
 
 
-def _verdict_of_unready(
-    volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]
-) -> str:
-    """One that lacked what we took proves nothing, unless it is ready when all is healed."""
-    if _had_time_to_form(volume, until, shaken):
-        return BROKEN
-    volume.lost_only_our_disks = not volume.healed and _had_time_to_form(
-        replace(volume, taken=()), until, shaken
+def _never_ready_in_time(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
+    return volume.ready_at is None and _had_time_to_form(volume, _end_of(volume), shaken)
+
+
+def _lacks_only_our_disks(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
+    """Return True, and mark the volume, if nothing but replicas that the run deleted tolerates it.
+
+    A volume that is ready after all faults were undone needs no tolerance.
+    """
+    volume.lost_only_our_disks = (
+        volume.ready_at is None
+        and not volume.healed
+        and _had_time_to_form(replace(volume, taken=()), _end_of(volume), shaken)
     )
-    return UNKNOWN if volume.lost_only_our_disks else INTERRUPTED
+    return volume.lost_only_our_disks
+
+
+def _is_lost_without_reason(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
+    end = _end_of(volume)
+    return not all(is_tolerated(volume, since, end, shaken) for _, since in volume.odd_since)
+
+
+def _end_of(volume: VolumeRecord) -> float:
+    return volume.stopped_at or 0.0
+
+
+class VerdictRule(NamedTuple):
+    """Row of the table of verdicts: the first row that holds for a volume decides."""
+
+    condition: str
+    verdict: str
+    holds: Callable[[VolumeRecord, Sequence[IncidentRecord]], bool]
+
+
+VERDICTS = (
+    VerdictRule(
+        "disappeared without a request", BROKEN, lambda volume, _: volume.lost_at is not None
+    ),
+    VerdictRule(
+        "not checked to the end",
+        UNKNOWN,
+        lambda volume, _: bool(volume.unchecked) or volume.stopped_at is None,
+    ),
+    VerdictRule("never ready, with enough undisturbed time", BROKEN, _never_ready_in_time),
+    VerdictRule("never ready, and the run deleted its disks", UNKNOWN, _lacks_only_our_disks),
+    VerdictRule("never ready", INTERRUPTED, lambda volume, _: volume.ready_at is None),
+    VerdictRule("a condition is lost, not tolerated", BROKEN, _is_lost_without_reason),
+    VerdictRule("a condition is lost", INTERRUPTED, lambda volume, _: bool(volume.odd_since)),
+    VerdictRule("its machines are off", UNKNOWN, lambda volume, _: volume.off),
+    VerdictRule(
+        "a condition was lost and came back",
+        RECOVERED,
+        lambda volume, _: any(volume.transitions.values()),
+    ),
+    VerdictRule("otherwise", STABLE, lambda _, __: True),
+)
+"""Verdicts of a volume, the first row that holds. docs/storage.md shows the same table."""

@@ -37,7 +37,7 @@ WORKFLOW = "workflow"
 
 @dataclass(frozen=True, slots=True)
 class WorkflowWish:
-    """What is to be played, what has to be there before, and how long it may take."""
+    """Workflow to run, objects to apply before it, and its time limit."""
 
     workflow: Obj
     cast: list[Obj]
@@ -45,9 +45,7 @@ class WorkflowWish:
 
 
 def workflow_wish(item: pytest.Item) -> WorkflowWish | None:
-    """What the marker says, or a ValueError that says what is wrong with it; one without a file
-    only tells tests apart.
-    """
+    """Read the marker, or raise a ValueError that names the mistake; None if it names no file."""
     mark = item.get_closest_marker(WORKFLOW)
     if mark is None or not (mark.args or mark.kwargs):
         return None
@@ -81,7 +79,7 @@ def _read(
 
 
 def unusable(items: Iterable[pytest.Item]) -> Iterator[str]:
-    """What is wrong with the archive's folder, if any of these tests may have a run."""
+    """Yield why the archive's folder cannot be used, if any of these tests may have a run."""
     playing = next(
         (item for item in items if "scenario_runner" in getattr(item, "fixturenames", ())), None
     )
@@ -114,9 +112,7 @@ TOLD_BY_RUNS = {
     PARENT_KUBECONFIG.flag: NO_MACHINES,
     VM_NAMESPACE.flag: NO_MACHINES,
 }
-"""What only a run can say, for a test may conduct it itself: why nothing came of a flag for
-which none has asked.
-"""
+"""Reason for each flag that only runs use: shown if no run has used it."""
 
 ACTORS = tuple(
     option.effect.actor
@@ -156,7 +152,7 @@ def idle(items: Sequence[pytest.Item]) -> list[str]:
 
 
 def idle_in_runs(config: pytest.Config, asked: Container[str]) -> list[str]:
-    """What is to be said after runs that have asked for these flags alone."""
+    """Return a line for each given flag that no run has used."""
     given = config.stash[SETTINGS].given
     flags = [
         flag
@@ -177,7 +173,7 @@ def _acting(item: pytest.Item, declared: Plan) -> Iterator[str]:
 
 
 def _kinds(option: Option) -> tuple[str, ...]:
-    """Those of whom one at least has to be there."""
+    """Return the markers of which one has to be there for the option to have an effect."""
     match option.effect:
         case SwitchesOn():
             return (PLAN_FROM_COMMAND_LINE,)
@@ -196,7 +192,7 @@ def _kinds(option: Option) -> tuple[str, ...]:
 OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
 DECLARING = ("cluster", WORKFLOW, *OF_A_PLAN)
 BARE = ("megatest", "scenario", "controlplane", PLAN_FROM_COMMAND_LINE)
-"""They take no parameters."""
+"""Markers without parameters."""
 SCENARIO_RUNNER = "scenario_runner"
 HOW_TO_RUN = "call scenario_runner.run(), or enter `with scenario_runner as run`"
 
@@ -228,9 +224,7 @@ MARKERS = (
 
 
 def check(items: Iterable[pytest.Item]) -> list[str]:
-    """What is wrong with the markers of these tests and with the settings that fill them: a line
-    for each complaint.
-    """
+    """Return a line for each mistake in the tests' markers and in the options that fill them."""
     items = list(items)
     concerned: dict[str, list[str]] = {}
     for item in items:

@@ -32,7 +32,7 @@ class Given:
 
 
 def read(config: pytest.Config, options: Iterable[Option]) -> dict[str, Given]:
-    """What is given of these, by flag; a UsageError names the one that makes no sense."""
+    """Return the given options by flag, or raise a UsageError that names the invalid one."""
     found = {option.flag: _given(config, option) for option in options}
     return {flag: given for flag, given in found.items() if given is not None}
 

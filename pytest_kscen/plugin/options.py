@@ -289,8 +289,9 @@ GROUPS = (
     ("megatest chaos", "megatest chaos: faults meanwhile (pytest-kscen)", CHAOS),
 )
 OPTIONS = [option for _, _, options in GROUPS for option in options]
-"""All options of the session. Those of profiles from other packages are added by `register`, or
-when the plugin that brings the profile is registered.
+"""Options of the session.
+
+Options of other packages' profiles are added by `update_profile_options`.
 """
 
 
@@ -308,7 +309,7 @@ class Settings:
     """Everything that was given, by flag."""
 
     def of(self, option: Option) -> Any:
-        """What was given for it, or None."""
+        """Return the value given for an option; None without one."""
         given = self.given.get(option.flag)
         return None if given is None else given.value
 
