@@ -191,7 +191,7 @@ def _managed_fields_key(entry: Any) -> list[str]:
 CURRENT_VERSION, FIRST_VERSION = (
     "@now",
     "@then",
-)  # the object's version when the request is made, and the first one that was asked for
+)  # version at the time of the request; first version that a step used
 OBJECT_UID, NAMESPACE = "@uid", "@namespace"
 CONTINUE_TOKEN = "@token"  # noqa: S105  # the next page of the latest list that had one
 PLACEHOLDERS = (CURRENT_VERSION, FIRST_VERSION, OBJECT_UID, NAMESPACE, CONTINUE_TOKEN)
@@ -200,7 +200,7 @@ SETTLING_PATCH = {"metadata": {"annotations": {"settled": "yes"}}}
 OK, CREATED, NOT_FOUND = 200, 201, 404
 ABSENT = "nothing"
 LAST_OBJECT = "last"  # the object that ends a watch
-WATCH_TIMEOUT = 20  # seconds for a watch to hear of it
+WATCH_TIMEOUT = 20  # seconds for a watch to deliver the last object
 
 
 @dataclass(frozen=True, slots=True)

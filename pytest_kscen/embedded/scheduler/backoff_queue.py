@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.cache import Ref
 
 
-MAX_EARLY_ATTEMPTS = 10  # times that one pod is taken early at one instant
-BACKOFF_WINDOW = 1.0  # seconds: back-offs end together at its borders
+MAX_EARLY_ATTEMPTS = 10  # early retries of one pod at one instant
+BACKOFF_WINDOW = 1.0  # seconds; back-offs end at multiples of it
 
 
 class BackoffQueue:

@@ -208,7 +208,7 @@ class EventHandlers:
             self._pod_assigned(new, old)
         elif self.is_responsible_for(new):
             if self._snapshot.pod(new["metadata"]["uid"]):
-                return  # it is on its way already
+                return  # assumed on a node already
             if old is None:
                 self._queue.add(PodInfo(new))
             else:

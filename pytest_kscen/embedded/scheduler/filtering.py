@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.status import Status
 
 
-MIN_FEASIBLE_NODES = 100  # nodes that are looked for at least
+MIN_FEASIBLE_NODES = 100  # fewer are never searched for in a larger cluster
 MIN_PERCENTAGE = 5
 
 
@@ -191,7 +191,7 @@ class _BulkFilter:
             if rejected.any():
                 self._refused.append((plugin, rows[rejected]))
                 rows = rows[~rejected]
-        # Nodes where room is being made for others.
+        # Nodes with nominated pods are filtered as if these were present.
         nominated, snapshot = self._profile.handle.nominated, self._profile.handle.snapshot
         for name in nominated.nodes():
             node = snapshot.get(name)

@@ -269,7 +269,7 @@ class SchedulingCycle:
             return sums
         for extender in profile.handle.extenders:
             if extender.prioritizes and extender.is_interested(pod):
-                with contextlib.suppress(ExtenderError):  # whose opinion is done without
+                with contextlib.suppress(ExtenderError):  # scored without it
                     scores = await extender.prioritize(state, pod, nodes)
                     weight = extender.weight * (MAX_SCORE // MAX_EXTENDER_SCORE)
                     if state.attempt is not None:

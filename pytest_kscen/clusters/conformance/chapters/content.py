@@ -1,4 +1,4 @@
-"""What is spoken: JSON, YAML, tables, metadata alone; and what is politely refused."""
+"""Content types: JSON, YAML, tables, partial metadata, discovery; and refusals of others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
-def asked(client: CaseClient, path: str, accept: str) -> CaseResponse:
+def get_as(client: CaseClient, path: str, accept: str) -> CaseResponse:
     return client.call("GET", path, headers={"Accept": accept})
 
 
@@ -28,7 +28,7 @@ def yaml_is_read(client: CaseClient) -> None:
 @case
 def yaml_is_written(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
-    answer = asked(client, "configmaps/c", "application/yaml")
+    answer = get_as(client, "configmaps/c", "application/yaml")
     assert answer.headers["content-type"].startswith("application/yaml")
     assert 'data:\n  a: "1"\n' in answer.body
 
@@ -46,7 +46,7 @@ def what_cannot_be_read_is_an_unsupported_media_type(client: CaseClient) -> None
 
 @case
 def what_cannot_be_written_is_not_acceptable(client: CaseClient) -> None:
-    answer = asked(client, "configmaps", "text/xml")
+    answer = get_as(client, "configmaps", "text/xml")
     assert answer.status == 406  # noqa: PLR2004
     assert "application/json, application/yaml" in str(answer.body)
 
@@ -61,7 +61,7 @@ def what_cannot_be_written_is_not_acceptable(client: CaseClient) -> None:
 )
 def json_is_found_among_what_is_accepted(client: CaseClient, accept: str) -> None:
     assert (
-        asked(client, "configmaps", accept).headers["content-type"].startswith("application/json")
+        get_as(client, "configmaps", accept).headers["content-type"].startswith("application/json")
     )
 
 
@@ -155,7 +155,7 @@ def a_table_has_columns_and_rows(client: CaseClient) -> None:
     ]
 )
 def tables_have_the_columns_that_people_know(client: CaseClient, plural: str, columns: str) -> None:
-    table = asked(client, plural, TABLE).ok()
+    table = get_as(client, plural, TABLE).ok()
     assert (
         " ".join(column["name"].replace(" ", "_") for column in table["columnDefinitions"])
         == columns
@@ -165,14 +165,14 @@ def tables_have_the_columns_that_people_know(client: CaseClient, plural: str, co
 @case
 def metadata_can_be_had_alone(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
-    one = asked(client, "configmaps/c", PARTIAL).ok()
+    one = get_as(client, "configmaps/c", PARTIAL).ok()
     assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == (
         "PartialObjectMetadata",
         "meta.k8s.io/v1",
         "c",
     )
     assert "data" not in one
-    many = asked(client, "configmaps", PARTIAL_LIST).ok()
+    many = get_as(client, "configmaps", PARTIAL_LIST).ok()
     assert many["kind"] == "PartialObjectMetadataList"
     assert all(set(item) <= {"kind", "apiVersion", "metadata"} for item in many["items"])
 
@@ -278,7 +278,7 @@ def it_says_that_it_is_well(client: CaseClient, path: str) -> None:
 @case
 def everything_is_discovered_at_once(client: CaseClient) -> None:
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-    listed = asked(client, "/apis", accept).ok()
+    listed = get_as(client, "/apis", accept).ok()
     assert listed["kind"] == "APIGroupDiscoveryList"
     apps = next(item for item in listed["items"] if item["metadata"]["name"] == "apps")
     (version,) = apps["versions"]

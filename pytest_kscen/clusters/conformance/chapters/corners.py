@@ -1,4 +1,4 @@
-"""Corners that generated requests have found: what the server says where hardly anybody goes."""
+"""Corner cases that generated sequences of requests have found."""
 
 from __future__ import annotations
 

@@ -317,11 +317,11 @@ def with_a_status_of_its_own_each_keeps_to_its_part(client: CaseClient) -> None:
     widgets = Widgets(client, subresources={"status": {}})
     made = client.post(widgets.path, widgets.body({"size": 1}, status={"done": True})).ok(201)
     assert "status" not in made
-    told = client.patch(
+    updated = client.patch(
         f"{widgets.path}/w/status", {"status": {"done": True}, "spec": {"size": 9}}
     ).ok()
-    assert (told["status"], told["spec"]) == ({"done": True}, {"size": 1})
-    assert told["metadata"]["generation"] == 1
+    assert (updated["status"], updated["spec"]) == ({"done": True}, {"size": 1})
+    assert updated["metadata"]["generation"] == 1
     assert client.patch(f"{widgets.path}/w", {"status": {"done": False}}).ok()["status"] == {
         "done": True
     }

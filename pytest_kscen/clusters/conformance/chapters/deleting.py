@@ -1,4 +1,4 @@
-"""Deleting: at once, marked, with conditions, with descendants, one by one and many together."""
+"""Deletion: immediate, by finalizers, with preconditions, with dependents, of collections."""
 
 from __future__ import annotations
 

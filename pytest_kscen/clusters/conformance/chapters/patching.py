@@ -1,4 +1,4 @@
-"""Patches: JSON patch, merge patch, strategic merge patch; what each does and what each refuses."""
+"""Patches: JSON, merge and strategic merge patch, and server-side apply."""
 
 from __future__ import annotations
 
@@ -505,11 +505,11 @@ def the_status_has_owners_of_its_own(client: CaseClient) -> None:
         "expectedPods": 4,
         "observedGeneration": 1,
     }
-    told = client.apply(
+    updated = client.apply(
         "poddisruptionbudgets/b/status", {**head, "status": status}, "reporter", force="true"
     ).ok()
-    assert told["status"]["disruptionsAllowed"] == status["disruptionsAllowed"]
+    assert updated["status"]["disruptionsAllowed"] == status["disruptionsAllowed"]
     entry = next(
-        entry for entry in told["metadata"]["managedFields"] if entry["manager"] == "reporter"
+        entry for entry in updated["metadata"]["managedFields"] if entry["manager"] == "reporter"
     )
     assert entry["subresource"] == "status"

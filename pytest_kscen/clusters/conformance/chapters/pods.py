@@ -1,4 +1,4 @@
-"""Pods: what is filled in, what cannot be, what may still change, and how they go."""
+"""Pods: defaults, validation, mutable fields, subresources, deletion."""
 
 from __future__ import annotations
 
@@ -334,12 +334,12 @@ def the_status_changes_through_its_own_door(client: CaseClient) -> None:
     old = made(client, pod())
     client.patch("pods/p", {"status": {"phase": "Failed"}}).ok()
     assert client.get("pods/p").ok()["status"]["phase"] == "Pending"
-    told = client.patch(
+    updated = client.patch(
         "pods/p/status", {"status": {"message": "hello"}, "spec": {"restartPolicy": "Never"}}
     ).ok()
-    assert told["status"]["message"] == "hello"
-    assert told["spec"]["restartPolicy"] == "Always"
-    assert told["metadata"]["generation"] == old["metadata"]["generation"]
+    assert updated["status"]["message"] == "hello"
+    assert updated["spec"]["restartPolicy"] == "Always"
+    assert updated["metadata"]["generation"] == old["metadata"]["generation"]
 
 
 @case

@@ -1,4 +1,4 @@
-"""Lists: their shape, their order, their selectors, and pages of one consistent picture."""
+"""Lists and watches: order, selectors, consistent pages, resource versions."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def now(client: CaseClient) -> str:
     return str(client.get("configmaps").ok()["metadata"]["resourceVersion"])
 
 
-def told(event: dict[str, Any]) -> tuple[str, str]:
+def type_and_name(event: dict[str, Any]) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"]["name"]
 
 
@@ -246,7 +246,7 @@ def from_a_version_on_every_change_is_told_in_order(client: CaseClient) -> None:
         "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
     ) as stream:
         seen = next_events(stream, 4)
-    assert [told(event) for event in seen] == [
+    assert [type_and_name(event) for event in seen] == [
         ("ADDED", "a"),
         ("MODIFIED", "a"),
         ("ADDED", "b"),
@@ -276,12 +276,12 @@ def without_a_version_what_is_there_comes_first(client: CaseClient) -> None:
     client.post("configmaps", config("b")).ok(201)
     client.post("configmaps", config("a")).ok(201)
     with client.watch("configmaps", labelSelector="who", timeoutSeconds=30) as stream:
-        assert sorted(told(event) for event in next_events(stream, 2)) == [
+        assert sorted(type_and_name(event) for event in next_events(stream, 2)) == [
             ("ADDED", "a"),
             ("ADDED", "b"),
         ]
         client.post("configmaps", config("c")).ok(201)
-        assert told(next(stream)) == ("ADDED", "c")
+        assert type_and_name(next(stream)) == ("ADDED", "c")
 
 
 @case
@@ -293,7 +293,7 @@ def the_deleted_object_is_its_last_state_with_a_version_of_its_own(client: CaseC
     ) as stream:
         client.delete("configmaps/a").ok()
         gone = next(stream)
-    assert told(gone) == ("DELETED", "a")
+    assert type_and_name(gone) == ("DELETED", "a")
     assert int(gone["object"]["metadata"]["resourceVersion"]) > int(
         made["metadata"]["resourceVersion"]
     )
@@ -323,7 +323,7 @@ def one_object_can_be_watched_by_its_name(client: CaseClient) -> None:
     with client.watch(
         "configmaps", resourceVersion=start, fieldSelector="metadata.name=b", timeoutSeconds=30
     ) as stream:
-        assert told(next(stream)) == ("ADDED", "b")
+        assert type_and_name(next(stream)) == ("ADDED", "b")
 
 
 @case
@@ -331,7 +331,7 @@ def the_old_paths_still_watch(client: CaseClient) -> None:
     client.post("configmaps", config("a")).ok(201)
     path = f"/api/v1/watch/namespaces/{client.namespace}/configmaps/a"
     with client.watch(path, timeoutSeconds=30) as stream:
-        assert told(next(stream)) == ("ADDED", "a")
+        assert type_and_name(next(stream)) == ("ADDED", "a")
 
 
 @case
@@ -350,7 +350,7 @@ def a_bookmark_marks_the_end_of_the_beginning(client: CaseClient) -> None:
     }
     with client.watch("configmaps", labelSelector="who", timeoutSeconds=30, **query) as stream:
         first, mark = next_events(stream, 2)
-    assert told(first) == ("ADDED", "a")
+    assert type_and_name(first) == ("ADDED", "a")
     assert mark["type"] == "BOOKMARK"
     assert mark["object"]["kind"] == "ConfigMap"
     assert mark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}

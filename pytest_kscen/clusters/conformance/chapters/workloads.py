@@ -1,4 +1,4 @@
-"""Workloads and services: what is filled in, what cannot change, how they are scaled."""
+"""Workloads and services: defaults, immutable fields, scaling."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def a_service_gets_an_address(client: CaseClient) -> None:
     spec = client.post("services", body("services")).ok(201)["spec"]
     assert spec["clusterIP"].count(".") == 3  # noqa: PLR2004
     assert spec["clusterIPs"] == [spec["clusterIP"]]
-    another = "10.0.0.1"  # which is the API server's own, and given to nobody
+    another = "10.0.0.1"  # reserved for the API server
     client.patch("services/x", {"spec": {"clusterIP": another}}).refused(
         422, "Invalid", "clusterIP"
     )

@@ -1,4 +1,4 @@
-"""Creating: what the server adds, what it leaves alone, and what it refuses."""
+"""Creation and update: fields set by the server, conflicts, validation."""
 
 from __future__ import annotations
 

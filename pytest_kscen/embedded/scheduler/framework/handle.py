@@ -87,7 +87,7 @@ class TieBreaker:
         return by_name[self.judge(pod, tuple(by_name))]
 
 
-MAX_PERMIT_WAIT = 15 * 60.0  # seconds that any plugin may let a pod wait
+MAX_PERMIT_WAIT = 15 * 60.0  # seconds; longer waits are cut to this
 
 
 class WaitingPod:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STATUS_FORM = "None or a status, as unschedulable('why')"
-MISSPELLING_SIMILARITY = 0.88  # of letters that a method has in common with one that was meant
+MISSPELLING_SIMILARITY = (
+    0.88  # ratio of common letters from which a method's name is taken for a misspelling
+)
 
 
 class InvalidPluginResult(TypeError):

@@ -280,7 +280,7 @@ class SchedulerProfile:
             plugin.unreserve(state, pod, node)
 
     def permit(self, state: CycleState, pod: PodInfo, node: str) -> Status | dict[str, float]:
-        """Return a refusal, or the seconds that each plugin wants the pod to wait; empty if none
+        """Return a refusal, or the seconds that the pod must wait for each plugin; empty if none
         does.
         """
         waits: dict[str, float] = {}

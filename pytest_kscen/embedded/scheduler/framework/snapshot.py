@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
     from pytest_kscen.objects.resources import Obj
 
-TABLE_THRESHOLD = (
-    64  # nodes from which on a table of all nodes is quicker than one node after the other
-)
+TABLE_THRESHOLD = 64  # nodes from which filtering with a table is faster
 
 
 class Watcher:

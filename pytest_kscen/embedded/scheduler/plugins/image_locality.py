@@ -23,7 +23,7 @@ MB = 1024 * 1024
 MIN_IMAGE_SIZE, MAX_CONTAINER_SIZE = (
     23 * MB,
     1000 * MB,
-)  # less than the one counts as nothing, more than the other (a container) as no more
+)  # bytes; kube-scheduler's thresholds, the second one per container
 
 
 class ImageLocality(Plugin):

@@ -150,7 +150,7 @@ def _required_labels(labels: LabelRequirements | None) -> list[tuple[str, str]] 
     return None
 
 
-MAX_COUNTS = 1024  # tallies that are kept
+MAX_COUNTS = 1024  # counts kept up to date at a time
 
 
 class _EqualPods:

@@ -121,7 +121,7 @@ SKEW_EXCEEDED = unschedulable("node(s) didn't match pod topology spread constrai
 LABEL_MISSING = unresolvable(
     "node(s) didn't match pod topology spread constraints (missing required label)"
 ).by(NAME)
-COUNT_WITHOUT_DOMAINS = 2**31 - 1  # the smallest number of pods in any domain, where there is none
+COUNT_WITHOUT_DOMAINS = 2**31 - 1  # kube-scheduler's minimum over no domains
 
 
 @dataclass(slots=True)
@@ -285,7 +285,7 @@ class PodTopologySpread(Plugin):
             has_key = table.label(constraint.key).codes[rows] >= 0
             total += np.where(has_key, counts * weight + (constraint.max_skew - 1), 0.0)
         whole = np.floor(total)
-        # half is rounded up
+        # round half up, as Go's math.Round does for positive numbers
         rounded: Scores = (whole + (total - whole >= 0.5)).astype(np.int64)  # noqa: PLR2004
         return rounded
 

@@ -50,7 +50,7 @@ NATIVE_RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage", "storage", "
 RESOURCES_WITH_DEFAULT_REQUEST = (
     "cpu",
     "memory",
-)  # of these scoring assumes a little where a container asks for nothing
+)  # scoring assumes a default for containers without a request
 
 
 class ResourceWeight(NamedTuple):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     WeightedCounts = tuple[PodCounts, int]
 
 
-MAX_NODES_ONE_BY_ONE = 256  # nodes that are quicker looked at one by one than all nodes at once
+MAX_NODES_ONE_BY_ONE = 256  # up to here one by one is faster than whole columns
 
 
 class DomainSums(Protocol):

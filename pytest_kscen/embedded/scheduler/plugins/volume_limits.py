@@ -101,7 +101,7 @@ class NodeVolumeLimits(Plugin):
         found: DriverByVolume = {}
         for pod in pods:
             for ref in claims_of(pod.obj) if pod.spec.get("volumes") else ():
-                # Who attaches the volume behind a claim, and what he calls it.
+                # Find the driver that attaches the claim's volume, and the volume's handle.
                 claim = self._claims.objects.get(ref)
                 if claim is None:
                     driver, handle = "", ""

@@ -32,7 +32,7 @@ BETA_ZONE, BETA_REGION = (
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 GA_LABELS = {BETA_ZONE: ZONE, BETA_REGION: REGION}
-ZONE_DELIMITER = "__"  # several zones in one label
+ZONE_DELIMITER = "__"  # separates several zones in one label
 
 
 class ZoneRequirement(NamedTuple):
