@@ -126,7 +126,7 @@ class HttpReadinessProbe:
 
     async def keep(self) -> None:
         """Probe from the first due time until cancelled, with the thresholds and timeouts of
-        the spec.
+        the spec. Calls `set_ready` on each change.
         """
         began = self._context.clock.now()
         period = float(self._probe.get("periodSeconds", 10))
@@ -218,7 +218,9 @@ class ContainerWorker:
                 await self.kubelet.clock.sleep(delay - timings.SYNC_DELAY)
 
     async def wait_until_started(self) -> None:
-        """Wait until the container has started, which includes its startup probe."""
+        """Wait until the container has started, which includes its startup probe. Init sidecars
+        are awaited this way; one waiter at a time.
+        """
         if not self.record.started:
             self._started = asyncio.get_running_loop().create_future()
             await self._started
@@ -362,7 +364,9 @@ class ContainerWorker:
             timer.cancel()
 
     def set_waiting(self, reason: str, message: str) -> None:
-        """Mark the container as waiting, with the reason that its status and `pods/log` show."""
+        """Mark the container as waiting, with the reason that its status and `pods/log` show.
+        Requests a status write.
+        """
         self.record.set_waiting(reason, message)
         self.kubelet.logs.set_waiting(self._pod.pod, self.record.name, reason)
         self._pod.changed()

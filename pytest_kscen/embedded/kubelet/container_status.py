@@ -78,7 +78,9 @@ class ContainerRecord:
         return ended["exitCode"] if ended else None
 
     def set_waiting(self, reason: str, message: str = "") -> None:
-        """Set the state to waiting; a terminated state becomes the last state."""
+        """Set the state to waiting. A terminated state becomes the last state, as the kubelet
+        keeps one former run.
+        """
         if "terminated" in self.state:
             self.last_state = self.state
         self.state = {"waiting": {"reason": reason, **({"message": message} if message else {})}}
@@ -108,7 +110,6 @@ class ContainerRecord:
         self.process = None
 
     def status(self) -> Obj:
-        """Return the ContainerStatus of the API for this record."""
         status: Obj = {
             "name": self.name,
             "state": self.state,
@@ -182,8 +183,6 @@ SIGKILL_CODE = 137
 
 
 class ContainerExit(NamedTuple):
-    """Exit code and reason of a run, as the terminated state shows them."""
-
     code: int
     reason: str
 

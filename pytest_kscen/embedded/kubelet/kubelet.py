@@ -111,12 +111,13 @@ class StatusManager:
         self._task: asyncio.Task[None] | None = None
 
     def enqueue(self, pod: PodWorker) -> None:
-        """Request a write of this pod's status; several requests become one write."""
         self._changed[pod] = None
         self.flush()
 
     def flush(self) -> None:
-        """Start writing the pending statuses if the API server can be reached."""
+        """Start writing the pending statuses if the API server can be reached. Called after
+        each change and when the machine is reachable again.
+        """
         if (
             self._changed
             and self._kubelet.machine.reachable
@@ -127,7 +128,6 @@ class StatusManager:
             )
 
     def clear(self) -> None:
-        """Discard all pending statuses: the machine has lost its power."""
         self._changed.clear()
 
     async def _write_all(self) -> None:
@@ -155,7 +155,7 @@ class StatusManager:
 
     async def _enqueue_later(self, pod: PodWorker) -> None:
         """Retry a refused status after 10 s, as the real kubelet's periodic synchronisation
-        does.
+        does. A pod that is gone by then is skipped.
         """
         await self._kubelet.clock.sleep(REFUSED_RETRY_DELAY, background=True)
         if self._kubelet.has_worker(pod):
@@ -228,7 +228,6 @@ class Kubelet:
         self._allocatable_amounts: tuple[object, Amounts] = (None, {})
 
     async def register(self) -> None:
-        """Create the machine's Node, or take over an existing one."""
         try:
             node = await self.api.create(NODES, new_node(self.machine, self.timestamp()))
         except AlreadyExists:
@@ -352,14 +351,18 @@ class Kubelet:
         return timestamp_of(self.clock.now())
 
     def halt(self) -> None:
-        """Stop all pods without any report: the machine has lost its power."""
+        """Stop all pods without any report: the machine has lost its power. Their statuses stay
+        as they are until power returns.
+        """
         for worker in self._pods.values():
             worker.halt()
         self._pods.clear()
         self.status_manager.clear()
 
     def pod_changed(self, pod: Obj) -> None:
-        """Process the present version of a pod bound to this node; an unknown pod is admitted."""
+        """Process the present version of a pod bound to this node; an unknown pod is admitted.
+        Called in event order.
+        """
         worker = self._pods.get(pod["metadata"]["uid"])
         if worker is None:
             worker = self._pods[pod["metadata"]["uid"]] = PodWorker(self, pod)
@@ -368,7 +371,9 @@ class Kubelet:
             worker.pod_changed(pod)
 
     def pod_deleted(self, pod: Obj) -> None:
-        """Stop the worker of a pod that the API server no longer has."""
+        """Stop the worker of a pod that the API server no longer has. Its containers get a
+        short grace period.
+        """
         if worker := self._pods.pop(pod["metadata"]["uid"], None):
             worker.pod_deleted()
 
@@ -416,7 +421,9 @@ class Kubelet:
 
 @dataclass(frozen=True, slots=True)
 class KubeletServices:
-    """Objects that all kubelets of a cluster share."""
+    """Objects that all kubelets of a cluster share. Built once by `nodes.Kubelets`: API client,
+    clock, recorder, images, logs, mounter, child tasks, hosts.
+    """
 
     api: Api
     clock: Clock

@@ -29,8 +29,6 @@ WAITING_MESSAGES = {
 
 
 class LogLine(NamedTuple):
-    """Line of a log with the time (epoch seconds) at which it was begun."""
-
     written: float
     text: str
 
@@ -101,7 +99,6 @@ class Log:
         )
 
     def end(self) -> None:
-        """Close the log: nothing more will be written, and followers end."""
         self._ended = True
         for follower in list(self._followers):
             follower.close()
@@ -125,12 +122,13 @@ class Log:
         self._followers.pop(follower, None)
 
     def tail(self, lines: int, limit: int) -> str:
-        """Return the end of the log, at most this many lines and bytes."""
         return self.text({"tailLines": str(lines)}).encode()[-limit:].decode(errors="ignore")
 
 
 class LogFollower:
-    """Asynchronous reader of one log. Ends with the log, or when `limitBytes` are read."""
+    """Asynchronous reader of one log, used by `pods/log?follow`. Ends with the log, or when
+    `limitBytes` are read. One reader per instance.
+    """
 
     def __init__(
         self,
@@ -200,15 +198,15 @@ class LogFollower:
 
 @dataclass(slots=True)
 class ContainerLogs:
-    """Logs of one container: the current run's and the previous one's."""
-
     current: Log | None = None
     previous: Log | None = None
 
 
 @dataclass(slots=True)
 class PodLogs:
-    """Logs of one pod's containers. A new pod of the same name starts with none."""
+    """Logs of one pod's containers. A new pod of the same name starts with none; its uid tells
+    the two apart.
+    """
 
     uid: str
     containers: dict[str, ContainerLogs] = field(default_factory=dict)
@@ -217,8 +215,6 @@ class PodLogs:
 
 
 class Logs:
-    """Logs of all containers of a cluster, by namespace and pod name."""
-
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._pods: dict[Ref, PodLogs] = {}
@@ -234,7 +230,6 @@ class Logs:
         return runs.current
 
     def set_waiting(self, pod: Obj, container: str, reason: str) -> None:
-        """Record the reason for which a container has no log yet."""
         self._logs_of(pod).waiting[container] = reason
 
     def _logs_of(self, pod: Obj) -> PodLogs:
@@ -261,7 +256,6 @@ class Logs:
     def follow(
         self, namespace: str, pod: str, container: str, options: Mapping[str, str]
     ) -> LogFollower:
-        """Return a reader of a container's log that continues as the container writes."""
         return self._find_log(namespace, pod, container, options).follow(options)
 
     def _find_log(

@@ -78,7 +78,6 @@ class Machine:
         raise RuntimeError(f"{self.name} has no address left in {self.pod_network}")
 
     def has_address(self, address: str) -> bool:
-        """Return True if a pod has this address."""
         return address in self._addresses
 
     def release_address(self, address: str) -> None:
@@ -98,7 +97,6 @@ class Machines:
         self._listeners: list[Callable[[Machine], None]] = []
 
     def on_change(self, listener: Callable[[Machine], None]) -> None:
-        """Call the listener after each change of a machine's power or reachability."""
         self._listeners.append(listener)
 
     def __iter__(self) -> Iterator[Machine]:
@@ -108,7 +106,6 @@ class Machines:
         return name in self._machines
 
     def has_power(self, name: str) -> bool:
-        """Return True if the machine exists and is powered."""
         machine = self._machines.get(name)
         return machine is not None and machine.powered
 
@@ -141,7 +138,9 @@ class Machines:
         del self._machines[name]
 
     def power_off(self, name: str) -> None:
-        """Cut the power at once, without a shutdown."""
+        """Cut the power at once, without a shutdown. Containers, filter tables and unsent
+        statuses of the machine are lost.
+        """
         self._set(name, powered=False)
 
     def power_on(self, name: str) -> None:
@@ -151,7 +150,9 @@ class Machines:
         self._set(name, powered=True)
 
     def cut_off(self, name: str) -> None:
-        """Cut the connection between this machine and the API server, in both directions."""
+        """Cut the connection between this machine and the API server, in both directions. Links
+        between machines are not affected.
+        """
         self._set(name, reachable=False)
 
     def reconnect(self, name: str) -> None:

@@ -46,7 +46,6 @@ def standard_labels(machine: Machine) -> dict[str, str]:
 
 
 def new_node(machine: Machine, now: str) -> Obj:
-    """Return the Node with which a machine registers itself."""
     node: Obj = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -123,8 +122,6 @@ def _condition(type_: str, old: Obj | None, now: str) -> Obj:
 
 
 class HeartbeatSource(Protocol):
-    """Object with a periodic heartbeat: a kubelet."""
-
     async def heartbeat(self) -> None: ...
 
 

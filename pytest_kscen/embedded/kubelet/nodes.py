@@ -231,7 +231,6 @@ class Site:
         nodes: int = 0,
         hosts: ipaddress.IPv4Address = FIRST_HOST,
     ) -> Site:
-        """Return a site with this many machines, which register themselves."""
         machines = Machines(chance.stream("machines"), hosts)
         for number in range(1, nodes + 1):
             machines.add(f"node-{number}")

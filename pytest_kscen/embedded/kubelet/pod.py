@@ -140,14 +140,12 @@ class PodWorker:
         self._drop_references()
 
     def kill(self, container: str, code: int, reason: str) -> None:
-        """End a container's run from outside. Raise NotFound if it does not run."""
         worker = self._containers.get(container)
         if worker is None or worker.record.process is None:
             raise NotFound(f'container "{container}" of pod "{self.name}" does not run')
         worker.record.process.kill(code, reason)
 
     def running_containers(self) -> Iterator[tuple[Obj, ContainerContext]]:
-        """Yield the specs and contexts of the running containers."""
         for record in self._facts.records:
             if record.process and record.is_running:
                 yield record.spec, record.process.context
@@ -174,7 +172,6 @@ class PodWorker:
         return {**self.pod, "status": {**(self.pod.get("status") or {}), **addresses}}
 
     def start(self, coroutine: Coroutine[Any, Any, None], what: str) -> asyncio.Task[None]:
-        """Start a child task in the name of this pod."""
         return self.kubelet.child_tasks.start(
             coroutine, f"{what} of pod {self.namespace}/{self.name}"
         )
@@ -239,7 +236,6 @@ class PodWorker:
         self.changed()
 
     def _apply_spec_change(self, pod: Obj, old: Obj) -> None:
-        """Apply the changes that a running pod's spec allows: images and the deadline."""
         if pod["spec"].get("activeDeadlineSeconds") != old["spec"].get("activeDeadlineSeconds"):
             self._watch_deadline()
         for spec in [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]:

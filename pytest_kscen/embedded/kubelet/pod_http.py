@@ -41,7 +41,6 @@ class PodHttpClient:
         self._chance = chance
 
     def knows(self, address: str) -> bool:
-        """Return True if a pod of the site has this address."""
         return self._worker_at(address) is not None
 
     async def ask(self, address: str, port: int, call: HttpCall) -> HttpAnswer:

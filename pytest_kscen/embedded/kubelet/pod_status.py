@@ -32,8 +32,6 @@ LOST_CONTAINER = {
 
 
 class PodFailureReason(NamedTuple):
-    """Reason and message of a pod that failed for another cause than its containers."""
-
     reason: str
     message: str
 
@@ -53,8 +51,6 @@ class PodFacts:
 
 
 class _ConditionState(NamedTuple):
-    """Condition before its transition time is known."""
-
     status: bool
     reason: str = ""
     message: str = ""
@@ -95,7 +91,6 @@ def status_of(pod: Obj, facts: PodFacts, now: str) -> Obj:
 
 
 def rejected_status(pod: Obj, failure: PodFailureReason) -> Obj:
-    """Return the status of a pod that the kubelet did not admit."""
     old = pod.get("status") or {}
     message = f"Pod was rejected: {failure.message}"
     return {**old, "phase": "Failed", "reason": failure.reason, "message": message}

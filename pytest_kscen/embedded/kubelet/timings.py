@@ -50,7 +50,6 @@ class RestartBackoff:
 
 
 def go_duration(seconds: float) -> str:
-    """Return seconds in Go's notation: `10s`, `1m20s`, `800ms`."""
     if seconds < 1:
         return f"{seconds * 1000:g}ms"
     minutes, rest = divmod(seconds, 60)

@@ -48,7 +48,6 @@ class AnnotatedRun:
     reason: str
 
     async def run(self, container: ContainerContext) -> int:
-        """Wait for the declared duration or for SIGTERM, and return the exit code."""
         if await container.stopping(within=self.after):
             return 0
         container.exit_reason = self.reason
@@ -92,13 +91,12 @@ TEXT_HEADERS = (("Content-Type", "text/plain; charset=utf-8"),)
 
 
 def never_listens(container: ContainerContext) -> bool:
-    """Return True if the container's image never listens on a port, such as `pause`."""
     return any(image_names(container.image)[2].startswith(name) for name in IMAGES_WITHOUT_SERVER)
 
 
 def annotated_service(pod: Obj, container: ContainerContext) -> Service | None:
     """Return the HTTP behaviour that the pod's present annotations declare for a container, or
-    None.
+    None. A malformed value fails at the call.
     """
     annotations = pod["metadata"].get("annotations") or {}
 
@@ -122,5 +120,4 @@ def annotated_service(pod: Obj, container: ContainerContext) -> Service | None:
 
 
 async def default_service(_: HttpCall, container: ContainerContext) -> HttpAnswer:
-    """Answer 200 with the pod's name, for servers without any declared behaviour."""
     return HttpAnswer(200, TEXT_HEADERS, f"{container.pod['metadata']['name']}\n".encode())

@@ -54,7 +54,6 @@ class ContainerContext:
     _waiting: list[asyncio.Future[None]] = field(default_factory=list)
 
     def write(self, text: str) -> None:
-        """Append text to the container's log; lines may arrive in parts."""
         self.log.write(text)
 
     async def stopping(self, *, within: float | None = None) -> bool:
@@ -76,7 +75,9 @@ class ContainerContext:
         return self.is_stopping
 
     def terminate(self) -> None:
-        """Deliver SIGTERM; called by the kubelet."""
+        """Deliver SIGTERM: wake every `stopping` and set `is_stopping`. Called by the kubelet,
+        once per run; the behaviour decides when it ends.
+        """
         self.is_stopping = True
         for future in self._waiting:
             _wake(future)

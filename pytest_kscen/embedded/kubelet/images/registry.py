@@ -220,7 +220,6 @@ class Images:
             listener()
 
     def service_of(self, container: ContainerContext, port: int) -> Service | None:
-        """Return the HTTP behaviour registered for this container and port, or None."""
         return next(
             (
                 rule.run
@@ -231,7 +230,9 @@ class Images:
         )
 
     def fail_pulls(self, image: str) -> Callable[[], None]:
-        """Let pulls of matching images fail. Return a function that ends this."""
+        """Let pulls of matching images fail. Return a function that ends this; containers that
+        wait for the image then continue after their back-off.
+        """
         self._missing[image] = None
         return lambda: self._missing.pop(image, None)
 

@@ -52,11 +52,9 @@ class FilterTable:
         self._policies = dict.fromkeys(CHAINS, "ACCEPT")
 
     def __bool__(self) -> bool:
-        """Return True if the table has a rule or a policy that may affect packets."""
         return any(self._chains.values()) or "DROP" in self._policies.values()
 
     def chains(self) -> Iterator[tuple[str, str, list[RuleEntry]]]:
-        """Yield each chain with its policy and its rules, with counters up to date."""
         self._before()
         for chain, entries in self._chains.items():
             yield chain, self._policies[chain], entries
@@ -68,9 +66,6 @@ class FilterTable:
         self.insert(chain, rule, len(self._chains[chain]) + 1)
 
     def insert(self, chain: str, rule: FirewallRule, number: int) -> bool:
-        """Insert a rule before the given number (from 1). Return False if there is no such
-        place.
-        """
         if not 1 <= number <= len(self._chains[chain]) + 1:
             return False
         self._before()
@@ -79,13 +74,11 @@ class FilterTable:
         return True
 
     def find(self, chain: str, rule: FirewallRule) -> int:
-        """Return the number of the first equal rule, counted from 1, or 0."""
         return next(
             (number for number, entry in enumerate(self._chains[chain], 1) if entry.rule == rule), 0
         )
 
     def delete(self, chain: str, number: int) -> bool:
-        """Delete the rule of this number. Return False if there is none."""
         if not 1 <= number <= len(self._chains[chain]):
             return False
         self._before()
@@ -111,13 +104,14 @@ class FilterTable:
         self._after()
 
     def reset(self) -> None:
-        """Remove all rules and policies: the machine has lost its power."""
         for chain in CHAINS:
             self._chains[chain].clear()
             self._policies[chain] = "ACCEPT"
 
     def dropped_share(self, chain: str, packet: Packet) -> float:
-        """Return the share (0 to 1) of such packets that the chain drops or rejects."""
+        """Return the share (0 to 1) of such packets that the chain drops or rejects, its policy
+        included. Counters are not changed.
+        """
         left, lost = 1.0, 0.0
         for entry, share in self._matching(chain, packet):
             if entry.rule.target:
@@ -135,7 +129,9 @@ class FilterTable:
             entry.bytes += packets * share * size
 
     def _matching(self, chain: str, packet: Packet) -> Iterator[tuple[RuleEntry, float]]:
-        """Yield the rules that see such packets, and the share of all packets that each takes."""
+        """Yield the rules that see such packets, and the share of all packets that each takes.
+        A rule with a target takes its share from later rules.
+        """
         left = 1.0
         for entry in self._chains[chain]:
             if left > 0 and entry.rule.matches(packet):
@@ -154,7 +150,9 @@ _parse_address = functools.lru_cache(maxsize=1024)(ipaddress.ip_address)
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """Kind of packets. Port 0 stands for an unknown port, as of a client, or for none."""
+    """Kind of packets, as rules see them. Port 0 stands for an unknown port, as of a client, or
+    for a protocol without ports.
+    """
 
     source: str
     target: str
@@ -165,8 +163,6 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class PortMatch:
-    """Ports of a rule, such as `--dport 7000:7999`, or several ranges."""
-
     ranges: tuple[tuple[int, int], ...]
     inverted: bool = False
 
@@ -181,8 +177,6 @@ class PortMatch:
 
 @dataclass(frozen=True, slots=True)
 class AddressMatch:
-    """Network of a rule, such as `-s 10.0.0.0/8`."""
-
     network: ipaddress.IPv4Network = ANYWHERE
     inverted: bool = False
 
@@ -266,7 +260,6 @@ class FirewallRule:
         return " ".join(part for part in parts if part)
 
     def description(self) -> str:
-        """Return the text at the end of the rule's line in `iptables -L`."""
         ports = [
             (
                 f"multiport {kind}ports "
@@ -379,7 +372,6 @@ class Firewalls:
         return tables.dropped_share(chain, packet) if tables else 0.0
 
     def _count(self) -> None:
-        """Count the packets since the last call, at the rates of that time."""
         now = self._clock.now()
         elapsed, self._counted_at = now - self._counted_at, now
         for rate in self._rates:
@@ -417,9 +409,6 @@ class Firewalls:
                     )
 
     def _arrival_share(self, stream: TrafficStream, source: Machine) -> float:
-        """Return the share of a stream's packets that reaches the input chain of the target
-        machine.
-        """
         impairment = self._network.impairment(stream.flow, excluding=self.impairment)
         return (
             0.0

@@ -59,7 +59,6 @@ class Impairment:
 
     @property
     def lost(self) -> float:
-        """Return the share of packets that are dropped or corrupted."""
         return _combine(self.loss, self.corrupt)
 
     def is_at_least(self, other: Impairment) -> bool:
@@ -71,7 +70,6 @@ class Impairment:
         )
 
     def combined_with(self, other: Impairment) -> Impairment:
-        """Return the effect of both impairments in sequence."""
         return Impairment(
             self.blocked or other.blocked,
             _combine(self.loss, other.loss),
@@ -108,16 +106,16 @@ class Network:
         machines.on_change(lambda _: self.changed())
 
     def add_filter(self, packet_filter: Filter) -> None:
-        """Apply this filter to every flow from now on."""
         self._filters.append(packet_filter)
         self.changed()
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call the listener after each change that may affect some flow."""
         self._listeners.append(listener)
 
     def changed(self) -> None:
-        """Notify the listeners that a filter may give other results."""
+        """Notify the listeners that a filter may give other results. Filters call it after each
+        change; nothing is cached here.
+        """
         for listener in self._listeners:
             listener()
 
@@ -164,8 +162,6 @@ PAYLOAD, FRAME = 1448.0, 1500.0  # bytes of a load's packet, without and with he
 
 @dataclass(frozen=True, slots=True)
 class TrafficStream:
-    """Packets of one kind on a link: packets per second, and bytes per packet."""
-
     source: Machine
     target: Machine
     flow: Flow
@@ -205,7 +201,6 @@ class Traffic:
         self._network.changed()
 
     def impairment(self, flow: Flow) -> Impairment:
-        """Return the effect of loads that leave the same machine or arrive at the same machine."""
         if not self._loads:
             return NO_IMPAIRMENT
         shares = [
@@ -219,7 +214,6 @@ class Traffic:
         return Impairment(load=used, delay=MAX_QUEUE_DELAY * used)
 
     def between(self, source: Machine, target: Machine) -> Iterator[TrafficStream]:
-        """Yield the streams from one machine to another."""
         if source.powered:
             for protocol, packets, size in HEARTBEATS:
                 yield TrafficStream(

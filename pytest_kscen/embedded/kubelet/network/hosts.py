@@ -58,19 +58,15 @@ class NetworkHost:
         )
 
     def machine_at(self, address: str, port: int) -> str:
-        """Return the name of the machine behind an address and port, or ""."""
         server = self.hosts.servers.at(address, port)
         return server.machine if server else self.hosts.machine_with_address(address)
 
     def close(self) -> None:
-        """Close the container's servers; called when its run ends."""
         for server in self._servers:
             self.hosts.servers.close(server)
 
 
 class NetworkHosts:
-    """Network of a cluster as its containers see it: traffic, firewalls and servers."""
-
     def __init__(self, machines: Machines, network: Network, clock: Clock) -> None:
         self._machines = machines
         self.network = network
@@ -79,7 +75,9 @@ class NetworkHosts:
         self.servers = Iperf3Servers()
 
     def of(self, machine: Machine, pod: Obj, container: Obj, address: str) -> NetworkHost:
-        """Return the network position of a container whose pod has this address."""
+        """Return the network position of a container whose pod has this address. Privileged
+        containers on the host's network share the machine's table.
+        """
         is_host = bool(pod["spec"].get("hostNetwork"))
         tables = None
         security = container.get("securityContext") or {}

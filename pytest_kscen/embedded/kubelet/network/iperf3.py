@@ -71,8 +71,6 @@ CLIENT_PORT = 40000
 
 
 class Iperf3Result(NamedTuple):
-    """Error text and exit code of a call; both empty after success."""
-
     stderr: str = ""
     code: int = 0
 
@@ -173,7 +171,6 @@ class Iperf3Servers:
     _listening: dict[tuple[str, int], Iperf3Server] = field(default_factory=dict)
 
     def listen(self, address: str, port: int, machine: str) -> Iperf3Server | None:
-        """Return a new server, or None if the port is in use."""
         if (address, port) in self._listening:
             return None
         server = self._listening[address, port] = Iperf3Server(machine)
@@ -208,7 +205,6 @@ class Iperf3Options:
 
 
 def parse_options(arguments: list[str]) -> Iperf3Options:
-    """Return the options of a call. Raise ValueError with the option that is not supported."""
     found, left = Iperf3Options(), list(arguments)
     while left:
         word = left.pop(0)

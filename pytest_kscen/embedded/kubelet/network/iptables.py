@@ -47,14 +47,11 @@ PROTOCOLS = {"tcp": "tcp", "udp": "udp", "icmp": "icmp", "6": "tcp", "17": "udp"
 TOP_PORT = 65535
 
 
-class IptablesError(Exception):
-    """Arguments that iptables refuses; the message is the real program's."""
+class IptablesError(Exception): ...
 
 
 @dataclass(slots=True)
 class IptablesCommand:
-    """Parsed arguments of one call."""
-
     command: str = ""
     chain: str = ""
     number: int | None = None
@@ -241,7 +238,6 @@ MAX_PLAIN_COUNT = 99999  # larger counters are printed with a unit
 
 
 def format_listing(tables: FilterTable, wanted: str, flags: str) -> str:
-    """Return the output of `iptables -L` with -n, -v, -x and --line-numbers."""
     blocks = []
     for chain, policy, entries in tables.chains():
         if wanted in {"", chain}:
@@ -333,8 +329,6 @@ TOO_BIG = "iptables: Index of {} too big.\n"
 
 
 class IptablesResult(NamedTuple):
-    """Standard output, standard error and exit code of a call."""
-
     text: str = ""
     stderr: str = ""
     code: int = 0

@@ -49,16 +49,12 @@ def _number(text: str) -> int:
 
 
 class ShellExit(Exception):
-    """End of the script by `exit`, with its code. A control flow exception, not an error."""
-
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
 
 
 class LoopControl(Exception):
-    """`break` or `continue` in a loop. A control flow exception, not an error."""
-
     def __init__(self, *, stops_loop: bool) -> None:
         super().__init__()
         self.stops_loop = stops_loop

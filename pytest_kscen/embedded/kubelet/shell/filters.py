@@ -96,7 +96,6 @@ def wc(arguments: list[str], text: str) -> tuple[str, int]:
 
 
 def sed(arguments: list[str], text: str) -> tuple[str, int]:
-    """Apply substitutions; other commands are not supported."""
     flags, values, rest = options("sed", arguments, "Er", "e")
     for script in values.get("e") or rest:
         match = _SUBSTITUTE.fullmatch(script)
@@ -122,7 +121,6 @@ def sort(arguments: list[str], text: str) -> tuple[str, int]:
 
 
 def cut(arguments: list[str], text: str) -> tuple[str, int]:
-    """Select fields; supports -d and -f only."""
     _, values, _ = options("cut", arguments, "", "df")
     separator = values.get("d", ["\t"])[-1]
     wanted = [int(number) - 1 for number in values.get("f", ["1"])[-1].split(",")]

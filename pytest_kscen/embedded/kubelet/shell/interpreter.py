@@ -54,12 +54,10 @@ class TextBuffer:
         self._text += text
 
     def rest(self) -> str:
-        """Return and consume everything that is left."""
         found, self._at = self._text[self._at :], len(self._text)
         return found
 
     def line(self) -> str | None:
-        """Return the next line without its end, or None at the end of the text."""
         if self._at >= len(self._text):
             return None
         end = self._text.find("\n", self._at)
@@ -71,7 +69,6 @@ class TextBuffer:
 def redirect(
     write: WriteText, write_error: WriteText, redirections: tuple[str, ...]
 ) -> tuple[WriteText, WriteText]:
-    """Return the writers for output and errors after redirections such as "1>2" or "&>null"."""
     streams = {"1": write, "2": write_error, "null": _discard}
     for redirection in redirections:
         source, target = redirection.split(">")
@@ -157,14 +154,12 @@ class Shell:
         return await program(self, words[1:])
 
     def subshell(self) -> Shell:
-        """Return a copy of this shell with its own variables and without traps."""
         other = copy.copy(self)
         other.scope = self.scope.copy()
         other.traps = {}
         return other
 
     def child_process(self, arguments: list[str]) -> Shell:
-        """Return a shell started as a program: it inherits exported variables only."""
         other = self.subshell()
         other.scope = ShellScope(self.scope.environment(), arguments, self.scope.exported)
         other.stops_on_error = False

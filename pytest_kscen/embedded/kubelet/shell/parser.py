@@ -22,38 +22,28 @@ from pytest_kscen.embedded.kubelet.shell.words import (
 
 @dataclass(frozen=True, slots=True)
 class Simple:
-    """Assignments, and a command with its arguments."""
-
     assignments: tuple[tuple[str, Word], ...]
     words: tuple[Word, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Redirected:
-    """Command whose output goes elsewhere."""
-
     command: Command
     redirections: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Commands of which each reads the output of the one before."""
-
     commands: tuple[Command, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Subshell:
-    """Commands with variables and an exit of their own."""
-
     command: Command
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """Commands that run one after the other."""
-
     commands: tuple[Command, ...]
 
 
@@ -72,8 +62,6 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Branches:
-    """Conditional command: if, elif and else."""
-
     branches: tuple[tuple[Command, Command], ...]
     otherwise: Command | None
 

@@ -29,8 +29,6 @@ class LiteralText:
 
 @dataclass(frozen=True, slots=True)
 class ShellVariable:
-    """`$name`, `${name}` or `${name:-default}`."""
-
     name: str
     default: str = ""
     quoted: bool = False
@@ -38,8 +36,6 @@ class ShellVariable:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """`$((expression))`, evaluated with whole numbers."""
-
     expression: str
 
 
@@ -247,7 +243,6 @@ class ShellScope:
         )
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that a called program inherits."""
         return {name: value for name, value in self.variables.items() if name in self.exported}
 
     def expand(self, words: tuple[Word, ...]) -> list[str]:
@@ -273,7 +268,6 @@ class ShellScope:
         return found
 
     def text(self, word: Word) -> str:
-        """Return one word as text, without splitting."""
         return "".join(map(self._part, word))
 
     def value(self, name: str) -> str:
