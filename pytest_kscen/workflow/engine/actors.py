@@ -29,7 +29,7 @@ from pytest_kscen.workflow.engine.repository import run_label
 from pytest_kscen.workflow.engine.trees import needs_result
 from pytest_kscen.workflow.engine.triggers import OBJECT_LOST_MESSAGE
 from pytest_kscen.workflow.schedule_jobs import type_of
-from pytest_kscen.workflow.tables.machine import Action, EventType, NodeActionError
+from pytest_kscen.workflow.tables.machine import EventType, NodeAction, NodeActionError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -240,31 +240,38 @@ async def abort_workflow(
     return None
 
 
-ACTORS: dict[Action, Callable[[ActorClients, Tree, TreeNode], Awaitable[EventType | None]]] = {
-    Action.CREATE_CHAOS: create_chaos,
-    Action.DELETE_CHAOS: delete_chaos,
-    Action.CONFIRM_DELETED: delete_chaos,
-    Action.FIND_CHAOS: find_chaos,
-    Action.CREATE_POD: create_pod,
-    Action.FIND_POD: find_pod,
-    Action.DELETE_POD: delete_pod,
-    Action.EVALUATE: evaluate_branches,
-    Action.CREATE_CHECK: create_check,
-    Action.FIND_CHECK: find_check,
-    Action.DELETE_CHECK: delete_check,
-    Action.ABORT_WORKFLOW: abort_workflow,
+ACTORS: dict[NodeAction, Callable[[ActorClients, Tree, TreeNode], Awaitable[EventType | None]]] = {
+    NodeAction.CREATE_CHAOS: create_chaos,
+    NodeAction.DELETE_CHAOS: delete_chaos,
+    NodeAction.CONFIRM_DELETED: delete_chaos,
+    NodeAction.FIND_CHAOS: find_chaos,
+    NodeAction.CREATE_POD: create_pod,
+    NodeAction.FIND_POD: find_pod,
+    NodeAction.DELETE_POD: delete_pod,
+    NodeAction.EVALUATE: evaluate_branches,
+    NodeAction.CREATE_CHECK: create_check,
+    NodeAction.FIND_CHECK: find_check,
+    NodeAction.DELETE_CHECK: delete_check,
+    NodeAction.ABORT_WORKFLOW: abort_workflow,
 }
 SAVE_BEFORE = frozenset(ACTORS) - {
-    Action.EVALUATE,
-    Action.FIND_CHAOS,
-    Action.FIND_POD,
-    Action.FIND_CHECK,
+    NodeAction.EVALUATE,
+    NodeAction.FIND_CHAOS,
+    NodeAction.FIND_POD,
+    NodeAction.FIND_CHECK,
 }
 """Actions before which the node's status is saved, so that a restarted engine knows of them."""
-CREATING_ACTIONS = frozenset({Action.CREATE_CHAOS, Action.CREATE_POD, Action.CREATE_CHECK})
+CREATING_ACTIONS = frozenset(
+    {NodeAction.CREATE_CHAOS, NodeAction.CREATE_POD, NodeAction.CREATE_CHECK}
+)
 """Actions that are not carried out unless that status was written."""
 DELETING_ACTIONS = frozenset(
-    {Action.DELETE_CHAOS, Action.CONFIRM_DELETED, Action.DELETE_POD, Action.DELETE_CHECK}
+    {
+        NodeAction.DELETE_CHAOS,
+        NodeAction.CONFIRM_DELETED,
+        NodeAction.DELETE_POD,
+        NodeAction.DELETE_CHECK,
+    }
 )
 
 

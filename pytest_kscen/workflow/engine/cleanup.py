@@ -16,7 +16,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.workflow.engine.actors import ACTORS
 from pytest_kscen.workflow.engine.statuses import error_text
 from pytest_kscen.workflow.engine.trees import ROOT
-from pytest_kscen.workflow.tables.machine import Action, EventType
+from pytest_kscen.workflow.tables.machine import EventType, NodeAction
 
 if TYPE_CHECKING:
     import asyncio
@@ -35,8 +35,8 @@ REMOVALS = {
     SERIAL: None,
     PARALLEL: None,
     SUSPEND: None,
-    TASK: Action.DELETE_POD,
-    STATUS_CHECK: Action.DELETE_CHECK,
+    TASK: NodeAction.DELETE_POD,
+    STATUS_CHECK: NodeAction.DELETE_CHECK,
 }
 
 
@@ -84,7 +84,7 @@ class LeftoverCleaner:
         """
         act = _removal_of(node)
         event_type = await ACTORS[act](self._clients, tree, node) if act else None
-        return act is not Action.DELETE_CHAOS or event_type is EventType.CLEANED
+        return act is not NodeAction.DELETE_CHAOS or event_type is EventType.CLEANED
 
     def _begin(self, tree: Tree, node: TreeNode, why: str = "", after: float = 0.0) -> None:
         self._group.create_task(
@@ -132,5 +132,5 @@ class LeftoverCleaner:
         return True
 
 
-def _removal_of(node: TreeNode) -> Action | None:
-    return None if node.name == ROOT else REMOVALS.get(node.template.type, Action.DELETE_CHAOS)
+def _removal_of(node: TreeNode) -> NodeAction | None:
+    return None if node.name == ROOT else REMOVALS.get(node.template.type, NodeAction.DELETE_CHAOS)

@@ -73,7 +73,7 @@ class PendingWrites:
     gave_up: bool = False
 
 
-class StatusWriter:
+class NodeStatusWriter:
     """Writes the statuses of one engine's nodes, and retries those that were refused.
 
     A refused status is noted in an annotation as well, so that a restarted engine does not repeat

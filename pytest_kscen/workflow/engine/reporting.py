@@ -15,7 +15,7 @@ from pytest_kscen.workflow.engine.trees import ROOT, deadline_message
 from pytest_kscen.workflow.parameters import values_of
 from pytest_kscen.workflow.probes import score_of
 from pytest_kscen.workflow.story import FOUND, HINDERED
-from pytest_kscen.workflow.tables.machine import Action, EventType
+from pytest_kscen.workflow.tables.machine import EventType, NodeAction
 
 if TYPE_CHECKING:
     from pytest_kscen.kube.actor import Actor
@@ -29,23 +29,23 @@ ENDED_REASONS = {
     EventType.ABORTED: "ParentNodeAborted",
 }
 ACTION_EVENTS = {
-    Action.CREATE_CHAOS: ("ChaosCRCreated", "created {kind} {name}"),
-    Action.DELETE_CHAOS: ("ChaosCRDeleted", "removed {kind} {name}"),
-    Action.CREATE_POD: ("TaskPodSpawned", "runs pod {name}"),
-    Action.EVALUATE: ("ConditionalBranchesSelected", "goes on with: {chosen}"),
-    Action.CREATE_CHECK: ("StatusCheckCreated", "created status check {name}"),
-    Action.DELETE_CHECK: ("StatusCheckDeleted", "removed status check {name}"),
+    NodeAction.CREATE_CHAOS: ("ChaosCRCreated", "created {kind} {name}"),
+    NodeAction.DELETE_CHAOS: ("ChaosCRDeleted", "removed {kind} {name}"),
+    NodeAction.CREATE_POD: ("TaskPodSpawned", "runs pod {name}"),
+    NodeAction.EVALUATE: ("ConditionalBranchesSelected", "goes on with: {chosen}"),
+    NodeAction.CREATE_CHECK: ("StatusCheckCreated", "created status check {name}"),
+    NodeAction.DELETE_CHECK: ("StatusCheckDeleted", "removed status check {name}"),
 }
 POD_DELETED = ("TaskPodDeleted", "removed pod {name}")
 """Event of a leftover pod's deletion; regular deletions of pods are not reported."""
 FAILED_ACTION_REASONS = {
-    Action.CREATE_CHAOS: "ChaosCRCreateFailed",
-    Action.DELETE_CHAOS: "ChaosCRDeleteFailed",
-    Action.CONFIRM_DELETED: "ChaosCRDeleteFailed",
-    Action.CREATE_POD: "TaskPodSpawnFailed",
-    Action.DELETE_POD: "TaskPodDeleteFailed",
-    Action.CREATE_CHECK: "StatusCheckCreatedFailed",
-    Action.DELETE_CHECK: "StatusCheckDeletedFailed",
+    NodeAction.CREATE_CHAOS: "ChaosCRCreateFailed",
+    NodeAction.DELETE_CHAOS: "ChaosCRDeleteFailed",
+    NodeAction.CONFIRM_DELETED: "ChaosCRDeleteFailed",
+    NodeAction.CREATE_POD: "TaskPodSpawnFailed",
+    NodeAction.DELETE_POD: "TaskPodDeleteFailed",
+    NodeAction.CREATE_CHECK: "StatusCheckCreatedFailed",
+    NodeAction.DELETE_CHECK: "StatusCheckDeletedFailed",
 }
 
 
@@ -173,14 +173,14 @@ class EventReporter:
             node.obj, "TaskPodPodCompleted", f"pod {node.object_name} has completed"
         )
 
-    def report_action(self, act: Action, node: TreeNode) -> None:
+    def report_action(self, act: NodeAction, node: TreeNode) -> None:
         if act in ACTION_EVENTS:
             reason, words = ACTION_EVENTS[act]
             self._recorder.normal(node.obj, reason, words.format(**_words(node)))
 
-    def report_late_deletion(self, tree: Tree, node: TreeNode, act: Action | None) -> None:
+    def report_late_deletion(self, tree: Tree, node: TreeNode, act: NodeAction | None) -> None:
         """Report that the object a node had left behind is deleted at last."""
-        reason, words = ACTION_EVENTS.get(act or Action.DELETE_CHAOS, POD_DELETED)
+        reason, words = ACTION_EVENTS.get(act or NodeAction.DELETE_CHAOS, POD_DELETED)
         self._recorder.normal(node.obj, reason, f"{words.format(**_words(node))}, at last")
         self._actor.log(
             logging.INFO,
@@ -190,7 +190,7 @@ class EventReporter:
             resource=node.object_name,
         )
 
-    def report_failed_action(self, act: Action, node: TreeNode, why: str) -> None:
+    def report_failed_action(self, act: NodeAction, node: TreeNode, why: str) -> None:
         if act in FAILED_ACTION_REASONS:
             self._recorder.warning(node.obj, FAILED_ACTION_REASONS[act], why)
 

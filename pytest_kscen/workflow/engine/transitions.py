@@ -22,7 +22,7 @@ from pytest_kscen.workflow.engine.actors import (
     SAVE_BEFORE,
 )
 from pytest_kscen.workflow.engine.cleanup import FIRST_PAUSE
-from pytest_kscen.workflow.engine.pending_writes import StatusRefused, StatusWriter
+from pytest_kscen.workflow.engine.pending_writes import NodeStatusWriter, StatusRefused
 from pytest_kscen.workflow.engine.statuses import error_text
 from pytest_kscen.workflow.engine.templates import may_retry
 from pytest_kscen.workflow.engine.trees import ROOT, deadline_message
@@ -31,11 +31,11 @@ from pytest_kscen.workflow.tables.machine import (
     DEADLINE_EVENTS,
     PASSED_TO_CHILDREN,
     STARTING_EVENTS,
-    Action,
     Delay,
     Enter,
     EventType,
     Finish,
+    NodeAction,
     NodeActionError,
     NodeEvent,
     Notify,
@@ -99,7 +99,9 @@ class EventProcessor:
         self._clock = clients.node_objects.clock
         self._repository = repository
         self._trigger = trigger
-        self.status_writer = StatusWriter(repository, trigger, reporter, self._clock, self._write)
+        self.status_writer = NodeStatusWriter(
+            repository, trigger, reporter, self._clock, self._write
+        )
 
     async def take(self, event: NodeEvent) -> None:
         """Process one event. Events of unknown workflows, of ended nodes and expired ones are
@@ -309,9 +311,9 @@ class Transition:
         """
         node = self._node
         node.last_error = why
-        if isinstance(step, Action):
+        if isinstance(step, NodeAction):
             self._processor.reporter.report_failed_action(step, node, why)
-        if step in DELETING_ACTIONS or step is Action.CONFIRM_DELETED:
+        if step in DELETING_ACTIONS or step is NodeAction.CONFIRM_DELETED:
             self._notifications = [(node, EventType.DELETE_REFUSED, why)]
             return
         if self._event.event_type is EventType.FAULT and node.fault_unhandled:
@@ -352,7 +354,7 @@ class Transition:
                 ]
             case NotifyAfter(event_type, delay):
                 self._notify_after(event_type, delay)
-            case Action():
+            case NodeAction():
                 await self._act(step)
 
     def _enter(self, phase: str) -> None:
@@ -445,25 +447,25 @@ class Transition:
             return node.until.get(Delay.DEADLINE)
         return node.until.get(Delay.DEADLINE, node.started + seconds)
 
-    async def _act(self, act: Action) -> None:
+    async def _act(self, act: NodeAction) -> None:
         node = self._node
         self._is_unsaved = self._is_unsaved or act not in (
-            Action.CHECK_CHILDREN,
-            Action.MAKE_CHILDREN,
+            NodeAction.CHECK_CHILDREN,
+            NodeAction.MAKE_CHILDREN,
         )
         match act:
-            case Action.RECORD_CAUSE:
+            case NodeAction.RECORD_CAUSE:
                 node.record_cause(self._event.event_type, self._why())
-            case Action.MAKE_CHILDREN:
+            case NodeAction.MAKE_CHILDREN:
                 await self._processor.make(self._tree, node, self._tree.next_below(node))
-            case Action.MAKE_EXIT:
+            case NodeAction.MAKE_EXIT:
                 node.message = (
                     node.message or self._event.message
                 )  # the cause if its entry has failed
                 await self._processor.make(
                     self._tree, node, [self._tree.template(self._tree.definition.exit)]
                 )
-            case Action.CHECK_CHILDREN:
+            case NodeAction.CHECK_CHILDREN:
                 # Children may have ended while no engine was running; one failure counts for all.
                 children = self._tree.children(self._node)
                 if failed := [child for child in children if self._tree.has_failed(child)]:
@@ -472,14 +474,14 @@ class Transition:
                     )
                 elif children and all(child.is_over for child in children):
                     self._notifications.append((self._node, EventType.CHILD_SUCCEED, ""))
-            case Action.RECORD_ANSWER:
+            case NodeAction.RECORD_ANSWER:
                 node.message = self._event.message
-            case Action.DELETE_IN_BACKGROUND:
+            case NodeAction.DELETE_IN_BACKGROUND:
                 self._processor.leave(self._tree, self._node)
             case _:
                 await self._run_actor(act)
 
-    async def _run_actor(self, act: Action) -> None:
+    async def _run_actor(self, act: NodeAction) -> None:
         node = self._node
         node.is_cleaning = node.is_cleaning or act in DELETING_ACTIONS
         if act in CREATING_ACTIONS:
@@ -487,11 +489,11 @@ class Transition:
         elif act in SAVE_BEFORE:
             with contextlib.suppress(StatusRefused):
                 await self._save()
-        if act is Action.EVALUATE:
+        if act is NodeAction.EVALUATE:
             self._processor.reporter.report_pod_end(node)
         if event_type := await ACTORS[act](self._processor.clients, self._tree, node):
             self._following.append(event_type)
-        if act in (Action.CREATE_CHAOS, Action.CREATE_CHECK):
+        if act in (NodeAction.CREATE_CHAOS, NodeAction.CREATE_CHECK):
             node.has_created = self._is_unsaved = True
         self._processor.reporter.report_action(act, node)
 

@@ -19,10 +19,10 @@ from pytest_kscen.workflow.tables.machine import (
     ENDING_EVENTS,
     IGNORE_IF_CLEANING,
     START_AFTER_BACK_OFF,
-    Action,
     Delay,
     EventType,
     Guard,
+    NodeAction,
     NodeResult,
     NotifyAfter,
     StateMachine,
@@ -37,11 +37,15 @@ from pytest_kscen.workflow.tables.machine import (
 )
 
 ENDED_WITH_CHILDREN = {
-    INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
-    WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED))
-    + do(Action.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
-    WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED))
-    + do(Action.RECORD_CAUSE, notify_children()),
+    INIT: do(NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
+    WAITING_FOR_SCHEDULE: if_(
+        Guard.CHILDREN_OVER, NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)
+    )
+    + do(NodeAction.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
+    WAITING_FOR_CHILD: if_(
+        Guard.CHILDREN_OVER, NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)
+    )
+    + do(NodeAction.RECORD_CAUSE, notify_children()),
 }
 """Cells of a node with children that is ended early: the children are ended first."""
 DEADLINE = NotifyAfter(EventType.DEADLINE, Delay.DEADLINE)
@@ -56,7 +60,7 @@ SERIAL = StateMachine(
         EventType.PICK: {
             WAITING_FOR_SCHEDULE: if_(
                 Guard.HAS_NEXT,
-                Action.MAKE_CHILDREN,
+                NodeAction.MAKE_CHILDREN,
                 enter(WAITING_FOR_CHILD),
                 notify_children(EventType.CREATED),
             )
@@ -74,8 +78,8 @@ SERIAL = StateMachine(
         EventType.RESUMED: {
             INIT: do(DEADLINE, START_AFTER_BACK_OFF),
             WAITING_FOR_SCHEDULE: do(DEADLINE, notify_self(EventType.PICK)),
-            WAITING_FOR_CHILD: if_(Guard.ENDING, notify_children(), Action.CHECK_CHILDREN)
-            + do(DEADLINE, Action.CHECK_CHILDREN),
+            WAITING_FOR_CHILD: if_(Guard.ENDING, notify_children(), NodeAction.CHECK_CHILDREN)
+            + do(DEADLINE, NodeAction.CHECK_CHILDREN),
         },
     },
 )
@@ -84,7 +88,7 @@ SERIAL = StateMachine(
 START_ALL_CHILDREN = {
     WAITING_FOR_SCHEDULE: if_(
         Guard.HAS_NEXT,
-        Action.MAKE_CHILDREN,
+        NodeAction.MAKE_CHILDREN,
         enter(WAITING_FOR_CHILD),
         notify_children(EventType.CREATED),
     )
@@ -97,7 +101,7 @@ CHILD_OF_MANY_SUCCEEDED = {
 }
 CHILD_OF_MANY_FAILED = {
     WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, finish(NodeResult.FAILED))
-    + do(Action.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
+    + do(NodeAction.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
 }
 
 PARALLEL = StateMachine(
@@ -114,25 +118,25 @@ PARALLEL = StateMachine(
         EventType.RESUMED: {
             INIT: do(DEADLINE, START_AFTER_BACK_OFF),
             WAITING_FOR_SCHEDULE: do(DEADLINE, notify_self(EventType.PICK)),
-            WAITING_FOR_CHILD: if_(Guard.ENDING, notify_children(), Action.CHECK_CHILDREN)
-            + do(DEADLINE, Action.CHECK_CHILDREN),
+            WAITING_FOR_CHILD: if_(Guard.ENDING, notify_children(), NodeAction.CHECK_CHILDREN)
+            + do(DEADLINE, NodeAction.CHECK_CHILDREN),
         },
     },
 )
 """Run all children at once; a failure ends the others before the node itself fails."""
 
 CLEANUP_DONE = if_(Guard.CLEANING, finish(NodeResult.AS_ENDED))
-END_TASK = (Action.RECORD_CAUSE, Action.DELETE_POD, finish(NodeResult.AS_ENDED))
-START_POD = (Action.CREATE_POD, enter(WAITING_FOR_CHILD))
+END_TASK = (NodeAction.RECORD_CAUSE, NodeAction.DELETE_POD, finish(NodeResult.AS_ENDED))
+START_POD = (NodeAction.CREATE_POD, enter(WAITING_FOR_CHILD))
 """The phase is saved right after the creation: a restarted engine creates no second pod."""
-CLEANUP_INTERRUPTED = if_(Guard.CLEANING, Action.DELETE_POD, finish(NodeResult.AS_ENDED))
+CLEANUP_INTERRUPTED = if_(Guard.CLEANING, NodeAction.DELETE_POD, finish(NodeResult.AS_ENDED))
 TASK_ENDED = {
     RUNNING: do(*END_TASK),
     EVALUATING: do(*END_TASK),
     WAITING_FOR_SCHEDULE: if_(Guard.CHILDREN_OVER, *END_TASK)
-    + do(Action.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
+    + do(NodeAction.RECORD_CAUSE, enter(WAITING_FOR_CHILD), notify_children()),
     WAITING_FOR_CHILD: if_(Guard.CHILDREN_OVER, *END_TASK)
-    + do(Action.RECORD_CAUSE, notify_children()),
+    + do(NodeAction.RECORD_CAUSE, notify_children()),
 }
 
 TASK = StateMachine(
@@ -147,7 +151,7 @@ TASK = StateMachine(
             + if_(
                 Guard.POD_NOT_EVALUATED,
                 enter(EVALUATING),
-                Action.EVALUATE,
+                NodeAction.EVALUATE,
                 notify_self(EventType.EVALUATED),
             ),
         },
@@ -165,25 +169,25 @@ TASK = StateMachine(
         EventType.CHILD_FAILED: CHILD_OF_MANY_FAILED,
         **same_row(
             ENDING_EVENTS,
-            {INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), **TASK_ENDED},
+            {INIT: do(NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), **TASK_ENDED},
         ),
-        **retry_removal(Action.DELETE_POD, *TASK_ENDED),
+        **retry_removal(NodeAction.DELETE_POD, *TASK_ENDED),
         EventType.RESUMED: {
             INIT: do(DEADLINE, START_AFTER_BACK_OFF),
             RUNNING: CLEANUP_INTERRUPTED + do(DEADLINE, *START_POD),
             EVALUATING: CLEANUP_INTERRUPTED
-            + do(DEADLINE, Action.EVALUATE, notify_self(EventType.EVALUATED)),
+            + do(DEADLINE, NodeAction.EVALUATE, notify_self(EventType.EVALUATED)),
             WAITING_FOR_SCHEDULE: CLEANUP_INTERRUPTED + do(DEADLINE, notify_self(EventType.PICK)),
             WAITING_FOR_CHILD: CLEANUP_INTERRUPTED
-            + if_(Guard.ENDING, notify_children(), Action.CHECK_CHILDREN)
-            + if_(Guard.POD_NOT_EVALUATED, DEADLINE, Action.FIND_POD)
-            + do(DEADLINE, Action.CHECK_CHILDREN),
+            + if_(Guard.ENDING, notify_children(), NodeAction.CHECK_CHILDREN)
+            + if_(Guard.POD_NOT_EVALUATED, DEADLINE, NodeAction.FIND_POD)
+            + do(DEADLINE, NodeAction.CHECK_CHILDREN),
         },
     },
 )
 """Run a pod to completion, evaluate the branches' expressions, run the chosen branches at once."""
 
-START_EXIT_HANDLER = (Action.MAKE_EXIT, enter(RUNNING), notify_children(EventType.CREATED))
+START_EXIT_HANDLER = (NodeAction.MAKE_EXIT, enter(RUNNING), notify_children(EventType.CREATED))
 WORKFLOW_CHILD_OVER = {
     RUNNING: if_(Guard.EXIT_PENDING, *START_EXIT_HANDLER)
     + if_(Guard.CHILDREN_OVER, finish(NodeResult.AS_CHILDREN)),
@@ -194,25 +198,25 @@ WORKFLOW = StateMachine(
     (INIT, RUNNING, SUCCEED, FAILED),
     {
         EventType.CREATED: {
-            INIT: do(Action.MAKE_CHILDREN, enter(RUNNING), notify_children(EventType.CREATED)),
+            INIT: do(NodeAction.MAKE_CHILDREN, enter(RUNNING), notify_children(EventType.CREATED)),
         },
         EventType.CHILD_SUCCEED: WORKFLOW_CHILD_OVER,
         EventType.CHILD_FAILED: WORKFLOW_CHILD_OVER,
         EventType.ABORTED: {
-            INIT: do(Action.RECORD_CAUSE, finish(NodeResult.FAILED)),
-            RUNNING: do(Action.RECORD_CAUSE, notify_children()),
+            INIT: do(NodeAction.RECORD_CAUSE, finish(NodeResult.FAILED)),
+            RUNNING: do(NodeAction.RECORD_CAUSE, notify_children()),
         },
         EventType.FAULT: {
-            INIT: do(Action.RECORD_CAUSE, finish(NodeResult.FAILED)),
-            RUNNING: if_(Guard.EXIT_PENDING, Action.RECORD_CAUSE, *START_EXIT_HANDLER)
-            + if_(Guard.CHILDREN_OVER, Action.RECORD_CAUSE, finish(NodeResult.FAILED))
-            + if_(Guard.EXIT_STARTED, Action.RECORD_CAUSE)
-            + do(Action.RECORD_CAUSE, notify_children()),
+            INIT: do(NodeAction.RECORD_CAUSE, finish(NodeResult.FAILED)),
+            RUNNING: if_(Guard.EXIT_PENDING, NodeAction.RECORD_CAUSE, *START_EXIT_HANDLER)
+            + if_(Guard.CHILDREN_OVER, NodeAction.RECORD_CAUSE, finish(NodeResult.FAILED))
+            + if_(Guard.EXIT_STARTED, NodeAction.RECORD_CAUSE)
+            + do(NodeAction.RECORD_CAUSE, notify_children()),
         },
         EventType.RESUMED: {
             INIT: do(notify_self(EventType.CREATED)),
-            RUNNING: if_(Guard.ENTRY_ENDING, notify_children(), Action.CHECK_CHILDREN)
-            + do(Action.CHECK_CHILDREN),
+            RUNNING: if_(Guard.ENTRY_ENDING, notify_children(), NodeAction.CHECK_CHILDREN)
+            + do(NodeAction.CHECK_CHILDREN),
         },
     },
 )

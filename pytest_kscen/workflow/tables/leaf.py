@@ -12,10 +12,10 @@ from pytest_kscen.workflow.tables.machine import (
     DEADLINE_EVENTS,
     ENDING_EVENTS,
     START_AFTER_BACK_OFF,
-    Action,
     Delay,
     EventType,
     Guard,
+    NodeAction,
     NodeResult,
     NotifyAfter,
     StateMachine,
@@ -28,11 +28,12 @@ from pytest_kscen.workflow.tables.machine import (
 )
 
 INJECTION_TIMEOUT = NotifyAfter(EventType.NOT_INJECTED, Delay.INJECTION)
-REMOVE_CHAOS = (CLEANUP_TIMEOUT, Action.DELETE_CHAOS)
+REMOVE_CHAOS = (CLEANUP_TIMEOUT, NodeAction.DELETE_CHAOS)
 CHAOS_ENDED = {
-    INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
-    RUNNING: if_(Guard.CLEANING, Action.RECORD_CAUSE) + do(Action.RECORD_CAUSE, *REMOVE_CHAOS),
-    HOLDING: do(Action.RECORD_CAUSE, enter(RUNNING), *REMOVE_CHAOS),
+    INIT: do(NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
+    RUNNING: if_(Guard.CLEANING, NodeAction.RECORD_CAUSE)
+    + do(NodeAction.RECORD_CAUSE, *REMOVE_CHAOS),
+    HOLDING: do(NodeAction.RECORD_CAUSE, enter(RUNNING), *REMOVE_CHAOS),
 }
 
 CHAOS = StateMachine(
@@ -40,14 +41,14 @@ CHAOS = StateMachine(
     (INIT, RUNNING, HOLDING, SUCCEED, FAILED),
     {
         EventType.CREATED: {
-            INIT: do(enter(RUNNING), INJECTION_TIMEOUT, Action.CREATE_CHAOS),
+            INIT: do(enter(RUNNING), INJECTION_TIMEOUT, NodeAction.CREATE_CHAOS),
         },
         EventType.INJECTED: {
             RUNNING: if_(Guard.CLEANING)
             + do(enter(HOLDING), NotifyAfter(EventType.AWAKE, Delay.LENGTH)),
         },
         EventType.NOT_INJECTED: {
-            RUNNING: if_(Guard.CLEANING) + do(Action.RECORD_CAUSE, *REMOVE_CHAOS),
+            RUNNING: if_(Guard.CLEANING) + do(NodeAction.RECORD_CAUSE, *REMOVE_CHAOS),
         },
         EventType.AWAKE: {
             HOLDING: do(enter(RUNNING), *REMOVE_CHAOS),
@@ -57,15 +58,15 @@ CHAOS = StateMachine(
             + if_(Guard.CLEANING, finish(NodeResult.SUCCEED)),
         },
         EventType.OBJECT_LOST: {
-            RUNNING: if_(Guard.CLEANING, Action.CONFIRM_DELETED)
-            + do(Action.RECORD_CAUSE, *REMOVE_CHAOS),
-            HOLDING: do(Action.RECORD_CAUSE, enter(RUNNING), *REMOVE_CHAOS),
+            RUNNING: if_(Guard.CLEANING, NodeAction.CONFIRM_DELETED)
+            + do(NodeAction.RECORD_CAUSE, *REMOVE_CHAOS),
+            HOLDING: do(NodeAction.RECORD_CAUSE, enter(RUNNING), *REMOVE_CHAOS),
         },
         EventType.NOT_CLEANED: {
             RUNNING: if_(
                 Guard.CLEANING,
-                Action.RECORD_CAUSE,
-                Action.DELETE_IN_BACKGROUND,
+                NodeAction.RECORD_CAUSE,
+                NodeAction.DELETE_IN_BACKGROUND,
                 finish(NodeResult.FAILED),
             ),
         },
@@ -73,15 +74,15 @@ CHAOS = StateMachine(
             RUNNING: if_(Guard.CLEANING, NotifyAfter(EventType.RETRY_CLEANUP, Delay.RETRY)),
         },
         EventType.RETRY_CLEANUP: {
-            RUNNING: if_(Guard.CLEANING, Action.DELETE_CHAOS),
+            RUNNING: if_(Guard.CLEANING, NodeAction.DELETE_CHAOS),
         },
         **same_row(ENDING_EVENTS, CHAOS_ENDED),
         EventType.RESUMED: {
             INIT: do(START_AFTER_BACK_OFF),
             RUNNING: if_(Guard.CLEANING, *REMOVE_CHAOS)
-            + if_(Guard.CREATED_OBJECT, INJECTION_TIMEOUT, Action.FIND_CHAOS)
-            + do(INJECTION_TIMEOUT, Action.CREATE_CHAOS),
-            HOLDING: do(NotifyAfter(EventType.AWAKE, Delay.LENGTH), Action.FIND_CHAOS),
+            + if_(Guard.CREATED_OBJECT, INJECTION_TIMEOUT, NodeAction.FIND_CHAOS)
+            + do(INJECTION_TIMEOUT, NodeAction.CREATE_CHAOS),
+            HOLDING: do(NotifyAfter(EventType.AWAKE, Delay.LENGTH), NodeAction.FIND_CHAOS),
         },
     },
 )
@@ -90,12 +91,12 @@ CHAOS = StateMachine(
 Schedules go by the same table; any other type is treated as a kind of chaos, too.
 """
 
-REMOVE_CHECK = (Action.DELETE_CHECK, finish(NodeResult.AS_ENDED))
+REMOVE_CHECK = (NodeAction.DELETE_CHECK, finish(NodeResult.AS_ENDED))
 FINISH_IF_ENDED = if_(Guard.CLEANING_AND_ENDING, *REMOVE_CHECK)
 FINISH_IF_CLEANING = if_(Guard.CLEANING, *REMOVE_CHECK)
-CHECK_ENDED = do(Action.RECORD_CAUSE, *REMOVE_CHECK)
+CHECK_ENDED = do(NodeAction.RECORD_CAUSE, *REMOVE_CHECK)
 CUT_OFF = (
-    if_(Guard.CLEANING_AND_ENDING, Action.RECORD_CAUSE, *REMOVE_CHECK)
+    if_(Guard.CLEANING_AND_ENDING, NodeAction.RECORD_CAUSE, *REMOVE_CHECK)
     + FINISH_IF_CLEANING
     + CHECK_ENDED
 )
@@ -106,39 +107,39 @@ STATUS_CHECK = StateMachine(
     (INIT, RUNNING, SUCCEED, FAILED),
     {
         EventType.CREATED: {
-            INIT: do(DEADLINE, enter(RUNNING), Action.CREATE_CHECK),
+            INIT: do(DEADLINE, enter(RUNNING), NodeAction.CREATE_CHECK),
         },
         EventType.CHECK_HELD: {
-            RUNNING: FINISH_IF_ENDED + do(Action.DELETE_CHECK, finish(NodeResult.SUCCEED)),
+            RUNNING: FINISH_IF_ENDED + do(NodeAction.DELETE_CHECK, finish(NodeResult.SUCCEED)),
         },
         EventType.CHECK_FAILED: {
             RUNNING: FINISH_IF_ENDED
             + if_(
                 Guard.ABORTS_WORKFLOW,
-                Action.RECORD_CAUSE,
-                Action.ABORT_WORKFLOW,
-                Action.DELETE_CHECK,
+                NodeAction.RECORD_CAUSE,
+                NodeAction.ABORT_WORKFLOW,
+                NodeAction.DELETE_CHECK,
                 finish(NodeResult.FAILED),
             )
-            + do(Action.RECORD_ANSWER, Action.DELETE_CHECK, finish(NodeResult.SUCCEED)),
+            + do(NodeAction.RECORD_ANSWER, NodeAction.DELETE_CHECK, finish(NodeResult.SUCCEED)),
         },
         EventType.OBJECT_LOST: {
             RUNNING: FINISH_IF_CLEANING + CHECK_ENDED,
         },
         **same_row(
             ENDING_EVENTS,
-            {INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), RUNNING: CHECK_ENDED},
+            {INIT: do(NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), RUNNING: CHECK_ENDED},
         ),
         **same_row(
             DEADLINE_EVENTS,
-            {INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), RUNNING: CUT_OFF},
+            {INIT: do(NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)), RUNNING: CUT_OFF},
         ),
-        **retry_removal(Action.DELETE_CHECK, RUNNING),
+        **retry_removal(NodeAction.DELETE_CHECK, RUNNING),
         EventType.RESUMED: {
             INIT: do(DEADLINE, START_AFTER_BACK_OFF),
             RUNNING: if_(Guard.CLEANING, *REMOVE_CHECK)
-            + if_(Guard.CREATED_OBJECT, DEADLINE, Action.FIND_CHECK)
-            + do(DEADLINE, Action.CREATE_CHECK),
+            + if_(Guard.CREATED_OBJECT, DEADLINE, NodeAction.FIND_CHECK)
+            + do(DEADLINE, NodeAction.CREATE_CHECK),
         },
     },
 )
@@ -155,8 +156,8 @@ SUSPEND = StateMachine(
         **same_row(
             ENDING_EVENTS,
             {
-                INIT: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
-                HOLDING: do(Action.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
+                INIT: do(NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
+                HOLDING: do(NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
             },
         ),
         EventType.RESUMED: {INIT: do(START_AFTER_BACK_OFF), HOLDING: do(AWAKE)},

@@ -152,7 +152,7 @@ class Guard(StrEnum):
     ENTRY_ENDING = "it is being ended, and its exit handler has not begun"
 
 
-class Action(StrEnum):
+class NodeAction(StrEnum):
     """Actions on the cluster, and changes of a node other than of its phase."""
 
     MAKE_CHILDREN = "create the next children"
@@ -224,7 +224,7 @@ class NotifyAfter:
     delay: Delay
 
 
-Step: TypeAlias = Enter | Finish | Notify | NotifyAfter | Action
+Step: TypeAlias = Enter | Finish | Notify | NotifyAfter | NodeAction
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +283,7 @@ IGNORE_IF_CLEANING = if_(Guard.CLEANING)
 """Alternative that ignores the event while the node's objects are being deleted."""
 
 
-def retry_removal(delete: Action, *phases: str) -> dict[EventType, TableRow]:
+def retry_removal(delete: NodeAction, *phases: str) -> dict[EventType, TableRow]:
     """Return the rows that retry a refused deletion until `Delay.CLEANING` is over.
 
     The node stays in its phase meanwhile. After that time it has failed, and the deletion goes on
@@ -292,8 +292,8 @@ def retry_removal(delete: Action, *phases: str) -> dict[EventType, TableRow]:
     again = if_(Guard.CLEANING, CLEANUP_TIMEOUT, NotifyAfter(EventType.RETRY_CLEANUP, Delay.RETRY))
     too_late = if_(
         Guard.CLEANING,
-        Action.RECORD_CAUSE,
-        Action.DELETE_IN_BACKGROUND,
+        NodeAction.RECORD_CAUSE,
+        NodeAction.DELETE_IN_BACKGROUND,
         finish(NodeResult.FAILED),
     )
     return {
