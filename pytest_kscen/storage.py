@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import Resource
-from pytest_kscen.objects.storage import (
-    HEALTH_SOURCES,
-    HealthSource,
-    Observed,
-    observed_condition,
-)
+from pytest_kscen.objects.storage import HEALTH_SOURCES, HealthSource, Observed, observed_condition
 
 if TYPE_CHECKING:
     from pytest_kscen.models.storage.model import STORAGE_MODELS, StorageModel, create_definition

@@ -17,7 +17,7 @@ from pytest_kscen.clusters.kubeconfig import COMMAND_FLAGS, KubeconfigCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.errors import ApiError
-from pytest_kscen.run.plan import Terms
+from pytest_kscen.run.plan import ScenarioSettings
 from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.run.scenarios import ScenarioPlayer
 from pytest_kscen.scenario.participants import ControllerRegister
@@ -73,7 +73,9 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
     chosen = parser.parse_args(arguments)
-    terms = Terms(chosen.disposable, chosen.results, chosen.patience, consent="--disposable")
+    terms = ScenarioSettings(
+        chosen.disposable, chosen.results, chosen.patience, consent="--disposable"
+    )
     signal.signal(
         signal.SIGTERM, signal.default_int_handler
     )  # whoever ends it so wants as little left behind
@@ -114,7 +116,7 @@ def _waiter(path: str) -> ControllerWaiter:
 
 def open_scenario_player(
     cluster: Cluster,
-    terms: Terms,
+    terms: ScenarioSettings,
     journal: pathlib.Path | None = None,
     waiters: Sequence[ControllerWaiter] = (),
 ) -> ScenarioPlayer:

@@ -290,7 +290,7 @@ class Replacements:
     rv: Subject
     actor: Actor
     patience: float
-    crew: asyncio.TaskGroup
+    tasks: asyncio.TaskGroup
     wanted: int = 0
     """Disks that the volume has to have again; 0 if it lacks none."""
     taken: set[str] = field(default_factory=set)
@@ -310,7 +310,7 @@ class Replacements:
     def expect(self, before: int) -> None:
         """Expect as many disks as there were before one was deleted, or possibly deleted."""
         if not self.wanted:
-            self.crew.create_task(self._watch(), name=f"what replaces disks of {self.rv.name}")
+            self.tasks.create_task(self._watch(), name=f"what replaces disks of {self.rv.name}")
         self.wanted = max(self.wanted, 1 if self.rv.health.has_layout else before)
         self.rv.state.repair_deadlines[self.rv.name] = (
             self.actor.clock.now() + self.patience + CHECK_PERIOD
@@ -347,8 +347,8 @@ async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Nev
     `patience` is the time in seconds that the storage has to replace a disk.
     """
     actor = rv.actor("volume-replica-destroyer")
-    async with asyncio.TaskGroup() as crew:
-        replacements = Replacements(rv, actor, patience, crew)
+    async with asyncio.TaskGroup() as tasks:
+        replacements = Replacements(rv, actor, patience, tasks)
         while True:
             await rv.pause(actor, period)
             replicas = [

@@ -64,34 +64,34 @@ AT_LAST, SOON = (
 MOST_ATTACHMENTS = 2
 
 
-async def live(context: RunContext, state: RunState, destiny: VolumePlan) -> None:
+async def live(context: RunContext, state: RunState, volume_plan: VolumePlan) -> None:
     """Run one volume's life, if the volume can be created."""
-    rv = Subject(destiny.name, context, state, state.watch(context), destiny.key)
+    rv = Subject(volume_plan.name, context, state, state.watch(context), volume_plan.key)
     async with rv.watch:
         try:
-            life = await unless(state.volumes_abandoned, make(rv, destiny))
+            life = await unless(state.volumes_abandoned, make(rv, volume_plan))
         except REFUSALS:
             return  # its actor has recorded why
         if life:
             await life()
 
 
-async def make(rv: Subject, destiny: VolumePlan) -> Life:
+async def make(rv: Subject, volume_plan: VolumePlan) -> Life:
     """Create the volume and return the rest of its life.
 
     When volumes are abandoned, the life ends at once and the volume stays.
     """
     actor = rv.actor("volume-main")
-    nodes = actor.chance.sample(await rv.watch.storage_nodes(), destiny.attachments)
+    nodes = actor.chance.sample(await rv.watch.storage_nodes(), volume_plan.attachments)
     what = {
-        "storage_class": destiny.storage_class,
-        "size": destiny.size,
-        "lifetime": round(destiny.lifetime, 6),
+        "storage_class": volume_plan.storage_class,
+        "size": volume_plan.size,
+        "lifetime": round(volume_plan.lifetime, 6),
     }
     try:
         async with actor.doing("create the volume", volume=rv.name, **what):
             created = await actor.api.create(
-                REPLICATED_VOLUMES, made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, destiny))
+                REPLICATED_VOLUMES, made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, volume_plan))
             )
             actor.note("volume", volume=rv.name, **what, attach=list(nodes))
     except REFUSALS as error:
@@ -109,13 +109,13 @@ async def make(rv: Subject, destiny: VolumePlan) -> Life:
 
     async def life() -> None:
         async with rv.watch:
-            await unless(rv.state.volumes_abandoned, _life(rv, actor, destiny, nodes, version))
+            await unless(rv.state.volumes_abandoned, _life(rv, actor, volume_plan, nodes, version))
 
     return life
 
 
 async def _life(
-    rv: Subject, actor: Actor, destiny: VolumePlan, nodes: Sequence[str], version: str
+    rv: Subject, actor: Actor, volume_plan: VolumePlan, nodes: Sequence[str], version: str
 ) -> None:
     with rv.key_known(), placement_noted(rv, actor):
         # The uids of the attachments.
@@ -124,57 +124,59 @@ async def _life(
             async with attempt(actor, "attach at first", volume=rv.name, node=node):
                 asked_for.append((await request(rv, actor, node))["metadata"]["uid"])
         with arrivals_noted(rv, actor, asked_for):
-            async with asyncio.TaskGroup() as crew:
+            async with asyncio.TaskGroup() as tasks:
                 stop = Signal()
-                attacher = crew.create_task(
-                    attach_and_detach(rv, destiny.attacher_period, stop),
+                attacher = tasks.create_task(
+                    attach_and_detach(rv, volume_plan.attacher_period, stop),
                     name=f"volume-attacher/{rv.name}",
                 )
-                shakers = [
-                    crew.create_task(life, name=f"{role}/{rv.name}")
-                    for role, life in _shakers(rv, destiny)
+                disturbing = [
+                    tasks.create_task(life, name=f"{role}/{rv.name}")
+                    for role, life in _disturbing_actors(rv, volume_plan)
                 ]
-                await _until_its_end(rv, actor, destiny)
+                await _until_its_end(rv, actor, volume_plan)
                 stop.give()
                 await attacher
                 if rv.state.is_healing:
                     await rv.state.cleanup_started.wait()
                 await _remove(rv, actor, version)
-                for shaker in shakers:
-                    shaker.cancel()
+                for task in disturbing:
+                    task.cancel()
     rv.state.running.pop(rv.name, None)
-    if destiny.replica_creator_period:
+    if volume_plan.replica_creator_period:
         await sweep_replicas(rv)
 
 
-def _shakers(rv: Subject, destiny: VolumePlan) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:
+def _disturbing_actors(
+    rv: Subject, volume_plan: VolumePlan
+) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:
     """Yield the actors that change the volume while it exists, by their roles."""
-    if destiny.growth:
-        yield "volume-resizer", resize(rv, destiny.growth)
-    if destiny.replica_destroyer_period:
+    if volume_plan.growth:
+        yield "volume-resizer", resize(rv, volume_plan.growth)
+    if volume_plan.replica_destroyer_period:
         yield (
             "volume-replica-destroyer",
-            destroy_replicas(rv, destiny.replica_destroyer_period, destiny.patience),
+            destroy_replicas(rv, volume_plan.replica_destroyer_period, volume_plan.patience),
         )
-    if destiny.replica_creator_period:
-        yield "volume-replica-creator", create_replicas(rv, destiny.replica_creator_period)
+    if volume_plan.replica_creator_period:
+        yield "volume-replica-creator", create_replicas(rv, volume_plan.replica_creator_period)
 
 
-def _spec(rv: Subject, destiny: VolumePlan) -> Obj:
-    spec: Obj = {"size": destiny.size, "replicatedStorageClassName": destiny.storage_class}
+def _spec(rv: Subject, volume_plan: VolumePlan) -> Obj:
+    spec: Obj = {"size": volume_plan.size, "replicatedStorageClassName": volume_plan.storage_class}
     if rv.health.has_layout:  # it attaches to one node unless it is told, and none could migrate
         spec["maxAttachments"] = MOST_ATTACHMENTS
     return spec
 
 
-async def _until_its_end(rv: Subject, actor: Actor, destiny: VolumePlan) -> None:
+async def _until_its_end(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> None:
     """Wait for the end of the volume's lifetime, or of the run; check its health meanwhile.
 
     No checker starts once counters are frozen. Churn deletes a volume that does not become ready;
     one that a test created stays until the run is over.
     """
-    frozen, lifetime = rv.state.counters_frozen, destiny.lifetime
-    became = await unless(rv.state.cleanup_started, _becomes_ready(rv, actor, destiny))
+    frozen, lifetime = rv.state.counters_frozen, volume_plan.lifetime
+    became = await unless(rv.state.cleanup_started, _becomes_ready(rv, actor, volume_plan))
     if not became or frozen.given:
         return
     checker = asyncio.get_running_loop().create_task(
@@ -195,13 +197,13 @@ async def _checked(rv: Subject, actor: Actor) -> None:
         actor.log(logging.ERROR, "the checker crashed", volume=rv.name, error=repr(error))
 
 
-async def _becomes_ready(rv: Subject, actor: Actor, destiny: VolumePlan) -> bool:
+async def _becomes_ready(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> bool:
     def ready() -> bool:
         return rv.health.is_ready(rv.volume)
 
     became = False
-    patience = math.inf if math.isinf(destiny.lifetime) else destiny.patience
-    rv.state.ready_deadlines[rv.name] = actor.clock.now() + destiny.patience
+    patience = math.inf if math.isinf(volume_plan.lifetime) else volume_plan.patience
+    rv.state.ready_deadlines[rv.name] = actor.clock.now() + volume_plan.patience
     async with (
         attempt(actor, "wait until the volume is ready", volume=rv.name),
         shortcomings_noted(rv, actor),
@@ -280,9 +282,9 @@ async def _steps(
     while True:
         if len(running) < churn.max_volumes:
             for _ in range(_step(actor, churn, len(running))):
-                destiny = draw(actor.chance, churn)
-                running[destiny.name] = None
-                task = volumes.create_task(live(context, state, destiny), name=destiny.name)
+                volume_plan = draw(actor.chance, churn)
+                running[volume_plan.name] = None
+                task = volumes.create_task(live(context, state, volume_plan), name=volume_plan.name)
                 task.add_done_callback(partial(_is_over, running))
         await actor.clock.sleep(actor.chance.between(*churn.step_period))
 

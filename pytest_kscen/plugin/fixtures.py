@@ -110,7 +110,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 @pytest.fixture
 def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[ScenarioRunner]:
     """Return the runner of what the test's markers declare, on the test's cluster."""
-    from pytest_kscen.run.plan import Terms
+    from pytest_kscen.run.plan import ScenarioSettings
     from pytest_kscen.run.runner import ScenarioRunner
 
     item, settings = request.node, request.config.stash[SETTINGS]
@@ -122,7 +122,9 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
         cluster,
         planning.plan(item),
         default_duration=settings.kscen_duration,
-        terms=Terms(settings.disposable, settings.scenario_results, settings.scenario_patience),
+        terms=ScenarioSettings(
+            settings.disposable, settings.scenario_results, settings.scenario_patience
+        ),
         parent=lambda: _parent(state, cluster, settings),
         test=ReportedTest(
             id=unique_id(item),

@@ -24,7 +24,7 @@ from pytest_kscen.megatest.view import RunState, unless
 from pytest_kscen.megatest.volume import clear_volumes, multivolume
 from pytest_kscen.run.chaos_lease import ChaosLease
 from pytest_kscen.run.cleanup import HURRIED, PATIENCE, leftovers, unrecovered_volumes
-from pytest_kscen.run.preflight import preflight, warn_of_strangers
+from pytest_kscen.run.preflight import preflight, warn_of_foreign_volumes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -277,7 +277,7 @@ class RunLifecycle:
         )
         await preflight(self.context, self.plan)
         if not self.context.owned:
-            await warn_of_strangers(self.context)
+            await warn_of_foreign_volumes(self.context)
 
     def _may_cause_faults(self) -> bool:
         """Return True if the plan has chaos, or the test may cause faults that no plan lists."""

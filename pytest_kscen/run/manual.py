@@ -43,18 +43,18 @@ LONGEST_NAME = 120  # of a volume, by the storage's definition: its replicas' na
 class VolumeHandle:
     """Volume that a test has created. All answers are read from the run's watch, and are copies."""
 
-    def __init__(self, destiny: VolumePlan, rv: Subject) -> None:
+    def __init__(self, volume_plan: VolumePlan, rv: Subject) -> None:
         self._rv = rv
-        self._destiny = destiny
+        self._volume_plan = volume_plan
         self._view = rv.watch
 
     @property
     def name(self) -> str:
-        return self._destiny.name
+        return self._volume_plan.name
 
     @property
     def storage_class(self) -> str:
-        return self._destiny.storage_class
+        return self._volume_plan.storage_class
 
     @property
     def object(self) -> Obj | None:
@@ -86,7 +86,7 @@ class VolumeHandle:
         """Return True if its health is ready and it is attached to as many nodes as requested."""
         return (
             self._rv.health.is_ready(self._rv.volume)
-            and len(self.attached_to) >= self._destiny.attachments
+            and len(self.attached_to) >= self._volume_plan.attachments
         )
 
     healthy = ready
@@ -96,7 +96,7 @@ class VolumeHandle:
         if self._rv.volume is None:
             return f"the volume {self.name} is ready: it is not there"
         reasons = reasons_not_ready(shortcomings(self._rv))
-        wanted = self._destiny.attachments
+        wanted = self._volume_plan.attachments
         attached = f"attached to {len(self.attached_to)} of {wanted} nodes" if wanted else ""
         return f"the volume {self.name} is ready: {'; '.join(filter(None, (reasons, attached)))}"
 
@@ -137,10 +137,10 @@ class VolumesByHand:
         Churn(size=size)
         self._run.call(self._look_up(storage_class))
         drawn, key = drawn_name(self._run.context.chance.stream("volumes by hand"))
-        destiny = VolumePlan(
+        volume_plan = VolumePlan(
             name or drawn, storage_class, size, attachments=attach, key=name or key
         )
-        return self._run.do(self._begin(destiny))
+        return self._run.do(self._begin(volume_plan))
 
     async def _look_up(self, storage_class: str) -> None:
         try:
@@ -158,11 +158,11 @@ class VolumesByHand:
                 f"{', '.join(names) or 'none'}"
             )
 
-    async def _begin(self, destiny: VolumePlan) -> VolumeHandle:
-        context, state, name = self._run.context, self._run.life.state, destiny.name
-        rv = Subject(name, context, state, state.watch(context), destiny.key)
+    async def _begin(self, volume_plan: VolumePlan) -> VolumeHandle:
+        context, state, name = self._run.context, self._run.life.state, volume_plan.name
+        rv = Subject(name, context, state, state.watch(context), volume_plan.key)
         async with rv.watch:
-            life = await unless(state.volumes_abandoned, make(rv, destiny))
+            life = await unless(state.volumes_abandoned, make(rv, volume_plan))
             if life is None:
                 raise InterruptedError(
                     f"the volume {name} was not made: the run was told to leave everything as it is"
@@ -175,13 +175,13 @@ class VolumesByHand:
                 timeout=PATIENCE,
                 awaited=f"the volume {name} was not there",
             )
-        return VolumeHandle(destiny, rv)
+        return VolumeHandle(volume_plan, rv)
 
 
 BY_HAND = "by-hand"
 
 
-class Held:
+class ActiveFault:
     """Fault that a test has caused and that is on until `end`, or the end of its `with` block."""
 
     def __init__(self, incident: Incident, record: IncidentRecord, run: Run) -> None:
@@ -230,11 +230,11 @@ class ChaosByHand:
         self._known: dict[str, IncidentRecord] = {}
         self._learns = False
 
-    def network_block(self, a: str, b: str, *, ports: Iterable[int] | None = None) -> Held:
+    def network_block(self, a: str, b: str, *, ports: Iterable[int] | None = None) -> ActiveFault:
         """Block TCP between two machines, on all ports or on these."""
         return self._cause(manual_faults.network_block(a, b, ports=ports))
 
-    def drbd_block(self, a: str, b: str, volume: str | VolumeHandle) -> Held:
+    def drbd_block(self, a: str, b: str, volume: str | VolumeHandle) -> ActiveFault:
         """Block one volume's replication between two machines."""
         return self._cause(
             manual_faults.drbd_block(
@@ -242,27 +242,27 @@ class ChaosByHand:
             )
         )
 
-    def split_brain(self, group_a: Iterable[str], group_b: Iterable[str]) -> Held:
+    def split_brain(self, group_a: Iterable[str], group_b: Iterable[str]) -> ActiveFault:
         """Block TCP between two groups of machines."""
         return self._cause(manual_faults.split_brain(group_a, group_b))
 
-    def losses(self, a: str, b: str, loss: float) -> Held:
+    def losses(self, a: str, b: str, loss: float) -> ActiveFault:
         """Drop a share of the packets between two machines: 0.05 is one in twenty."""
         return self._cause(manual_faults.losses(a, b, loss))
 
-    def latency(self, a: str, b: str) -> Held:
+    def latency(self, a: str, b: str) -> ActiveFault:
         """Load the link between two machines."""
         return self._cause(manual_faults.latency(a, b))
 
-    def vm_reboot(self, vm: str) -> Held:
+    def vm_reboot(self, vm: str) -> ActiveFault:
         """Reset a machine. The fault is over when its node is back."""
         return self._cause(manual_faults.vm_reboot(vm))
 
-    def vm_stop(self, vm: str) -> Held:
+    def vm_stop(self, vm: str) -> ActiveFault:
         """Switch a machine off until the fault ends."""
         return self._cause(manual_faults.vm_stop(vm))
 
-    def pod_destroy(self, label: str, count: int = 1) -> Held:
+    def pod_destroy(self, label: str, count: int = 1) -> ActiveFault:
         """Delete `count` pods of the storage with this label.
 
         The fault is over when others are ready.
@@ -276,14 +276,14 @@ class ChaosByHand:
         ):
             learn(self._known, entry)
 
-    def _cause(self, fault: Fault) -> Held:
+    def _cause(self, fault: Fault) -> ActiveFault:
         self._run.do(self._run.life.claim())
         # From the first fault on: a run without any writes much that nobody is to hear.
         if not self._learns:
             self._learns = True
             self._run.journal.follow(self._learn)
         incident = self._run.do(self._caused(fault))
-        return Held(incident, self._known[incident.id], self._run)
+        return ActiveFault(incident, self._known[incident.id], self._run)
 
     async def _caused(self, fault: Fault) -> Incident:
         incident = await cause_incident(self._run.context, fault, by=BY_HAND)

@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 class PlanWarning(UserWarning):
-    """What was declared cannot be seen in this run, or is more than its machines may bear."""
+    """Warning of a plan that can show nothing in this run, or is too much for its machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The declared run."""
+    """Declared run: churn, chaos profiles, and the source of volumes' health."""
 
     churn: Churn | None = None
     chaos: tuple[Profile, ...] = ()
     health: str = "conditions"
-    """Where a volume's health is read: the name of a source in objects.volume_health."""
+    """Name of the source in objects.volume_health that volumes' health is read from."""
 
     def in_vain(self, duration: float) -> Iterator[str]:
-        """Why a run of this length and of nothing but the plan shows nothing at all, or nothing
+        """Yield why a run of `duration` seconds with this plan alone shows nothing, or no incident
         of a profile.
         """
         if not self.churn and not self.chaos:
@@ -39,7 +39,7 @@ class Plan:
             )
         for profile in self.chaos:
             if profile.soonest >= duration:
-                shorter = "give a shorter period (chaos(..., period=...), --chaos-period-min)"
+                shorter = "set period= (--chaos-period-min)"
                 yield _too_short(profile.name, profile.soonest, duration, shorter)
             elif why := profile.without_incidents(makes_volumes=self.churn is not None):
                 yield why
@@ -52,18 +52,20 @@ class Plan:
 
     @property
     def hasty(self) -> Iterator[str]:
-        """What it does to machines more often than is good for some, since that was asked for."""
+        """Yield warnings about faults that come more often than machines may bear, as was asked
+        for.
+        """
         for profile in self.chaos:
             yield from profile.warnings()
 
     @property
     def declared(self) -> list[str]:
-        """The profiles of which something has to be seen."""
+        """Names of the profiles that must have an effect for the run to be valid."""
         return [profile.name for profile in self.profiles]
 
     @property
     def profiles(self) -> list[Profile]:
-        """All that does chaos: what was declared as that, and churn's own."""
+        """Profiles that were declared, and those that churn brings."""
         return [*self.chaos, *self._churns_own]
 
     @property
@@ -73,29 +75,26 @@ class Plan:
 
 def _too_short(who: str, soonest: float, duration: float, instead: str) -> str:
     return (
-        f"{who} has no incident in this run: its first one comes after "
-        f"{in_words(soonest)} at the earliest, "
-        f"and the run lasts {in_words(duration)}: run longer, or {instead}"
+        f"{who}: no incident in {in_words(duration)} (first one due after {in_words(soonest)}). "
+        f"Run longer or {instead}."
     )
 
 
-# On which terms scenarios are played: what the settings say of them.
-
-
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """Without settings, the KEP's."""
+class ScenarioSettings:
+    """Settings of scenarios; the defaults are those of KEP-140."""
 
     disposable: bool = False
-    """Whether a cluster that is not of our making may be emptied."""
+    """True if a cluster that is not ours may be emptied."""
     results: str = ""
-    """When results are written: UPDATE_SCENARIO_RESULTS_STRATEGY's values; empty is what the
-    environment says.
+    """Moment at which results are written:
+
+    a value of UPDATE_SCENARIO_RESULTS_STRATEGY; empty takes the environment's.
     """
     patience: float = PATIENCE
-    """Seconds that controllers have to finish in."""
+    """Seconds within which controllers have to finish a step."""
     consent: str = (
         "--kscen-disposable (KSCEN_DISPOSABLE, kscen_disposable in the ini file), or play on "
         "another with --kscen-cluster=embedded"
     )
-    """How somebody says that the cluster may be emptied."""
+    """Option that states that the cluster may be emptied, for the refusal's message."""

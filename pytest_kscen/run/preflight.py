@@ -62,7 +62,7 @@ class PreflightRefused(Exception):
 
 @dataclass(slots=True)
 class _Look:
-    """One cluster as this run's user may see it, and what is wrong with it."""
+    """Cluster as this run's user may read it, and the complaints so far."""
 
     api: Api
     where: str
@@ -270,10 +270,6 @@ def _counted(names: list[str]) -> str:
     return f"{len(names)} ({', '.join(names)})" if names else "none"
 
 
-# Volumes that other runs have on somebody's cluster: they take room and time, and only people
-# can tell whether they are needed.
-
-
 THERE = (
     "{count} volumes of other runs are on the tested cluster, and take room and time "
     "from this one's; "
@@ -282,12 +278,16 @@ THERE = (
 KINDS = f"{REPLICATED_VOLUME_ATTACHMENTS.plural},{REPLICATED_VOLUMES.plural}"
 
 
-class StrangersWarning(UserWarning):
-    """What is on the cluster beside this run's may change what comes of it."""
+class ForeignVolumesWarning(UserWarning):
+    """Warning of volumes of other runs on the cluster, which may change this run's result."""
 
 
-async def warn_of_strangers(context: RunContext) -> None:
-    """Whoever may not see them has been told so if the run needs it."""
+async def warn_of_foreign_volumes(context: RunContext) -> None:
+    """Warn of volumes of other runs. They take room and time, and only people know if they are
+    needed.
+
+    A user that may not list volumes gets no warning; preflight refuses the run if it needs them.
+    """
     try:
         found = (await context.actor("run").api.list(REPLICATED_VOLUMES, labels=RUN_LABEL)).items
     except ApiError:
@@ -295,4 +295,4 @@ async def warn_of_strangers(context: RunContext) -> None:
     runs = Counter(one["metadata"]["labels"][RUN_LABEL] for one in found)
     if runs:
         said = THERE.format(count=len(found), kinds=KINDS, label=RUN_LABEL, runs=", ".join(runs))
-        warnings.warn(said, StrangersWarning, stacklevel=1)
+        warnings.warn(said, ForeignVolumesWarning, stacklevel=1)

@@ -17,7 +17,7 @@ from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.report.protocol import ReportedRun, ReportedTest
 from pytest_kscen.run.context import Run
-from pytest_kscen.run.plan import PlanWarning, Terms
+from pytest_kscen.run.plan import PlanWarning, ScenarioSettings
 from pytest_kscen.run.preflight import PreflightRefused
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def bring_storage(cluster: Cluster, generation: str) -> None:
 
 
 HOUR = 3600.0
-TERMS = Terms()
+SCENARIO_DEFAULTS = ScenarioSettings()
 
 
 class ScenarioRunner:
@@ -82,7 +82,7 @@ class ScenarioRunner:
         plan: Plan,
         *,
         default_duration: float | None = None,
-        terms: Terms = TERMS,
+        terms: ScenarioSettings = SCENARIO_DEFAULTS,
         parent: Callable[[], ParentCluster | None] = lambda: None,
         test: ReportedTest | None = None,
         reports: Sequence[Report] = (),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Journal
     from pytest_kscen.objects.resources import Obj
-    from pytest_kscen.run.plan import Terms
+    from pytest_kscen.run.plan import ScenarioSettings
     from pytest_kscen.scenario.analysis.timeline import Timeline
 
 
@@ -319,14 +319,14 @@ class ScenarioPlayer:
     played: list[ScenarioHandle] = field(default_factory=list)
 
     @classmethod
-    def of(cls, cluster: Cluster, terms: Terms) -> ScenarioPlayer:
+    def of(cls, cluster: Cluster, terms: ScenarioSettings) -> ScenarioPlayer:
         """Return the cluster's player; the first call opens it, with these settings."""
         if cluster.scenario_player is None:
             cluster.scenario_player = cls.open(cluster, terms)
         return cluster.scenario_player  # type: ignore[no-any-return]  # it was put there here
 
     @classmethod
-    def open(cls, cluster: Cluster, terms: Terms) -> ScenarioPlayer:
+    def open(cls, cluster: Cluster, terms: ScenarioSettings) -> ScenarioPlayer:
         """Install definition, controller, gates and admission on the cluster.
 
         Raises a PreflightRefused if the cluster may not be emptied, or scenarios are not supported

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kscen_examples.toy_storage import TOY_VOLUMES
 
-from pytest_kscen.storage import HEALTH_SOURCES
+from pytest_kscen.objects.storage import HEALTH_SOURCES
 
 
 @pytest.mark.chaos("node-cordon", period=("5s", "10s"), incident=("5s", "10s"))

@@ -47,7 +47,7 @@ def test_a_quiet_life(world):
     assert world.left() == []
 
 
-def test_the_volume_is_as_its_destiny_says_and_carries_the_runs_label(world):
+def test_the_volume_is_as_its_plan_says_and_carries_the_runs_label(world):
     world.start(
         live(world.context, world.state, VolumePlan("v", "none", "12Mi", 100.0, attachments=2))
     )

@@ -13,7 +13,7 @@ from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.run.plan import Plan
-from pytest_kscen.run.preflight import StrangersWarning
+from pytest_kscen.run.preflight import ForeignVolumesWarning
 from pytest_kscen.run.runner import ScenarioRunner, bring_storage
 
 DEAD, GO, THEIRS = (
@@ -150,7 +150,7 @@ def test_volumes_that_another_run_has_left_on_somebodys_cluster_are_told_with_wh
         cluster.runner.call(cluster.api("dead").create(REPLICATED_VOLUMES, body))
     cluster.owned = False
     runner = ScenarioRunner(cluster, Plan())
-    with pytest.warns(StrangersWarning) as told, runner:
+    with pytest.warns(ForeignVolumesWarning) as told, runner:
         pass
     assert [str(warning.message) for warning in told] == [
         (

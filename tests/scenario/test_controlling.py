@@ -18,7 +18,7 @@ from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.commands.scenario_controller import open_scenario_player
 from pytest_kscen.objects.resources import SERVICE_ACCOUNTS, Resource
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
-from pytest_kscen.run.plan import Terms
+from pytest_kscen.run.plan import ScenarioSettings
 from pytest_kscen.scenario.analysis.timeline import Timeline
 from pytest_kscen.scenario.waiting import Waiter
 from tests.scenario.objects import create, delete, done, node, pod, scenario
@@ -194,7 +194,9 @@ def test_what_is_applied_is_played(theirs, capsys):
     )
     with contextlib.ExitStack() as opened:
         ours = opened.enter_context(contextlib.closing(KubeconfigCluster(theirs.kubeconfig)))
-        journal = open_scenario_player(ours, Terms(disposable=True, patience=60)).journals.to
+        journal = open_scenario_player(
+            ours, ScenarioSettings(disposable=True, patience=60)
+        ).journals.to
         opened.callback(journal.close)
         theirs.runner.call(theirs.api("kubectl").create(SCENARIOS, applied))
 

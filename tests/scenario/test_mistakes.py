@@ -12,7 +12,7 @@ import yaml
 
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
-from pytest_kscen.run.plan import Plan, Terms
+from pytest_kscen.run.plan import Plan, ScenarioSettings
 from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.files import ScenarioRefused
@@ -273,12 +273,12 @@ def test_a_cluster_that_was_handed_to_us_is_not_emptied(runner, monkeypatch):
         match="is not of our making: say that it may be emptied with --kscen-disposable",
     ):
         runner.play(scenario(done(1)))
-    with on_terms(runner, Terms(disposable=True)) as told:
+    with on_terms(runner, ScenarioSettings(disposable=True)) as told:
         assert told.play(scenario(done(1))).phase == "Succeeded"
 
 
 def test_results_are_written_when_the_terms_say(runner):
-    with on_terms(runner, Terms(results="OnDone")) as told:
+    with on_terms(runner, ScenarioSettings(results="OnDone")) as told:
         played = told.play(scenario(create(1, node())))
         assert "scenarioResult" not in played.live["status"]
         played.done(step=2)
@@ -299,7 +299,7 @@ def test_the_variable_of_the_simulator_counts_too(runner, monkeypatch):
 
 
 def test_whoever_does_not_finish_ends_the_scenario(runner):
-    with on_terms(runner, Terms(patience=30)) as told:
+    with on_terms(runner, ScenarioSettings(patience=30)) as told:
         told.controllers.add(Waiter("slow-controller", {NODES: lambda _: "is not painted"}))
         played = told.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
     assert played.phase == "Failed"

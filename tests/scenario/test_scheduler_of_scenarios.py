@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kscen.embedded.scheduler.framework import Plugin, unschedulable, wait
 from pytest_kscen.objects.resources import CONFIG_MAPS
-from pytest_kscen.run.plan import Plan, Terms
+from pytest_kscen.run.plan import Plan, ScenarioSettings
 from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.analysis import compare
 from pytest_kscen.scenario.files import ScenarioRefused
@@ -347,7 +347,7 @@ def test_errors_that_come_again_and_again_are_told_with_their_pods(runner, plugi
 
 def test_a_cluster_that_never_rests_is_told_with_pods_and_plugin(runner):
     pods = (create(2, pod("p")), create(2, pod("q")))
-    impatient = ScenarioRunner(runner.cluster, Plan(), terms=Terms(patience=60))
+    impatient = ScenarioRunner(runner.cluster, Plan(), terms=ScenarioSettings(patience=60))
     played = impatient.play(scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(Shy))
 
     assert played.phase == "Failed"

@@ -7,7 +7,7 @@ import pytest
 from pytest_kscen.embedded.scheduler.framework import Plugin, failure
 from pytest_kscen.kube.gate import check_scenario_step_phase
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
-from pytest_kscen.run.plan import Plan, Terms
+from pytest_kscen.run.plan import Plan, ScenarioSettings
 from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.builtin_waiters import SchedulerWaiter
 from tests.scenario.objects import create, done, node, pod, scenario
@@ -112,7 +112,7 @@ def test_whoever_does_not_come_to_rest_is_named(runner):
     async def never():
         return False
 
-    told = ScenarioRunner(runner.cluster, Plan(), terms=Terms(patience=30))
+    told = ScenarioRunner(runner.cluster, Plan(), terms=ScenarioSettings(patience=30))
     told.controllers.add(SchedulerWaiter(idle=never), replace=True)
     played = told.play(scenario(create(1, node()), done(1)))
     told.close()

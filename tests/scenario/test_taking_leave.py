@@ -11,7 +11,7 @@ from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.commands.scenario_controller import open_scenario_player
 from pytest_kscen.objects.resources import MUTATING_WEBHOOKS, PODS, VALIDATING_WEBHOOKS
 from pytest_kscen.objects.scenarios import SCENARIOS, phase_of
-from pytest_kscen.run.plan import Terms
+from pytest_kscen.run.plan import ScenarioSettings
 from pytest_kscen.scenario.webhooks import gates_of
 from tests.scenario.objects import create, node, pod, scenario
 
@@ -39,7 +39,9 @@ def webhooks(cluster):
 def test_neither_gates_nor_webhooks_stay(theirs):
     call, api = theirs.runner.call, theirs.api("kubectl")
     with contextlib.closing(KubeconfigCluster(theirs.kubeconfig)) as ours:
-        journal = open_scenario_player(ours, Terms(disposable=True, patience=60)).journals.to
+        journal = open_scenario_player(
+            ours, ScenarioSettings(disposable=True, patience=60)
+        ).journals.to
         call(api.create(SCENARIOS, scenario(create(1, node()), create(1, pod("left")), FAILS)))
         theirs.until(lambda: phase_of(call(api.get(SCENARIOS, "test"))) == "Failed", "2m")
         theirs.until(lambda: gates_of(call(api.get(PODS, "left", "default"))) == [], "20s")

@@ -10,7 +10,7 @@ from pytest_kscen.kube.api import JSON_PATCH
 from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
-from pytest_kscen.run.plan import Terms
+from pytest_kscen.run.plan import ScenarioSettings
 from pytest_kscen.run.scenarios import ScenarioPlayer
 from pytest_kscen.scenario.cluster_setup import install
 from pytest_kscen.scenario.files import ScenarioRefused
@@ -101,7 +101,7 @@ def _applied_by_two(cluster):
             )
         )
     ids = [[each["id"] for each in applied["spec"]["operations"]]]
-    ScenarioPlayer.of(cluster, Terms())
+    ScenarioPlayer.of(cluster, ScenarioSettings())
     made = call(
         api.create(
             SCENARIOS, scenario(unnamed(1, node("a")), unnamed(1, node("a")), done(1), name="made")
