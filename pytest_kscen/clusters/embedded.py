@@ -136,7 +136,6 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
 
     @functools.cached_property
     def wire(self) -> Wire:
-        """Server at the level of HTTP requests, without sockets."""
         from pytest_kscen.embedded.apiserver.wire import Wire
 
         return Wire(self.server)
@@ -164,7 +163,6 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
 
     @property
     def admission(self) -> Admission:
-        """Admission chain of every write; tests may add hooks."""
         return self.server.core.admission
 
     @property
@@ -181,7 +179,7 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
                 closing.callback(cluster.server.close)
             closing.callback(self.runner.close)
             for cluster in clusters:
-                cluster._register_cleanup(closing)  # noqa: SLF001  # its own, or of the one that it made
+                cluster._register_cleanup(closing)  # noqa: SLF001  # same class
 
     def _register_cleanup(self, closing: contextlib.ExitStack) -> None:
         if "client" in self.__dict__:
@@ -202,7 +200,6 @@ class EmbeddedParent(EmbeddedCluster):
         self._start_server()
 
     def close(self) -> None:
-        """Release what is not shared with the nested cluster."""
         with contextlib.ExitStack() as closing:
             closing.callback(self.server.close)
             self._register_cleanup(closing)

@@ -72,7 +72,6 @@ class KindOptions:
 
     @property
     def folder(self) -> pathlib.Path:
-        """Folder in which the run's processes share their state."""
         return pathlib.Path(tempfile.gettempdir()) / f"{SHARE_FOLDER_PREFIX}{self._key}"
 
     @property

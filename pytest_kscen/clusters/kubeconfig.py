@@ -73,7 +73,6 @@ PARENT_FLAGS = ClusterFlags("--parent-kubeconfig")
 
 
 def default_path() -> str:
-    """Return the path that kubectl would use."""
     return os.environ.get("KUBECONFIG") or "~/.kube/config"
 
 
@@ -146,7 +145,6 @@ def chosen_context(
 
 
 def server_of(config: dict[str, Any], context: str) -> str:
-    """Return the server's URL of a context, for messages."""
     cluster = next(
         (one["context"].get("cluster") for one in config["contexts"] if one["name"] == context),
         None,
@@ -231,7 +229,6 @@ class LiveCluster(TimedCluster[WallRunner]):
         return self._kubeconfig_parent.as_parent
 
     def close(self) -> None:
-        """End the actors, then close the connections that they use."""
         self.runner.close(last=self._close_all_connections())
         self._close_client()
         if self._kubeconfig_parent:

@@ -62,7 +62,6 @@ class CaseResponse:
     body: Any
 
     def ok(self, status: int = 200) -> Any:
-        """Return the body; AssertionError if the status differs."""
         assert self.status == status, f"expected {status}, got {self.status}: {self.body}"
         return self.body
 
@@ -81,7 +80,6 @@ class CaseResponse:
 
     @property
     def causes(self) -> list[tuple[str, str]]:
-        """Pairs of field and reason in a refusal's details."""
         return [
             (cause.get("field", ""), cause["reason"])
             for cause in self.body["details"].get("causes", ())
@@ -173,7 +171,6 @@ class CaseClient:
         return self.call("DELETE", short, body, **query)
 
     def patch(self, short: str, body: Any, kind: str = "merge", **query: Any) -> CaseResponse:
-        """Patch an object; `kind` is json, merge, strategic or apply."""
         suffix = {
             "json": "json-patch+json",
             "merge": "merge-patch+json",

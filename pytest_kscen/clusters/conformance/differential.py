@@ -262,7 +262,6 @@ def _has_root_certificate(client: CaseClient) -> bool:
 
 
 def delete_leftovers(transport: CaseTransport, targets: Iterable[TwinTarget]) -> None:
-    """Delete all objects of the targets' kinds in their namespaces."""
     for target in targets:
         client = CaseClient(transport, target.namespace, group_versions=target.group_versions)
         for item in client.get(target.plural).ok()["items"]:

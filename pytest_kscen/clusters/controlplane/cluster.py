@@ -219,7 +219,6 @@ class ProgramPauser:
         self._lock = asyncio.Lock()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
-        """Follow Scenarios forever; when cancelled, continue all programs."""
         self._scenarios = scenarios = Informer(api, clock, SCENARIOS)
         scenarios.on_change(lambda _, __: self._changed.set())
         following = asyncio.get_running_loop().create_task(

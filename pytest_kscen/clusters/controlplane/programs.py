@@ -47,7 +47,6 @@ def go_module_text() -> str:
 
 
 def go_version() -> str:
-    """Return the oldest Go version that builds the module."""
     return _match_go_mod(r"^go (\S+)$")
 
 
@@ -56,7 +55,6 @@ def kubernetes_version() -> str:
 
 
 def go_tools() -> dict[str, str]:
-    """Return the Go package of each program by its name."""
     packages = re.findall(r"^\t(\S+)$", _match_go_mod(r"^tool \(\n(.*?)^\)"), re.MULTILINE)
     return {
         "etcd" if "etcd.io" in package else package.rpartition("/")[2]: package
@@ -193,7 +191,6 @@ def build_programs(report: Callable[[str], None]) -> pathlib.Path:
 
 
 def remove_builds() -> list[pathlib.Path]:
-    """Remove all builds and return their folders."""
     folders = sorted(builds_folder().glob("*"))
     shutil.rmtree(builds_folder(), ignore_errors=True)
     return folders

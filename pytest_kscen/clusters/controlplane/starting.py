@@ -75,7 +75,6 @@ class Processes:
         return "\n".join(lines[-LOG_TAIL_LINES:])
 
     def close(self) -> None:
-        """End all processes; the folder is gone when this returns."""
         cast("IO[bytes]", self._supervisor.stdin).close()
         try:
             self._supervisor.wait(SUPERVISOR_TIMEOUT)
@@ -319,8 +318,6 @@ class _StartAttempt:
             self._runner.call(self._connection.close())
 
     def _wait(self, program: str, probe: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """Wait until the probe succeeds, while no program ends."""
-
         def answered() -> bool:
             if dead := self._processes.ended():
                 raise self._failure(dead, "ended early")

@@ -87,7 +87,6 @@ class ConfigurationSource:
             logger.warning("%s/%s: %s", CONFIG_MAP.namespace, CONFIG_MAP.name, words)
 
     def read(self, written: str) -> SchedulerConfiguration:
-        """Parse a KubeSchedulerConfiguration; a ValueError lists its mistakes."""
         from pytest_kscen.embedded.scheduler.configuration_loading import load_configuration
 
         return load_configuration(written, self._registry)

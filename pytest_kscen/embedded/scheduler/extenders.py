@@ -232,7 +232,6 @@ def extender_args(pod: Obj, nodes: Sequence[NodeInfo], *, by_name: bool) -> Obj:
 
 
 def read_filter_result(answer: Any, *, by_name: bool) -> list[str]:
-    """Return the node names of an ExtenderFilterResult."""
     names = read_field(answer, "NodeNames")
     if by_name and names is not None:
         return list(names)

@@ -143,7 +143,6 @@ class SchedulingQueue:
                 self._activate(queued)
 
     def add(self, pod: PodInfo) -> None:
-        """Queue a new pod and record its nomination."""
         self._nominated.add(pod)
         self._activate(QueuedPod(pod, self._now(), self._next_sequence()))
 
@@ -214,7 +213,6 @@ class SchedulingQueue:
         return bool(self._backoffs.pods) and not self.has_no_nodes()
 
     async def wait_until_ready(self) -> None:
-        """Wait until a pod can be popped."""
         while not self._first_active() and not self._backoffs.early():
             self._wake.clear()
             await self._wake.wait()

@@ -151,7 +151,6 @@ class SchedulingCycle:
         self._failures = FailureHandler(handle)
 
     def reset(self) -> None:
-        """Start the next search at the first node."""
         self._next = 0
 
     async def attempt(self, profile: SchedulerProfile, queued: QueuedPod) -> None:

@@ -152,7 +152,6 @@ def _interpolate(shape: Sequence[tuple[int, int]], utilisation: int) -> int:
 
 
 def make_strategy(settings: Obj) -> ScoringStrategy:
-    """Return the strategy of the plugin's `scoringStrategy` argument."""
     match settings.get("type", "LeastAllocated"):
         case "MostAllocated":
             return MostAllocated()

@@ -21,7 +21,6 @@ MAX_SCORE = 100
 
 
 def normalize_scores(scores: list[int]) -> list[int]:
-    """Scale scores so that the highest becomes 100."""
     most = max(scores, default=0)
     return [MAX_SCORE * score // most for score in scores] if most > 0 else scores
 

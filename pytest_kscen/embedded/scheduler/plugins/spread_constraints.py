@@ -103,7 +103,6 @@ class ConstraintSource:
             )
 
     def of(self, pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
-        """Return the pod's constraints with this whenUnsatisfiable action."""
         if pod.spec.get("topologySpreadConstraints"):
             return pod.memo("spread constraints", _constraints_of_pod)[action]
         specs = [spec for spec in self._default if spec["whenUnsatisfiable"] == action]
