@@ -131,10 +131,6 @@ async def delete_and_wait(actor: Actor, resource: Resource, name: str, namespace
     )
 
 
-# The Jobs that carry shell text to a node of the tested cluster: made, awaited, read and
-# removed.
-
-
 NAMESPACE = "default"
 IMAGE = "krpsh/iperf3:0.1.0"
 LONGEST_JOB = (
@@ -216,11 +212,6 @@ async def delete_jobs(actor: Actor, incident: str, ending: str = "") -> None:
             await delete_and_wait(actor, JOBS, job["metadata"]["name"], NAMESPACE)
 
 
-# The shell text that Jobs carry to a node, and what their logs say: a rule that loses packets
-# comes, counts, and goes. A rule is deleted by its own words and never by its number, which
-# others who change the chain meanwhile would shift.
-
-
 # how the comment of every rule of ours begins; the name of the Job that added it follows
 MARK = "kscen/"
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
@@ -244,7 +235,10 @@ echo "iptables rule added"
 
 
 def remove_rule(job: str, source: str, loss: float, after: float) -> str:
-    """Return a script that waits, prints how many packets the rule has dropped, and deletes it."""
+    """Return a script that waits, prints how many packets the rule has dropped, and deletes it.
+
+    The rule is deleted by its text: numbers shift when others change the chain meanwhile.
+    """
     return f"""\
 set -e
 sleep {_number(after)}
@@ -332,11 +326,6 @@ def _rule(job: str, source: str, loss: float) -> str:
 def _number(value: float) -> str:
     """Return the number without an exponent, with the digits that the kernel distinguishes."""
     return f"{value:.10f}".rstrip("0").rstrip(".")
-
-
-# Rules that an incident has left on a node are found and removed by a Job of their own. It is
-# there until it has said that it is done, a day at most: what it has not swept whoever comes
-# later knows by it.
 
 
 SWEEP_TIMEOUT = 60.0  # seconds that a sweep may take, the image's pull included

@@ -83,11 +83,6 @@ class FaultAnswers:
         return bool(self.yes or self.lost)
 
 
-# One fault's life: aimed, caused, seen to have an effect or not, ended and seen to be undone,
-# recovered from. The journal is told of each step. What was begun is undone even if it failed
-# or was cancelled in the middle; what the API refused is not there to be undone.
-
-
 T = TypeVar("T")
 
 UNDO_TIMEOUT = 900.0  # seconds of trying to undo a fault
@@ -325,10 +320,6 @@ async def await_despite_cancellation(task: asyncio.Task[T]) -> T:
 
 def _flat(targets: Mapping[str, Sequence[str]]) -> dict[str, str]:
     return {kind: ", ".join(names) for kind, names in targets.items()}
-
-
-# How profiles pass their time: a pause, an incident, its end, and again until the signal.
-# Nothing ends it for good.
 
 
 class RepeatedProfile(Protocol):

@@ -73,10 +73,6 @@ def _machines(names: Sequence[str]) -> Obj:
     return {"matchExpressions": [{"key": VM_LABEL, "operator": "In", "values": list(names)}]}
 
 
-# The network between machines is blocked: a policy in the parent denies TCP between two sides,
-# all of it or single ports.
-
-
 PORTS = "blocking-ports"  # by hand alone
 HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium takes no more in one rule
 

@@ -98,11 +98,6 @@ async def is_off(clients: ClusterClients, name: str) -> bool:
     return machine is None or phase_of(machine) == STOPPED
 
 
-# Packets between two machines are lost by chance: a rule of iptables on each, brought by one
-# Job and taken away by another. The Job that takes the rule away tells how many packets it has
-# lost. What it has not taken away is swept.
-
-
 @dataclass(frozen=True, slots=True)
 class PacketLoss(DegradedLink):
     """Loss of a share of the packets, for `seconds`; without them, until it is undone."""
@@ -182,10 +177,6 @@ class PacketLoss(DegradedLink):
 
     def _job(self, incident: Incident, end: LinkEnd, name: str, script: str, seconds: float) -> Obj:
         return job(name, end.node, script, seconds, end.labels(incident))
-
-
-# The link between two machines is loaded until packets have to wait: iperf3 on each pushes what
-# it can to the other.
 
 
 # bits per second, a tenth of the slowest link that storage is replicated over: less is no load

@@ -186,10 +186,6 @@ def _owner(pod: Obj) -> Obj:
     return next((owner for owner in owners if owner.get("controller")), {})
 
 
-# pod-destroyer: deletes some of the pods with a label, again and again. Each deletion is an
-# incident until all are back.
-
-
 async def destroy_pods(profile: PodDestroy, context: RunContext, stop: Signal) -> None:
     """Delete pods of each label again and again, side by side, until `stop` is given."""
     async with asyncio.TaskGroup() as destroyers:

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.storage import Observed
 
 
-# Where volumes' replicas are, and the links between them, as the storage's API tells it in each
-# of its generations.
-
-
 @dataclass(frozen=True, slots=True)
 class ReplicaLink:
     """Replication link between two replicas of a volume.
@@ -233,9 +229,6 @@ def _end_of(link: ObservedState) -> Key:
     return link.volume, *link.nodes
 
 
-# --- what objects say ---
-
-
 def readiness(node: Obj) -> Obj | None:
     return condition(node, "Ready")
 
@@ -310,16 +303,6 @@ def has_same_links(new: Obj, old: Obj) -> bool:
 
 def _of_drbd(status: Obj) -> Obj | None:
     return (status.get("drbd") or {}).get("status")
-
-
-# Whose a trouble is, by the rules that a storage tester would go by; what cannot be told apart
-# is nobody's proof. An incident explains a trouble if it covers it, acts, and has done so for
-# long enough to be noticed. Of several that do, the one that explains it best has it, and of
-# equals the first; whoever came earlier than that one may have done it too. What a volume
-# suffers all of those that stop something may have done together. A link that is not made is
-# explained by what acted before it was due, and for long enough since, but only if both ends
-# are sure to be at work: while something is done to a machine or an agent of theirs, the link
-# proves nothing.
 
 
 NOTICING = 6.0  # seconds, DRBD's `timeout`: a silence that is shorter has not cost it a link
@@ -484,7 +467,13 @@ AnySuspect = TypeVar("AnySuspect", bound=SuspectedIncident)
 def attribute_trouble(
     trouble: ObservedState, suspects: Iterable[AnySuspect], at: float
 ) -> tuple[AnySuspect | None, list[AnySuspect]]:
-    """Whose it is, if anybody's, and whose it may be."""
+    """Return the incident that explains a trouble, and those that possibly do.
+
+    An incident explains it if it covers it, acts, and has acted long enough to be noticed. Of
+    several, the highest ExplanatoryPower decides, then the earliest start; earlier ones possibly
+    explain it too. A volume's trouble that several explain has no single owner. A link that is not made
+    is explained by what acted before it was missing, unless one of its ends may not be working.
+    """
     suspects = list(suspects)
     able = sorted(
         (each for each in suspects if each.explains(trouble, at)),

@@ -184,9 +184,6 @@ async def undo_stop(clients: ClusterClients, past: Obj) -> None:
         await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, start, namespace)
 
 
-# --- operations ---
-
-
 def _name(incident: Incident, kind: str) -> str:
     return f"chaos-{kind.lower()}-{incident.id}"
 

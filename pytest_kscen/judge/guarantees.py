@@ -16,7 +16,7 @@ NO_CHANCE = 5  # volumes of which none comes back: of fewer, each may have had n
 
 
 def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterator[Finding]:
-    """Churn without a volume proves nothing; the refusal says why there is none."""
+    """Judge all guarantees. Churn without a volume proves nothing; `refusal` is the reason."""
     if churn and not seen:
         yield Finding("volumes", UNKNOWN, f"churn made no volume: {refusal or 'run longer'}")
     else:
@@ -54,7 +54,7 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
 
 
 def _untold(seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]) -> Iterator[str]:
-    """The conditions of which nobody knows whether they ever come back."""
+    """Yield conditions that came back at no volume, of enough interrupted ones."""
     for condition in dict.fromkeys(name for volume in seen for name in volume.transitions):
         lacking = [volume for volume in interrupted if volume.lacks(condition)]
         if len(lacking) >= NO_CHANCE and not any(volume.came_back(condition) for volume in seen):

@@ -37,7 +37,7 @@ class IncidentRecord:
     failed: str = ""
     """Why it could not be caused as it should."""
     not_undone: str = ""
-    """Why nobody knows that it is undone."""
+    """Error of the last attempt to undo it; empty if it is undone."""
     unrecovered: list[str] = field(default_factory=list)
     """Troubles that were left when the time to recover was over."""
     possible_effects: list[str] = field(default_factory=list)
@@ -371,11 +371,6 @@ TOLERANCE_WINDOWS = (
 
 docs/storage.md shows the same table. An incident that is still on has no end.
 """
-
-
-# What the replica destroyer takes excuses its volume: until the journal says that it is
-# replaced, or nobody has patience any more. What has no data, or what a journal tells no
-# patience of, is replaced at once.
 
 
 Span: TypeAlias = tuple[float, float]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 EVERYTHING = "everything"
-CLUSTER = "cluster"  # the name of whoever makes up an embedded one, among the actors that crash
+CLUSTER = "cluster"  # component of a crash that is the embedded cluster itself
 VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and their attachments begin
 
 
@@ -279,7 +279,7 @@ class RunStart:
     seed: str = ""
     replayable: bool = True
     chaos: list[str] | None = None
-    """The declared profiles; None if nobody knows them."""
+    """Declared profiles; None if the journal has no start."""
     churn: bool = False
     conditions: tuple[str, ...] = ()
     """Conditions that are watched of each volume."""

@@ -31,10 +31,6 @@ def merged(findings: Iterable[Finding]) -> str:
     return max((finding.verdict for finding in findings), key=_PRIORITY.index, default=VALID)
 
 
-# What a run's actors have done, counted from their own words: how often each action was begun,
-# what failed, how long it took.
-
-
 CREATE, READY, DELETE = "create the volume", "wait until the volume is ready", "delete the volume"
 ATTACH, ATTACH_AT_FIRST = "attach", "attach at first"
 DETACH, DETACH_EVERYWHERE = "detach", "detach everywhere"
@@ -88,11 +84,6 @@ def learn_actions(found: dict[str, Tally], entry: Entry) -> None:
         if action not in found:
             found[action] = Tally()
         found[action].count(entry.data["result"], entry.data["took"])
-
-
-# What a journal tells of many is in memory once: the names of nodes and volumes, words for
-# effects. What was told long ago is forgotten here, for it hardly comes again. Nobody can
-# change what is shared.
 
 
 REMEMBERED = 1024

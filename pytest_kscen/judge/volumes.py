@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 STABLE, RECOVERED, BROKEN, INTERRUPTED = "stable", "recovered", "broken", "interrupted"
 FROZEN, LIVENESS = _ENDS = "frozen", "liveness"
 CRASHED = "crashed"
-REQUIRED_TIME = 60.0  # seconds of peace, in all, in which a storage can do what it is asked for
+REQUIRED_TIME = 60.0  # seconds of undisturbed time in which a storage can do what is requested
 
 
 @dataclass(slots=True)
@@ -50,11 +50,11 @@ class OverdueDeletion:
 
 @dataclass(slots=True)
 class FailedOperation:
-    """Something that was asked for, and failed; or was cut short by the end of whoever asked."""
+    """Requested operation that failed, or was cut short by the end of the actor that waited."""
 
     at: float
     waited: float
-    """The seconds that the storage had for it: since the API has taken it, if that is told."""
+    """Seconds that the storage had for it: since the API accepted it, where that is recorded."""
     why: str
     refused: bool
     """True if the API refused it, or it was not the storage's task."""
@@ -146,7 +146,7 @@ class VolumeRecord:
 
     @property
     def unjudged(self) -> str:
-        """Why nobody can tell how it was; empty if somebody can."""
+        """Return why its state is unknown; empty if it is known."""
         if self.lost_only_our_disks:
             return "it was not ready before disks of it were deleted by us"
         return self.unchecked or (
@@ -155,7 +155,7 @@ class VolumeRecord:
 
     @property
     def unchecked(self) -> str:
-        """Why nobody has looked at it to the end; empty if somebody has."""
+        """Return why it was not checked to the end; empty if it was."""
         if self.crash:
             return f"the checker crashed: {self.crash}"
         if self.ready_at is None and not self.waited_for:
@@ -189,7 +189,7 @@ class VolumeHistories:
     """
 
     def __init__(self, beginning: RunStart) -> None:
-        """The journal's, which tells it before any volume's."""
+        """`beginning` is filled before any volume appears in the journal."""
         self._beginning = beginning
         self._found: list[VolumeRecord] = []
         self._latest: dict[str, VolumeRecord] = {}

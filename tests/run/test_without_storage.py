@@ -75,7 +75,7 @@ def test_an_actor_that_crashes_leaves_no_volumes_to_clear_away(scenario_runner, 
         raise LookupError("stumbled")
 
     async def begin():
-        run.life.start(stumble(), "stumbler")
+        run.life.start_actor(stumble(), "stumbler")
 
     with pytest.raises(LookupError, match="stumbled"), scenario_runner as run:
         run.call(begin())
