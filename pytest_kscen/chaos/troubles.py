@@ -472,7 +472,7 @@ def attribute_trouble(
     An incident explains it if it covers it, acts, and has acted long enough to be noticed. Of
     several, the highest ExplanatoryPower decides, then the earliest start; earlier ones possibly
     explain it too. A volume's trouble that several explain has no single owner. A link that is not
-    made is explained by what acted before it was missing, unless one of its ends may not be working.
+    made is explained by what acted before it was missing, unless an end may not be working.
     """
     suspects = list(suspects)
     able = sorted(
