@@ -1,1 +1,10 @@
-"""The composition root: a seed, a cluster and a plan become a journal and a verdict."""
+"""Composition of a run: a seed, a cluster and a plan become a journal and a verdict.
+
+pytest may not be imported.
+
+    runner         ScenarioRunner, the user's entry; context: Run, as a test holds it
+    lifecycle      phases of a run, as a table that is executed
+    preflight      checks before anything is changed; chaos_lease, cleanup: other phases
+    manual         volumes and faults that a test creates itself
+    scenarios, workflows    players of scenarios and workflows, each with its *_setup
+"""
