@@ -124,20 +124,21 @@ def _port(wanted: Obj, pod: Obj) -> EndpointPort | None:
     A named target port is looked up in the pod's containers, by name and protocol.
     """
     target, protocol = wanted.get("targetPort") or wanted["port"], wanted.get("protocol", "TCP")
-    number = _named_port(pod, target, protocol) if isinstance(target, str) else target
+    if isinstance(target, str):
+        numbers = (
+            int(port["containerPort"])
+            for container in pod["spec"].get("containers") or ()
+            for port in container.get("ports") or ()
+            if port.get("name") == target and port.get("protocol", "TCP") == protocol
+        )
+        number = next(numbers, None)
+    else:
+        number = target
     return (
         EndpointPort(wanted.get("name", ""), protocol, number, wanted.get("appProtocol", ""))
         if number
         else None
     )
-
-
-def _named_port(pod: Obj, name: str, protocol: str) -> int | None:
-    for container in pod["spec"].get("containers") or ():
-        for port in container.get("ports") or ():
-            if port.get("name") == name and port.get("protocol", "TCP") == protocol:
-                return int(port["containerPort"])
-    return None
 
 
 MAX_ENDPOINTS = 100
@@ -251,36 +252,33 @@ def _fill(
     ]
     if not parts:
         parts = [(None, [])]
+    service, labels = wanted.service, labels_of(wanted.service)
     for place, (existing, kept) in enumerate(parts):
         if existing is None:
-            found.create.append(_new_slice(wanted, ports, kept))
+            metadata = service["metadata"]
+            found.create.append(
+                {
+                    "apiVersion": ENDPOINT_SLICES.api_version,
+                    "kind": ENDPOINT_SLICES.kind,
+                    "metadata": {
+                        "generateName": f"{metadata['name']}-",
+                        "namespace": metadata["namespace"],
+                        "labels": labels,
+                        "ownerReferences": [reference_to(service, SERVICES)],
+                    },
+                    "addressType": wanted.family,
+                    "endpoints": kept or None,
+                    "ports": ports or None,
+                }
+            )
         elif not kept and (endpoints or place):
             found.delete.append(existing)
-        elif (renewed := _updated_slice(wanted.service, existing, ports, kept)) != existing:
-            found.update.append(renewed)
-
-
-def _new_slice(wanted: SliceTarget, ports: list[Obj], endpoints: list[Obj]) -> Obj:
-    service, metadata = wanted.service, wanted.service["metadata"]
-    return {
-        "apiVersion": ENDPOINT_SLICES.api_version,
-        "kind": ENDPOINT_SLICES.kind,
-        "metadata": {
-            "generateName": f"{metadata['name']}-",
-            "namespace": metadata["namespace"],
-            "labels": labels_of(service),
-            "ownerReferences": [reference_to(service, SERVICES)],
-        },
-        "addressType": wanted.family,
-        "endpoints": endpoints or None,
-        "ports": ports or None,
-    }
-
-
-def _updated_slice(service: Obj, one: Obj, ports: list[Obj], endpoints: list[Obj]) -> Obj:
-    same = (one.get("endpoints") or []) == endpoints and (one.get("ports") or []) == ports
-    body = {} if same else {"endpoints": endpoints or None, "ports": ports or None}
-    return {**one, "metadata": {**one["metadata"], "labels": labels_of(service)}, **body}
+        else:
+            renewed = {**existing, "metadata": {**existing["metadata"], "labels": labels}}
+            if (existing.get("endpoints") or []) != kept or (existing.get("ports") or []) != ports:
+                renewed |= {"endpoints": kept or None, "ports": ports or None}
+            if renewed != existing:
+                found.update.append(renewed)
 
 
 def labels_of(service: Obj) -> dict[str, str]:

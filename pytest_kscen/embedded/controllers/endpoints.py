@@ -30,7 +30,7 @@ from pytest_kscen.objects.errors import AlreadyExists, ApiError, NotFound
 from pytest_kscen.objects.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable
 
     from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.informer import Informer
@@ -140,10 +140,19 @@ def limit_addresses(backends: list[ServiceBackend]) -> list[ServiceBackend]:
 def _subset(service: Obj, backends: list[ServiceBackend], ports: list[EndpointPort | None]) -> Obj:
     ready = [backend for backend in backends if backend.is_ready or publishes_all(service)]
     unready = [_address(backend) for backend in backends if backend not in ready]
+    port_objects = [
+        {
+            **({"name": port.name} if port.name else {}),
+            "port": port.number,
+            "protocol": port.protocol,
+            **({"appProtocol": port.app} if port.app else {}),
+        }
+        for port in filter(None, ports)
+    ]
     return {
         **({"addresses": [_address(backend) for backend in ready]} if ready else {}),
         **({"notReadyAddresses": unready} if unready else {}),
-        **({"ports": list(_port_objects(ports))} if ports[0] else {}),
+        **({"ports": port_objects} if port_objects else {}),
     }
 
 
@@ -155,15 +164,6 @@ def _address(backend: ServiceBackend) -> Obj:
         **({"nodeName": node} if node else {}),
         "targetRef": backend.target,
     }
-
-
-def _port_objects(ports: list[EndpointPort | None]) -> Iterator[Obj]:
-    for port in filter(None, ports):
-        name, app = (
-            ({"name": port.name} if port.name else {}),
-            ({"appProtocol": port.app} if port.app else {}),
-        )
-        yield {**name, "port": port.number, "protocol": port.protocol, **app}
 
 
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -284,25 +284,23 @@ class EndpointSlices:
             for one in self._slices_of.of(service["metadata"]["uid"])
             if not one["metadata"].get("deletionTimestamp")
         ]
+        names = dict.fromkeys(pod["spec"].get("nodeName", "") for pod in pods)
+        nodes = [node for name in names if (node := self._nodes.get(name))]
+        zones = {
+            node["metadata"]["name"]: zone
+            for node in nodes
+            if (zone := endpoint_slices.zone_of(node))
+        }
         for family in families_of(service):
             backends = backends_of(service, pods, family)
             same_family = [one for one in existing if one["addressType"] == family]
             await self._write(
                 endpoint_slices.slice_changes(
-                    endpoint_slices.SliceTarget(service, family, self._zones(pods)),
+                    endpoint_slices.SliceTarget(service, family, zones),
                     backends,
                     same_family,
                 )
             )
-
-    def _zones(self, pods: list[Obj]) -> dict[str, str]:
-        names = dict.fromkeys(pod["spec"].get("nodeName", "") for pod in pods)
-        nodes = [node for name in names if (node := self._nodes.get(name))]
-        return {
-            node["metadata"]["name"]: zone
-            for node in nodes
-            if (zone := endpoint_slices.zone_of(node))
-        }
 
     async def _write(self, changes: endpoint_slices.SliceChanges) -> None:
         now = self._context.timestamp()

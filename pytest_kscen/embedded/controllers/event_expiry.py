@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Never
 
     from pytest_kscen.embedded.controller import ControllerContext
-    from pytest_kscen.objects.resources import Obj
 
 EVENT_TTL, SCAN_PERIOD = 3600.0, 600.0
 
@@ -49,9 +48,20 @@ class EventExpiry:
         if self._oldest > deadline:
             return
         for event in (await self._api.list(EVENTS)).items:
-            occurred = _last_occurrence(event)
-            if occurred <= deadline and _last_write(event) <= deadline:
-                metadata = event["metadata"]
+            # Timestamps of one zone sort as text, so they are compared without parsing.
+            metadata, series = event["metadata"], event.get("series") or {}
+            occurred = str(
+                max(
+                    metadata["creationTimestamp"],
+                    event.get("lastTimestamp") or "",
+                    series.get("lastObservedTime") or "",
+                )
+            )
+            # Managed fields, a long list, are read only if the Event looks expired.
+            if occurred <= deadline and all(
+                managed.get("time", "") <= deadline
+                for managed in metadata.get("managedFields") or ()
+            ):
                 await self._api.delete(
                     EVENTS,
                     metadata["name"],
@@ -61,24 +71,3 @@ class EventExpiry:
             elif occurred < oldest:
                 oldest = occurred
         self._oldest = oldest
-
-
-def _last_occurrence(event: Obj) -> str:
-    """Return the timestamp of the Event's last occurrence according to its own fields.
-
-    Timestamps of one zone sort as text, so they are compared without parsing.
-    """
-    again = (event.get("series") or {}).get("lastObservedTime") or ""
-    return str(max(event["metadata"]["creationTimestamp"], event.get("lastTimestamp") or "", again))
-
-
-def _last_write(event: Obj) -> str:
-    """Return the timestamp of the last write according to managed fields, or of the last occurrence
-    without them.
-
-    Reads the whole managedFields list, so it is called only for Events that look expired.
-    """
-    return max(
-        (managed.get("time", "") for managed in event["metadata"].get("managedFields") or ()),
-        default="",
-    ) or _last_occurrence(event)

@@ -254,19 +254,14 @@ class GarbageCollector:
                 )
                 self._context.informers.of(resource).on_change(handler)
         for resource in [resource for resource in self._monitors if resource not in served]:
-            self._stop_monitor(resource)
+            # No longer served: all objects count as deleted, so that dependents are collected.
+            monitor, informer = self._monitors.pop(resource), self._context.informers.of(resource)
+            informer.off_change(monitor)
+            for obj in informer:
+                monitor(None, obj)
+            self._context.informers.drop(resource)
         for identity in self._owners.take_unresolved():
             self._controller.enqueue(identity)
-
-    def _stop_monitor(self, resource: Resource) -> None:
-        """Stop monitoring a resource that is no longer served. All of its objects count as
-        deleted, so that their dependents are collected.
-        """
-        handler, informer = self._monitors.pop(resource), self._context.informers.of(resource)
-        informer.off_change(handler)
-        for obj in informer:
-            handler(None, obj)
-        self._context.informers.drop(resource)
 
     def _object_changed(self, resource: Resource, new: Obj | None, old: Obj | None) -> None:
         if new and old:
@@ -296,18 +291,12 @@ class GarbageCollector:
             and not all(self._owners.is_owner_known(owner, identity) for owner in owners)
         ):
             self._controller.enqueue(identity)
-        for owner in owned_by:
-            if owner not in owners:
-                self._enqueue_waiting_owner(owner)
-
-    def _enqueue_waiting_owner(self, owner: Obj) -> None:
-        """Enqueue an owner under foreground deletion that has lost a dependent. It may have
-        been the last one to wait for.
-        """
-        identity = self._graph.identity_of(owner["uid"])
-        found = identity and self._cached(identity)
-        if identity and found and is_deleting(found, FOREGROUND_FINALIZER):
-            self._controller.enqueue(identity)
+        # An owner under foreground deletion may have waited for this last dependent.
+        for owner in [lost for lost in owned_by if lost not in owners]:
+            waiting = self._graph.identity_of(owner["uid"])
+            found = waiting and self._cached(waiting)
+            if waiting and found and is_deleting(found, FOREGROUND_FINALIZER):
+                self._controller.enqueue(waiting)
 
     def _cached(self, identity: ObjectIdentity) -> Obj | None:
         return self._context.informers.of(identity.resource).objects.get(identity.ref)

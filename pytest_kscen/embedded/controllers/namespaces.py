@@ -138,10 +138,25 @@ class Namespaces:
         ]
         pods_estimate = float(max(grace_periods, default=0))
         if not pods_estimate:
-            for resource in await self._context.api.resources():
-                if resource.namespaced:
-                    await self._delete_all(resource, ref.name, remaining)
-        namespace = await self._write_conditions(namespace, remaining)
+            for resource in [row for row in await self._context.api.resources() if row.namespaced]:
+                await self._delete_all(resource, ref.name, remaining)
+        before = namespace.get("status") or {}
+        conditions = list(before.get("conditions") or ())
+        true_conditions, now = remaining.true_conditions(), self._context.timestamp()
+        for type_, defaults in DEFAULT_CONDITIONS.items():
+            reason, message = true_conditions.get(type_, defaults)
+            details = {
+                "type": type_,
+                "status": str(type_ in true_conditions),
+                "reason": reason,
+                "message": message,
+            }
+            conditions = set_condition(conditions, details, now)
+        status = {**before, "phase": "Terminating", "conditions": conditions}
+        if status != before:
+            namespace = await self._context.api.update(
+                NAMESPACES, {**namespace, "status": status}, subresource="status"
+            )
         if remaining.failures:
             raise remaining.failures[0]
         if estimate := pods_estimate or remaining.estimate:
@@ -168,26 +183,6 @@ class Namespaces:
             return
         except ApiError as error:
             remaining.failures.append(error)
-
-    async def _write_conditions(self, namespace: Obj, remaining: RemainingContent) -> Obj:
-        before = namespace.get("status") or {}
-        conditions = list(before.get("conditions") or ())
-        true_conditions, now = remaining.true_conditions(), self._context.timestamp()
-        for type_, defaults in DEFAULT_CONDITIONS.items():
-            reason, message = true_conditions.get(type_, defaults)
-            details = {
-                "type": type_,
-                "status": str(type_ in true_conditions),
-                "reason": reason,
-                "message": message,
-            }
-            conditions = set_condition(conditions, details, now)
-        status = {**before, "phase": "Terminating", "conditions": conditions}
-        if status == before:
-            return namespace
-        return await self._context.api.update(
-            NAMESPACES, {**namespace, "status": status}, subresource="status"
-        )
 
 
 DEFAULT_ACCOUNT = {"metadata": {"name": "default"}}

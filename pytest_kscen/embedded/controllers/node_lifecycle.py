@@ -156,28 +156,23 @@ class NoExecuteTainter:
             limiter.set(eviction_rate(state, sum(counts[zone]), all_full=self._all_zones_down), now)
         for name in list(self._tracked):
             try:
-                await self._process_node(name)
+                node = await self._context.api.get(NODES, name)
+                taint = NO_EXECUTE_TAINTS.get(ready_status(node))
+                others = [other for other in NO_EXECUTE_TAINTS.values() if other is not taint]
+                if taint is None or self._all_zones_down:
+                    await swap_taints(self._context, node, [], list(NO_EXECUTE_TAINTS.values()))
+                    if taint is None:
+                        self.untrack(name)
+                elif not has_taint(node, taint) and (
+                    any(has_taint(node, other) for other in others)
+                    or self._limiters[zone_of(node)].take(self._context.now())
+                ):
+                    await swap_taints(self._context, node, [taint], others)
             except NotFound:
                 self.untrack(name)
             except (ApiError, OSError):
                 continue  # retried in the next period
         return were_all_down and not self._all_zones_down
-
-    async def _process_node(self, name: str) -> None:
-        node = await self._context.api.get(NODES, name)
-        taint = NO_EXECUTE_TAINTS.get(ready_status(node))
-        if taint is None or self._all_zones_down:
-            await swap_taints(self._context, node, [], list(NO_EXECUTE_TAINTS.values()))
-            if taint is None:
-                self.untrack(name)
-            return
-        others = [other for other in NO_EXECUTE_TAINTS.values() if other is not taint]
-        if has_taint(node, taint):
-            return
-        if any(has_taint(node, other) for other in others) or self._limiters[zone_of(node)].take(
-            self._context.now()
-        ):
-            await swap_taints(self._context, node, [taint], others)
 
 
 async def swap_taints(
@@ -288,7 +283,14 @@ class NodeLifecycle:
         await self._nodes.synced()
         await self._leases.synced()
         while True:
-            await self._record_new_nodes()
+            for name in list(self._unannounced):
+                del self._unannounced[name]
+                if node := self._nodes.get(name):
+                    self._context.recorder.normal(
+                        node,
+                        "RegisteredNode",
+                        f"Node {name} event: Registered Node {name} in Controller",
+                    )
             for name in self._overdue_nodes():
                 with contextlib.suppress(ApiError, OSError):  # retried in the next period
                     node = await self._context.api.get(NODES, name)
@@ -321,16 +323,6 @@ class NodeLifecycle:
             await self._context.clock.sleep(
                 MONITOR_PERIOD - waited % MONITOR_PERIOD, background=True
             )
-
-    async def _record_new_nodes(self) -> None:
-        for name in list(self._unannounced):
-            del self._unannounced[name]
-            if node := self._nodes.get(name):
-                self._context.recorder.normal(
-                    node,
-                    "RegisteredNode",
-                    f"Node {name} event: Registered Node {name} in Controller",
-                )
 
     def _overdue_nodes(self) -> list[str]:
         """Return the nodes whose grace period has passed and that are not marked Unknown yet.

@@ -189,8 +189,12 @@ class ControllerRefManager:
         metadata, selector = owner["metadata"], owner["spec"].get("selector")
         is_deleting, kept = bool(metadata.get("deletionTimestamp")), []
         for dependent in self._index.of(metadata["uid"]):
-            if selector is not None and _selector_matches(
-                selector, dependent["metadata"].get("labels") or {}
+            labels = dependent["metadata"].get("labels") or {}
+            # A selector with `matchLabels` only takes the short path without parsing.
+            if selector is not None and (
+                matches_selector(selector, labels)
+                if selector.get("matchExpressions")
+                else (selector.get("matchLabels") or {}).items() <= labels.items()
             ):
                 kept.append(dependent)
             elif not is_deleting:
@@ -209,7 +213,18 @@ class ControllerRefManager:
             for orphan in found
             if not orphan["metadata"].get("deletionTimestamp") and adoptable(orphan)
         ]
-        if adopted_candidates and await self._is_alive(owner):
+        if adopted_candidates:
+            # Adopt only if the API, not the cache, shows the owner as not under deletion.
+            try:
+                live = await self._context.api.get(
+                    self._owners, metadata["name"], metadata["namespace"]
+                )
+            except NotFound:
+                return kept
+            if live["metadata"]["uid"] != metadata["uid"] or live["metadata"].get(
+                "deletionTimestamp"
+            ):
+                return kept
             adoption: Obj = {"ownerReferences": [reference_to(owner, self._owners)]}
             if self._finalizers:
                 adoption["finalizers"] = list(self._finalizers)
@@ -219,21 +234,6 @@ class ControllerRefManager:
                 if (adopted := await self._patch(orphan, adoption))
             ]
         return kept
-
-    async def _is_alive(self, owner: Obj) -> bool:
-        """Return True if the API, not the cache, shows the owner as not under deletion;
-        otherwise it must adopt nothing.
-        """
-        metadata = owner["metadata"]
-        try:
-            live = await self._context.api.get(
-                self._owners, metadata["name"], metadata["namespace"]
-            )
-        except NotFound:
-            return False
-        return live["metadata"]["uid"] == metadata["uid"] and not live["metadata"].get(
-            "deletionTimestamp"
-        )
 
     async def _patch(self, dependent: Obj, change: Obj) -> Obj | None:
         metadata = dependent["metadata"]
@@ -249,17 +249,6 @@ class ControllerRefManager:
             Invalid,
         ):  # gone, replaced by a namesake, or adopted by another owner
             return None
-
-
-def _selector_matches(selector: Obj, labels: dict[str, str]) -> bool:
-    """Return True if the selector selects these labels.
-
-    Called for each dependent of each reconciliation; a selector with `matchLabels` only takes the
-    short path without parsing.
-    """
-    if selector.get("matchExpressions"):
-        return matches_selector(selector, labels)
-    return (selector.get("matchLabels") or {}).items() <= labels.items()
 
 
 def _by_label(obj: Obj) -> Iterator[Hashable]:

@@ -71,7 +71,12 @@ class PersistentVolumes:
         self._volume_queue = context.controller(self._sync_volume, *informers_used)
         self._claims.on_change(self._claim_changed)
         self._volumes.on_change(self._volume_changed)
-        self._classes.on_change(self._class_changed)
+
+        def class_changed(new: Obj | None, _: Obj | None) -> None:
+            if new:
+                self._enqueue_class(new["metadata"]["name"])
+
+        self._classes.on_change(class_changed)
 
     async def run(self) -> None:
         await asyncio.gather(self._claim_queue.run(), self._volume_queue.run())
@@ -95,10 +100,6 @@ class PersistentVolumes:
         elif new and (new.get("status") or {}).get("phase") == "Available":
             self._enqueue_class(class_of(new))
 
-    def _class_changed(self, new: Obj | None, _: Obj | None) -> None:
-        if new:
-            self._enqueue_class(new["metadata"]["name"])
-
     def _enqueue_class(self, name: str) -> None:
         for claim in self._pending.of(name):
             self._claim_queue.enqueue(Ref.of(claim))
@@ -108,7 +109,14 @@ class PersistentVolumes:
         if claim is None:
             return
         if BIND_COMPLETED in annotations_of(claim):
-            await self._sync_bound_claim(claim)
+            # Repair the volume's side of the binding, or mark the claim Lost.
+            volume = self._volumes.get(claim["spec"].get("volumeName", ""))
+            if volume is None:
+                await self._mark_lost(claim, "ClaimLost", CLAIM_LOST)
+            elif not volume["spec"].get("claimRef") or is_claim_ref_of(volume, claim):
+                await bind(self._context, volume, claim)
+            else:
+                await self._mark_lost(claim, "ClaimMisbound", CLAIM_MISBOUND)
         elif name := claim["spec"].get("volumeName"):
             await self._bind_requested(claim, self._volumes.get(name))
         else:
@@ -180,18 +188,6 @@ class PersistentVolumes:
         else:
             await bind(self._context, volume, claim)
 
-    async def _sync_bound_claim(self, claim: Obj) -> None:
-        """Check a claim that was bound: repair the volume's side of the binding, or mark the
-        claim Lost.
-        """
-        volume = self._volumes.get(claim["spec"].get("volumeName", ""))
-        if volume is None:
-            await self._mark_lost(claim, "ClaimLost", CLAIM_LOST)
-        elif not volume["spec"].get("claimRef") or is_claim_ref_of(volume, claim):
-            await bind(self._context, volume, claim)
-        else:
-            await self._mark_lost(claim, "ClaimMisbound", CLAIM_MISBOUND)
-
     async def _mark_lost(self, claim: Obj, reason: str, message: str) -> None:
         if (claim.get("status") or {}).get("phase") != "Lost":
             self._context.recorder.warning(claim, reason, message)
@@ -205,8 +201,16 @@ class PersistentVolumes:
         if not reference or not reference.get("uid"):
             await set_volume_phase(self._context, volume, "Available")
             return
-        claim = await self._claim_of(reference)
-        if claim is None:
+        # Absence is confirmed by the API, as the cache may be late or show a namesake.
+        claim = self._claims.get(reference["name"], reference["namespace"])
+        if claim is None or claim["metadata"]["uid"] != reference["uid"]:
+            try:
+                claim = await self._context.api.get(
+                    PERSISTENT_VOLUME_CLAIMS, reference["name"], reference["namespace"]
+                )
+            except NotFound:
+                claim = None
+        if claim is None or claim["metadata"]["uid"] != reference["uid"]:
             await self._release(volume)
         elif not claim["spec"].get("volumeName"):
             self._claim_queue.enqueue(Ref.of(claim))
@@ -223,20 +227,6 @@ class PersistentVolumes:
             spec = {name: value for name, value in volume["spec"].items() if name != "claimRef"}
             volume = await self._context.api.update(PERSISTENT_VOLUMES, {**volume, "spec": spec})
             await set_volume_phase(self._context, volume, "Available")
-
-    async def _claim_of(self, reference: Obj) -> Obj | None:
-        """Return the claim that a volume's reference names, or None if it is gone or a namesake
-        has replaced it. Absence is confirmed by the API.
-        """
-        claim = self._claims.get(reference["name"], reference["namespace"])
-        if claim is None or claim["metadata"]["uid"] != reference["uid"]:
-            try:
-                claim = await self._context.api.get(
-                    PERSISTENT_VOLUME_CLAIMS, reference["name"], reference["namespace"]
-                )
-            except NotFound:
-                return None
-        return claim if claim["metadata"]["uid"] == reference["uid"] else None
 
     async def _release(self, volume: Obj) -> None:
         """Mark a volume Released after its claim is gone.

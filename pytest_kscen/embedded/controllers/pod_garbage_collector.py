@@ -8,8 +8,10 @@ wait for a quarantine of 40 s, in case the node returns.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import TYPE_CHECKING
 
+from pytest_kscen.embedded.controllers.pod_state import phase
 from pytest_kscen.embedded.controllers.taint_eviction import OUT_OF_SERVICE
 from pytest_kscen.embedded.indexes import pods_by_node
 from pytest_kscen.embedded.node_matching import taints_of
@@ -121,7 +123,7 @@ class PodGarbageCollector:
         pods = [pod for ref in self._finished if (pod := self._pods.objects.get(ref))]
         pods.sort(
             key=lambda pod: (
-                not _was_evicted(pod),
+                (phase(pod), (pod.get("status") or {}).get("reason")) != ("Failed", "Evicted"),
                 pod["metadata"]["creationTimestamp"],
                 pod["metadata"]["name"],
             )
@@ -154,17 +156,13 @@ class PodGarbageCollector:
                 del self._missing_nodes[name]
             elif due is None:
                 self._missing_nodes[name] = now + QUARANTINE
-            elif due <= now and not await self._exists(name):
+            elif due <= now:
+                with contextlib.suppress(NotFound):
+                    await self._context.api.get(NODES, name)
+                    continue
                 del self._missing_nodes[name]
                 found += [(pod, ORPHANED) for pod in self._pods_by_node.of(name)]
         return found
-
-    async def _exists(self, name: str) -> bool:
-        try:
-            await self._context.api.get(NODES, name)
-        except NotFound:
-            return False
-        return True
 
     async def _delete(self, pod: Obj, disruption: Obj | None) -> None:
         """Set the pod's phase to Failed, unless it has finished, and delete it without a grace
@@ -190,8 +188,3 @@ class PodGarbageCollector:
         await self._context.api.delete(
             PODS, metadata["name"], metadata["namespace"], grace_period=0
         )
-
-
-def _was_evicted(pod: Obj) -> bool:
-    status = pod.get("status") or {}
-    return status.get("phase") == "Failed" and status.get("reason") == "Evicted"

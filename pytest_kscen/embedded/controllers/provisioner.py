@@ -88,7 +88,15 @@ class Provisioner:
 
     async def _reclaim(self, ref: Ref) -> float | None:
         volume = self._volumes.objects.get(ref)
-        if volume is None or not _is_reclaimable(volume):
+        if volume is None or not str(annotations_of(volume).get(PROVISIONED_BY, "")).startswith(
+            PROVISIONER_PREFIX
+        ):
+            return None
+        phase = (volume.get("status") or {}).get("phase")
+        deletes = volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
+        if not (phase == "Released" and deletes) and (
+            phase == "Bound" or not volume["metadata"].get("deletionTimestamp")
+        ):
             return None
         if wait := self._remaining_work(volume["metadata"]["uid"]):
             return wait
@@ -135,20 +143,6 @@ def volume_for(claim: Obj, storage_class: Obj) -> Obj:
     annotations = {PROVISIONED_BY: storage_class["provisioner"]}
     metadata = {"name": name, "annotations": annotations, "finalizers": [FINALIZER]}
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
-
-
-def _is_reclaimable(volume: Obj) -> bool:
-    """Return True if the volume was made here and is to be deleted.
-
-    That is: it is Released with policy Delete, or it is under deletion and not bound.
-    """
-    if not str(annotations_of(volume).get(PROVISIONED_BY, "")).startswith(PROVISIONER_PREFIX):
-        return False
-    phase = (volume.get("status") or {}).get("phase")
-    deletes = volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
-    return (phase == "Released" and deletes) or (
-        phase != "Bound" and bool(volume["metadata"].get("deletionTimestamp"))
-    )
 
 
 def storage_class(name: str, *, default: bool = False, mode: str = "WaitForFirstConsumer") -> Obj:

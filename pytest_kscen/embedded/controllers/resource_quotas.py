@@ -19,11 +19,11 @@ from pytest_kscen.objects.quota import measured, meter_of, used
 from pytest_kscen.objects.resources import PODS, RESOURCE_QUOTAS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.kube.informer import Informer
     from pytest_kscen.objects.resources import Obj, Resource
+
+CHARGED_STATUS = ("phase", "allocatedResources")  # fields of a status that usage depends on
 
 
 class ResourceQuotas:
@@ -38,21 +38,27 @@ class ResourceQuotas:
         self._by_namespace = namespace_index(self._quotas)
         self._followed: dict[Resource, Informer] = {}
         self._controller = context.controller(self._reconcile, self._quotas)
-        self._quotas.on_change(self._quota_changed)
+
+        def quota_changed(new: Obj | None, old: Obj | None) -> None:
+            # Statuses are ignored, as admission and this controller write them.
+            if new and (old is None or new["spec"] != old["spec"]):
+                self._controller.enqueue(Ref.of(new))
+
+        self._quotas.on_change(quota_changed)
 
     async def run(self) -> None:
         await self._controller.run()
 
-    def _quota_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Enqueue new quotas and changed specs. Statuses are ignored, as admission and this
-        controller write them.
-        """
-        if new and (old is None or new["spec"] != old["spec"]):
-            self._controller.enqueue(Ref.of(new))
-
     def _object_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new and old and not _usage_may_change(new, old):
-            return
+        if new and old:
+            status, was = new.get("status") or {}, old.get("status") or {}
+            if (
+                new.get("spec") == old.get("spec")
+                and all(status.get(name) == was.get(name) for name in CHARGED_STATUS)
+                and new["metadata"].get("deletionTimestamp")
+                == old["metadata"].get("deletionTimestamp")
+            ):
+                return  # heartbeats and most status writes alter no usage
         namespace = (new or old or {})["metadata"].get("namespace", "")
         for quota in self._by_namespace.of(namespace):
             self._controller.enqueue(Ref.of(quota))
@@ -82,33 +88,12 @@ class ResourceQuotas:
             new = {**quota, "status": {"hard": hard, "used": listed}}
             with contextlib.suppress(NotFound):
                 await self._context.api.update(RESOURCE_QUOTAS, new, subresource="status")
-        return min(self._charge_expirations(ref.namespace), default=None)
-
-    def _charge_expirations(self, namespace: str) -> Iterator[float]:
-        """Yield the seconds after which terminating pods of the namespace are no longer
-        charged, should they still exist by then.
-        """
+        # Seconds until the next pod beyond its grace period is no longer charged.
+        waits, now = [], self._context.now()
         for pod in self._followed.get(PODS, ()):
             metadata = pod["metadata"]
-            gone, grace = (
-                metadata.get("deletionTimestamp"),
-                metadata.get("deletionGracePeriodSeconds"),
-            )
-            if gone and grace is not None and metadata.get("namespace") == namespace:
-                left = (
-                    datetime.datetime.fromisoformat(gone).timestamp() + grace - self._context.now()
-                )
-                if left >= 0:
-                    yield left + 1
-
-
-def _usage_may_change(new: Obj, old: Obj) -> bool:
-    """Return True if the change of an object can alter the usage of any quota. Heartbeats and
-    most status writes cannot.
-    """
-    status, was = new.get("status") or {}, old.get("status") or {}
-    return (
-        new.get("spec") != old.get("spec")
-        or any(status.get(name) != was.get(name) for name in ("phase", "allocatedResources"))
-        or new["metadata"].get("deletionTimestamp") != old["metadata"].get("deletionTimestamp")
-    )
+            gone = metadata.get("deletionTimestamp")
+            grace = metadata.get("deletionGracePeriodSeconds")
+            if gone and grace is not None and metadata.get("namespace") == ref.namespace:
+                waits.append(datetime.datetime.fromisoformat(gone).timestamp() + grace - now)
+        return min((left + 1 for left in waits if left >= 0), default=None)

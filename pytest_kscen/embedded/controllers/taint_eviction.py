@@ -47,16 +47,17 @@ class TaintEviction:
         self._controller = context.controller(self._reconcile, self._nodes, self._pods)
         self._eviction_times: dict[Ref, float] = {}
         """Time at which each pod is to be evicted, fixed when the taint was first seen."""
-        self._nodes.on_change(self._node_changed)
+
+        def node_changed(new: Obj | None, old: Obj | None) -> None:
+            if new and _no_execute_taints(new) != (_no_execute_taints(old) if old else []):
+                for pod in self._pods_by_node.of(new["metadata"]["name"]):
+                    self._controller.enqueue(Ref.of(pod))
+
+        self._nodes.on_change(node_changed)
         self._pods.on_change(self._pod_changed)
 
     async def run(self) -> None:
         await self._controller.run()
-
-    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new and _no_execute_taints(new) != (_no_execute_taints(old) if old else []):
-            for pod in self._pods_by_node.of(new["metadata"]["name"]):
-                self._controller.enqueue(Ref.of(pod))
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         if new is None:

@@ -304,9 +304,15 @@ class CronJobs:
             scheduled is not None
             and scheduled != sync.due
             and not self._is_too_late(sync, scheduled)
-            and self._may_start(sync)
         ):
-            await self._start(sync, scheduled)
+            if sync.cron_job["spec"].get("concurrencyPolicy") == "Forbid" and status.get("active"):
+                message = (
+                    "Not starting job because prior execution is running and concurrency policy "
+                    "is Forbid"
+                )
+                self._context.recorder.normal(cron_job, "JobAlreadyActive", message)
+            else:
+                await self._start(sync, scheduled)
         now = self._context.now()
         last, _ = sync.schedule.missed(sync.due, now)
         upcoming = sync.schedule.next(last or sync.due)
@@ -320,17 +326,6 @@ class CronJobs:
         message = f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}"
         self._context.recorder.warning(sync.cron_job, "MissSchedule", message)
         return True
-
-    def _may_start(self, sync: CronJobSync) -> bool:
-        if sync.cron_job["spec"].get("concurrencyPolicy") != "Forbid" or not sync.status.get(
-            "active"
-        ):
-            return True
-        message = (
-            "Not starting job because prior execution is running and concurrency policy is Forbid"
-        )
-        self._context.recorder.normal(sync.cron_job, "JobAlreadyActive", message)
-        return False
 
     async def _start(self, sync: CronJobSync, scheduled: float) -> None:
         cron_job = sync.cron_job

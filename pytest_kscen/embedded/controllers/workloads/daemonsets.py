@@ -64,18 +64,23 @@ class DaemonSets:
             self._reconcile, self._sets, self._nodes, pods, revisions
         )
         self._status_writer = StatusWriter(context, self._controller, DAEMON_SETS)
+        # Binding is no change: the node of an unscheduled pod is read from its affinity.
         OwnerEnqueuer(
-            self._controller.enqueue, self._sets, pods, relevant_state=_daemon_relevant_state
+            self._controller.enqueue,
+            self._sets,
+            pods,
+            relevant_state=lambda pod: (node_of(pod), *owner_relevant_state(pod)),
         )
-        self._sets.on_change(self._set_changed)
+
+        def set_changed(new: Obj | None, _: Obj | None) -> None:
+            if new is None:
+                self._eligibility.clear()
+
+        self._sets.on_change(set_changed)
         self._nodes.on_change(self._node_changed)
 
     async def run(self) -> None:
         await self._controller.run()
-
-    def _set_changed(self, new: Obj | None, _: Obj | None) -> None:
-        if new is None:
-            self._eligibility.clear()
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         """Enqueue all DaemonSets when a node's labels or taints change. Heartbeats change nodes
@@ -126,7 +131,16 @@ class DaemonSets:
         )
         if failure:
             raise failure
-        return min(filter(None, (retry, self._seconds_until_next_available(state))), default=None)
+        # Reconcile again when the next ready pod becomes available.
+        waits = [retry] if retry else []
+        if min_ready := owner["spec"].get("minReadySeconds", 0):
+            waits += [
+                wait
+                for pods_on_node in state.pods.values()
+                for pod in pods_on_node
+                if (wait := seconds_until_available(pod, min_ready, state.now))
+            ]
+        return min(waits, default=None)
 
     async def _manage(self, state: DaemonSetState, latest: Obj) -> float | None:
         plan = plan_placement(state)
@@ -177,17 +191,6 @@ class DaemonSets:
             made = await self._pods.create(state.owner, build_pod(state.owner, node, latest))
             state.pods.setdefault(node, []).append(made)
 
-    @staticmethod
-    def _seconds_until_next_available(state: DaemonSetState) -> float | None:
-        min_ready = state.owner["spec"].get("minReadySeconds", 0)
-        if not min_ready:
-            return None
-        pods = (pod for pods_on_node in state.pods.values() for pod in pods_on_node)
-        return min(
-            (wait for pod in pods if (wait := seconds_until_available(pod, min_ready, state.now))),
-            default=None,
-        )
-
 
 class NodeEligibility:
     """Cache of the nodes each DaemonSet may run on, by uid and template.
@@ -235,15 +238,6 @@ class FailedPodBackoff:
         delay = FIRST_BACKOFF if has_recovered or not delay else min(2 * delay, LONGEST_BACKOFF)
         self._entries[key] = (delay, now + delay)
         return 0.0
-
-
-def _daemon_relevant_state(pod: Obj) -> tuple[object, ...]:
-    """Return the state that a DaemonSet depends on in its pods: that of any owned pod, and the
-    node.
-
-    Binding is no change, as the node of an unscheduled pod is read from its affinity.
-    """
-    return node_of(pod), *owner_relevant_state(pod)
 
 
 def _node_relevant_state(node: Obj) -> tuple[object, ...]:

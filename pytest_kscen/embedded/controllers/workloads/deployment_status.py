@@ -66,6 +66,9 @@ def replica_counts(deployment: Obj, new: Obj | None, all_sets: list[Obj]) -> Obj
     }
 
 
+PROGRESS_COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+
+
 def has_deadline(deployment: Obj) -> bool:
     return deployment["spec"].get("progressDeadlineSeconds") not in {None, NO_DEADLINE}
 
@@ -80,24 +83,6 @@ def is_complete(deployment: Obj, status: Obj) -> bool:
     return numbers == [desired_replicas(deployment)] * 3 and status[
         "observedGeneration"
     ] >= deployment["metadata"].get("generation", 0)
-
-
-def _is_progressing(deployment: Obj, status: Obj) -> bool:
-    """Return True if the counts have improved since the last status. Progress is more new,
-    fewer old, more ready or more available pods.
-    """
-    before = deployment.get("status") or {}
-
-    def gain(name: str) -> int:
-        return status.get(name, 0) - before.get(name, 0)  # type: ignore[no-any-return]
-
-    fewer_old = gain("replicas") - gain("updatedReplicas") < 0
-    return (
-        gain("updatedReplicas") > 0
-        or fewer_old
-        or gain("readyReplicas") > 0
-        or gain("availableReplicas") > 0
-    )
 
 
 def seconds_until_timeout(deployment: Obj, status: Obj, now: float) -> float | None:
@@ -161,7 +146,15 @@ def with_progress(deployment: Obj, status: Obj, new: Obj | None, now: float) -> 
             ("True", COMPLETE_REASON, f"{about} has successfully progressed."),
             now,
         )
-    if _is_progressing(deployment, status):
+    old = deployment.get("status") or {}
+    gains = {name: status.get(name, 0) - old.get(name, 0) for name in PROGRESS_COUNTS}
+    # Progress is more new, fewer old, more ready or more available pods.
+    if (
+        gains["updatedReplicas"] > 0
+        or gains["replicas"] < gains["updatedReplicas"]
+        or gains["readyReplicas"] > 0
+        or gains["availableReplicas"] > 0
+    ):
         moving = ("True", "ReplicaSetUpdated", f"{about} is progressing.")
         since = before["lastTransitionTime"] if before and before["status"] == "True" else None
         return with_condition(

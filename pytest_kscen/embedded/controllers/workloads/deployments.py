@@ -109,32 +109,29 @@ class ReplicaSetWriter:
 
     async def scale(self, rollout: Rollout, scaling: deployment_rollout.Scaling) -> None:
         for replica_set, size in scaling:
-            scaled = await self._scale_set(rollout.deployment, replica_set, size)
+            before, metadata = desired_replicas(replica_set), replica_set["metadata"]
+            annotations = {
+                **(metadata.get("annotations") or {}),
+                **deployment_rollout.size_annotations(rollout.deployment),
+            }
+            if size == before and annotations == metadata.get("annotations"):
+                continue
+            scaled = await self._context.api.update(
+                REPLICA_SETS,
+                {
+                    **replica_set,
+                    "metadata": {**metadata, "annotations": annotations},
+                    "spec": {**replica_set["spec"], "replicas": size},
+                },
+            )
+            if size != before:
+                direction = "up" if size > before else "down"
+                message = (
+                    f"Scaled {direction} replica set {metadata['name']} from {before} to {size}"
+                )
+                self._context.recorder.normal(rollout.deployment, "ScalingReplicaSet", message)
             rollout.old = [scaled if other is replica_set else other for other in rollout.old]
             rollout.new = scaled if rollout.new is replica_set else rollout.new
-
-    async def _scale_set(self, deployment: Obj, replica_set: Obj, size: int) -> Obj:
-        before, name = desired_replicas(replica_set), replica_set["metadata"]["name"]
-        annotations = {
-            **(replica_set["metadata"].get("annotations") or {}),
-            **deployment_rollout.size_annotations(deployment),
-        }
-        if size == before and annotations == replica_set["metadata"].get("annotations"):
-            return replica_set
-        metadata = {**replica_set["metadata"], "annotations": annotations}
-        scaled = await self._context.api.update(
-            REPLICA_SETS,
-            {
-                **replica_set,
-                "metadata": metadata,
-                "spec": {**replica_set["spec"], "replicas": size},
-            },
-        )
-        if size != before:
-            direction = "up" if size > before else "down"
-            message = f"Scaled {direction} replica set {name} from {before} to {size}"
-            self._context.recorder.normal(deployment, "ScalingReplicaSet", message)
-        return scaled
 
     async def delete_old_sets(self, rollout: Rollout) -> None:
         for replica_set in deployment_rollout.beyond_history_limit(rollout.deployment, rollout.old):

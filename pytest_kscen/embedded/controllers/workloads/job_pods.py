@@ -61,24 +61,17 @@ def build_pod(job: Obj, index: int | None = None, failures: tuple[int, int] | No
         **ignored,
     }
     metadata["labels"] = {**(metadata.get("labels") or {}), INDEX: str(index)}
-    containers = {
-        kind: [{**container, "env": _environment(container)} for container in pod["spec"][kind]]
-        for kind in ("initContainers", "containers")
-        if pod["spec"].get(kind)
-    }
+    containers: dict[str, list[Obj]] = {}
+    for kind in ("initContainers", "containers"):
+        for container in pod["spec"].get(kind) or ():
+            own = container.get("env") or []
+            is_set = any(variable["name"] == INDEX_VARIABLE["name"] for variable in own)
+            env = own if is_set else [*own, INDEX_VARIABLE]
+            containers.setdefault(kind, []).append({**container, "env": env})
     return {
         **pod,
         "spec": {**pod["spec"], "hostname": f"{name}-{index}", **containers},
     }
-
-
-def _environment(container: Obj) -> list[Obj]:
-    own = container.get("env") or []
-    return (
-        own
-        if any(variable["name"] == INDEX_VARIABLE["name"] for variable in own)
-        else [*own, INDEX_VARIABLE]
-    )
 
 
 FIRST_BACKOFF, MAX_BACKOFF = 10.0, 600.0
@@ -145,7 +138,17 @@ class JobPodWriter:
         Return the seconds until a back-off allows further pods, or None.
         """
         size = self._size(state)
-        misplaced, rest = self._misplaced(state) if state.indexed else ([], state.active)
+        misplaced: list[Obj] = []
+        rest = state.active
+        if state.indexed:
+            chosen: dict[int, Obj] = {}
+            for pod in sorted(state.active, key=lambda pod: pod["metadata"]["creationTimestamp"]):
+                index = job_state.index_of(pod, state.job)
+                if index is None or index in chosen or index in state.succeeded_indexes:
+                    misplaced.append(pod)
+                else:
+                    chosen[index] = pod
+            rest = list(chosen.values())
         spare = max(0, len(rest) - size)
         if surplus := [*misplaced, *by_deletion_rank(rest, {}, self._context.now())[:spare]]:
             for pod in surplus[:BURST]:
@@ -175,17 +178,6 @@ class JobPodWriter:
             0, min(parallelism, state.completions - state.succeeded - len(state.failed_indexes))
         )
 
-    @staticmethod
-    def _misplaced(state: JobState) -> tuple[list[Obj], list[Obj]]:
-        misplaced, chosen = [], {}
-        for pod in sorted(state.active, key=lambda pod: pod["metadata"]["creationTimestamp"]):
-            index = job_state.index_of(pod, state.job)
-            if index is None or index in chosen or index in state.succeeded_indexes:
-                misplaced.append(pod)
-            else:
-                chosen[index] = pod
-        return misplaced, list(chosen.values())
-
     async def _add_indexes(self, state: JobState, count: int) -> float | None:
         """Create pods for missing indexes, the lowest first; an index that has failed waits for its
         own back-off.
@@ -204,22 +196,18 @@ class JobPodWriter:
             ):
                 waits.append(wait)
                 continue
-            failures = self._failures(state, last) if state.limited_per_index else None
+            failures = None
+            if state.limited_per_index:
+                # The pod inherits the failures of the last failed pod of its index.
+                counted = ignored = 0
+                if last:
+                    counts = match_failure_policy(state.job, last).counts
+                    counted = job_state.failures_of(last) + counts
+                    ignored = job_state.ignored_failures_of(last) + (not counts)
+                failures = counted, ignored
             await self._create(state, build_pod(state.job, index, failures))
             count -= 1
         return min(waits, default=None)
-
-    @staticmethod
-    def _failures(state: JobState, last: Obj | None) -> tuple[int, int]:
-        """Return the counted and ignored failures that a pod inherits from the last failed pod
-        of its index.
-        """
-        if last is None:
-            return 0, 0
-        counts = match_failure_policy(state.job, last).counts
-        return job_state.failures_of(last) + counts, job_state.ignored_failures_of(last) + (
-            not counts
-        )
 
     async def _create(self, state: JobState, pod: Obj) -> None:
         made = await self._pods.create(state.job, pod)

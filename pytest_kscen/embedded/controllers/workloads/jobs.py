@@ -7,6 +7,7 @@ to live.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of
@@ -71,15 +72,16 @@ class Jobs:
         self._backoffs: dict[str, BackoffRecord] = {}
         self._controller = context.controller(self._reconcile, self._jobs, pods)
         follow(self._controller, self._jobs)
-        self._jobs.on_change(self._forget)
+
+        def forget(new: Obj | None, old: Obj | None) -> None:
+            if new is None and old:
+                self._backoffs.pop(old["metadata"]["uid"], None)
+
+        self._jobs.on_change(forget)
         OwnerEnqueuer(lambda ref: self._controller.enqueue_after(ref, BATCH), self._jobs, pods)
 
     async def run(self) -> None:
         await self._controller.run()
-
-    def _forget(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None and old:
-            self._backoffs.pop(old["metadata"]["uid"], None)
 
     async def _reconcile(self, ref: Ref) -> float | None:
         job = self._jobs.objects.get(ref)
@@ -177,27 +179,16 @@ class OrphanedPods:
 
     async def _reconcile(self, ref: Ref) -> None:
         pod = self._pods.objects.get(ref)
-        if (
-            pod is None
-            or not is_tracked(pod)
-            or self._has_job(pod)
-            or await self._has_living_job(pod)
-        ):
+        if pod is None or not is_tracked(pod) or self._has_job(pod):
             return
-        await untrack(self._context.api, pod)
-
-    async def _has_living_job(self, pod: Obj) -> bool:
-        """Return True if the API shows the pod's Job. The cache of Jobs may be behind the cache
-        of pods, so it is not used.
-        """
+        # The cache of Jobs may be behind the cache of pods, so the API confirms the absence.
         reference = controller_of(pod)
-        if reference is None or reference["kind"] != JOBS.kind:
-            return False
-        try:
-            job = await self._context.api.get(JOBS, reference["name"], pod["metadata"]["namespace"])
-        except NotFound:
-            return False
-        return bool(job["metadata"]["uid"] == reference["uid"])
+        if reference and reference["kind"] == JOBS.kind:
+            with contextlib.suppress(NotFound):
+                job = await self._context.api.get(JOBS, reference["name"], ref.namespace)
+                if job["metadata"]["uid"] == reference["uid"]:
+                    return
+        await untrack(self._context.api, pod)
 
 
 class FinishedJobs:

@@ -101,24 +101,21 @@ class ReplicaSets:
                 for _ in range(min(missing, BURST)):
                     await self._pods.create(owner, pod)
             elif missing < 0:
-                for pod in by_deletion_rank(
-                    pods, self._active_pods_by_node(owner), self._context.now()
-                )[: min(-missing, BURST)]:
+                # Nodes with many active pods of the owner's ReplicaSets lose pods first.
+                reference = controller_of(owner)
+                family = self._siblings.of(reference["uid"]) if reference else [owner]
+                neighbours = collections.Counter(
+                    pod["spec"].get("nodeName") or ""
+                    for member in family
+                    for pod in self._by_set.of(member["metadata"]["uid"])
+                    if is_active(pod)
+                )
+                ranked = by_deletion_rank(pods, neighbours, self._context.now())
+                for pod in ranked[: min(-missing, BURST)]:
                     await self._pods.delete(owner, pod)
         except ApiError as error:
             return None if in_terminating_namespace(error) else error
         return None
-
-    def _active_pods_by_node(self, owner: Obj) -> dict[str, int]:
-        """Return the number of active pods by node over all ReplicaSets of the same owner.
-        Crowded nodes lose pods first.
-        """
-        reference = controller_of(owner)
-        family = self._siblings.of(reference["uid"]) if reference else [owner]
-        pods = [pod for member in family for pod in self._by_set.of(member["metadata"]["uid"])]
-        return collections.Counter(
-            pod["spec"].get("nodeName") or "" for pod in pods if is_active(pod)
-        )
 
     def _status(
         self, owner: Obj, pods: list[Obj], terminating: int, failure: ApiError | None
@@ -134,7 +131,17 @@ class ReplicaSets:
                 seconds_until_available(pod, min_ready, now) == 0 for pod in pods
             ),
         }
-        conditions = self._conditions(owner, len(pods), failure)
+        conditions = old.get("conditions") or []
+        if failure is None:
+            conditions = [other for other in conditions if other["type"] != "ReplicaFailure"]
+        elif not condition(owner, "ReplicaFailure"):
+            new = {
+                "type": "ReplicaFailure",
+                "status": "True",
+                "reason": "FailedCreate" if len(pods) < spec.get("replicas", 1) else "FailedDelete",
+                "message": failure.message,
+            }
+            conditions = set_condition(conditions, new, self._context.timestamp())
         return {
             "replicas": len(pods),
             **{name: count for name, count in counts.items() if count},
@@ -144,18 +151,3 @@ class ReplicaSets:
             ),
             **({"conditions": conditions} if conditions else {}),
         }
-
-    def _conditions(self, owner: Obj, count: int, failure: ApiError | None) -> list[Obj]:
-        conditions = (owner.get("status") or {}).get("conditions") or []
-        if failure is None:
-            return [other for other in conditions if other["type"] != "ReplicaFailure"]
-        if condition(owner, "ReplicaFailure"):
-            return conditions
-        reason = "FailedCreate" if count < owner["spec"].get("replicas", 1) else "FailedDelete"
-        new = {
-            "type": "ReplicaFailure",
-            "status": "True",
-            "reason": reason,
-            "message": failure.message,
-        }
-        return set_condition(conditions, new, self._context.timestamp())

@@ -75,17 +75,31 @@ class Revisions:
         if not equal:
             # Another template may have the same hash: count the collision and hash again.
             count = collisions(owner) or 0
+            labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
+            annotations = owner["metadata"].get("annotations")
+            namespace = owner["metadata"]["namespace"]
             while True:
-                revision = self._build(owner, data, number, count)
-                metadata = revision["metadata"]
+                digest = short_hash(data, count)
+                name = f"{owner['metadata']['name']}-{digest}"
+                revision = {
+                    "apiVersion": CONTROLLER_REVISIONS.api_version,
+                    "kind": CONTROLLER_REVISIONS.kind,
+                    "metadata": {
+                        "name": name,
+                        "namespace": namespace,
+                        "labels": {**labels, self._label: digest},
+                        **({"annotations": annotations} if annotations else {}),
+                        "ownerReferences": [reference_to(owner, self._owners)],
+                    },
+                    "data": data,
+                    "revision": number,
+                }
                 try:
                     return await self._context.api.create(
-                        CONTROLLER_REVISIONS, revision, metadata["namespace"]
+                        CONTROLLER_REVISIONS, revision, namespace
                     ), count
                 except AlreadyExists:
-                    found = await self._context.api.get(
-                        CONTROLLER_REVISIONS, metadata["name"], metadata["namespace"]
-                    )
+                    found = await self._context.api.get(CONTROLLER_REVISIONS, name, namespace)
                     if found["data"] == data and is_controlled_by(found, owner):
                         return found, count
                     count += 1
@@ -95,24 +109,6 @@ class Revisions:
             )
             return renewed, collisions(owner) or 0
         return equal[-1], collisions(owner) or 0
-
-    def _build(self, owner: Obj, data: Obj, number: int, count: int) -> Obj:
-        metadata = owner["metadata"]
-        digest = short_hash(data, count)
-        labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
-        return {
-            "apiVersion": CONTROLLER_REVISIONS.api_version,
-            "kind": CONTROLLER_REVISIONS.kind,
-            "metadata": {
-                "name": f"{metadata['name']}-{digest}",
-                "namespace": metadata["namespace"],
-                "labels": {**labels, self._label: digest},
-                **({"annotations": metadata["annotations"]} if metadata.get("annotations") else {}),
-                "ownerReferences": [reference_to(owner, self._owners)],
-            },
-            "data": data,
-            "revision": number,
-        }
 
     async def truncate_history(
         self, owner: Obj, history: list[Obj], in_use: Collection[str]
