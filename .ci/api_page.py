@@ -8,13 +8,20 @@ import pathlib
 import sys
 from typing import Any
 
+from pytest_kscen.resources import Resource
+
 PAGE = pathlib.Path(__file__).resolve().parents[1] / "docs" / "api.md"
 MODULES = (
     "pytest_kscen",
     "pytest_kscen.admission",
+    "pytest_kscen.chaos",
+    "pytest_kscen.clusters",
+    "pytest_kscen.report",
     "pytest_kscen.resources",
     "pytest_kscen.scenario",
     "pytest_kscen.scheduler",
+    "pytest_kscen.storage",
+    "pytest_kscen.workflow.probes",
 )
 HEAD = """# Public API
 
@@ -31,12 +38,14 @@ This page is generated: `python .ci/api_page.py`.
 
 
 def summary(thing: Any) -> str:
-    """Return the first sentence of an object's docstring; a constant has its value instead."""
-    text = inspect.getdoc(thing) if callable(thing) or inspect.isclass(thing) else None
-    if not text or (not inspect.isclass(thing) and not callable(thing)):
-        return f"`{thing!s}`" if not callable(thing) else ""
-    sentence = " ".join(text.split("\n\n")[0].split()).split(". ")[0]
-    return sentence.rstrip(".").replace("|", "\\|")
+    """Return the first sentence of a class or function; of a plain constant, its value."""
+    if inspect.isclass(thing) or hasattr(thing, "__code__"):
+        text = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
+        return text.split(". ")[0].rstrip(".").replace("|", "\\|")
+    is_plain = isinstance(thing, str | int | Resource)
+    return f"`{thing!s}`" if is_plain else f"a {type(thing).__name__}"
+        f"`{thing!s}`" if isinstance(thing, str | int | Resource) else f"a {type(thing).__name__}"
+    )
 
 
 def kind(thing: Any) -> str:

@@ -1,9 +1,9 @@
 """A pytest plugin that tests Kubernetes: chaos, scenarios and workflows.
 
 Public names are those in `__all__` of this module and of pytest_kscen.admission, .chaos,
-.resources, .scenario, .scheduler and .storage; docs/api.md lists them. Everything else is private
-and may change in any release. Names are imported when they are first used, so that importing this
-package is cheap.
+.clusters, .report, .resources, .scenario, .scheduler, .storage and .workflow.probes; docs/api.md
+lists them. Everything else is private and may change in any release. Names are imported when they
+are first used, so that importing this package is cheap.
 """
 
 from __future__ import annotations

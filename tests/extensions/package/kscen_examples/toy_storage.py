@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from pytest_kscen.models.storage.model import StorageModel, create_definition
-from pytest_kscen.objects.conditions import condition
-from pytest_kscen.objects.resources import Resource
-from pytest_kscen.objects.storage import HealthSource, observed_condition
+from pytest_kscen.storage import (
+    HealthSource,
+    Resource,
+    StorageModel,
+    condition,
+    create_definition,
+    observed_condition,
+)
 
 TOY_VOLUMES = Resource("toy.example", "v1", "toyvolumes", "ToyVolume", namespaced=False)
 REACHABLE, REDUNDANT = "Reachable", "Redundant"

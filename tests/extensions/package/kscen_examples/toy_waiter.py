@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kscen_examples.toy_storage import REDUNDANT, TOY_VOLUMES
-from pytest_kscen.objects.conditions import condition
 from pytest_kscen.scenario import Waiter
+from pytest_kscen.storage import condition
 
 
 def unfinished(volume):
