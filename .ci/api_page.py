@@ -44,8 +44,6 @@ def summary(thing: Any) -> str:
         return text.split(". ")[0].rstrip(".").replace("|", "\\|")
     is_plain = isinstance(thing, str | int | Resource)
     return f"`{thing!s}`" if is_plain else f"a {type(thing).__name__}"
-        f"`{thing!s}`" if isinstance(thing, str | int | Resource) else f"a {type(thing).__name__}"
-    )
 
 
 def kind(thing: Any) -> str:
