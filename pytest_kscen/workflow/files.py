@@ -83,7 +83,16 @@ def validated(document: Document, parameters: Mapping[str, Any] | None = None) -
             f"{API_VERSIONS[0]}"
         )
     if parameters:
-        obj = {**obj, "spec": _with(document, obj.get("spec"), parameters)}
+        spec = obj.get("spec")
+        try:
+            spec = apply_parameters(spec if isinstance(spec, dict) else {}, parameters)
+        except (
+            ParameterError,
+            AttributeError,
+            TypeError,
+        ) as refusal:  # the last two if `parameters` is malformed
+            raise WorkflowRefused(f"{_where(document, 'spec', 'parameters')}{refusal}") from None
+        obj = {**obj, "spec": spec}
     faults = issues_in(document, obj)
     for odd in (each for each in faults if not each.is_error):
         warnings.warn(issue_line(document, odd), WorkflowWarning, stacklevel=2)
@@ -100,17 +109,6 @@ def validated(document: Document, parameters: Mapping[str, Any] | None = None) -
         "metadata": {**metadata, "name": name},
         "spec": apply_parameters(obj["spec"], {}),
     }
-
-
-def _with(document: Document, spec: Any, parameters: Mapping[str, Any]) -> Any:
-    try:
-        return apply_parameters(spec if isinstance(spec, dict) else {}, parameters)
-    except (
-        ParameterError,
-        AttributeError,
-        TypeError,
-    ) as refusal:  # the last two if `parameters` is malformed
-        raise WorkflowRefused(f"{_where(document, 'spec', 'parameters')}{refusal}") from None
 
 
 def companion_objects(found: list[Document]) -> list[Obj]:

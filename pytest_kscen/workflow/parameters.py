@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.objects.arguments import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from pytest_kscen.objects.resources import Obj
 
@@ -38,8 +38,15 @@ def apply_parameters(spec: Obj, given: Mapping[str, Any]) -> Obj:
     """Return a copy of the spec with the given values, or else the declared ones, at their
     paths.
     """
-    parameters = list(_declared(spec))
-    names = [parameter["name"] for parameter in parameters]
+    parameters = list(spec.get("parameters") or ())
+    names: list[str] = []
+    for at, parameter in enumerate(parameters):
+        name = parameter.get("name")
+        if not name or not isinstance(name, str):
+            raise ParameterError(f"parameters[{at}]: a parameter needs a name")
+        if name in names:
+            raise ParameterError(f"parameter {name!r} is declared twice")
+        names.append(name)
     for name in given:
         if name not in names:
             known = f"; there are {', '.join(names)}" if names else "; the workflow has none"
@@ -67,18 +74,6 @@ def values_of(spec: Obj) -> dict[str, Any]:
         else []
     )
     return {str(each.get("name")): each["value"] for each in sound}
-
-
-def _declared(spec: Obj) -> Iterable[Obj]:
-    seen = set()
-    for at, parameter in enumerate(spec.get("parameters") or ()):
-        name = parameter.get("name")
-        if not name or not isinstance(name, str):
-            raise ParameterError(f"parameters[{at}]: a parameter needs a name")
-        if name in seen:
-            raise ParameterError(f"parameter {name!r} is declared twice")
-        seen.add(name)
-        yield parameter
 
 
 def _put(spec: Obj, path: str, value: Any, who: str) -> None:

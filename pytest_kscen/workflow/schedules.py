@@ -130,13 +130,7 @@ def _plan_missed_time(
             ".spec.startingDeadlineSeconds or check clock skew"
         )
         plan.warnings.append(ScheduleWarning("MissSchedule", message))
-    else:
-        _plan_spawn(plan, schedule, jobs, due)
-    return due
-
-
-def _plan_spawn(plan: SchedulePlan, schedule: Obj, jobs: list[Obj], due: float) -> None:
-    if any(job["metadata"]["name"] == schedule_jobs.name_at(schedule, due) for job in jobs):
+    elif any(job["metadata"]["name"] == schedule_jobs.name_at(schedule, due) for job in jobs):
         plan.settled = due  # spawned, but the status could not be written
     elif plan.running and schedule["spec"].get("concurrencyPolicy") != ALLOW:
         message = (
@@ -146,6 +140,7 @@ def _plan_spawn(plan: SchedulePlan, schedule: Obj, jobs: list[Obj], due: float) 
         plan.warnings.append(ScheduleWarning("Forbid", message))
     else:
         plan.spawn = plan.settled = due
+    return due
 
 
 def active_references(jobs: Iterable[Obj]) -> list[Obj]:
@@ -182,17 +177,13 @@ class ScheduleController:
         async with asyncio.TaskGroup() as group:
             self._group = group
             for resource in (self._family.schedules, CRON_WORKFLOWS):
-                if await self._is_served(resource):
-                    await self._follow_all(Informer(self.actor.api, self.actor.clock, resource))
+                try:
+                    await self.actor.api.resource_of(resource.api_version, resource.kind)
+                except NotFound:
+                    continue
+                await self._follow_all(Informer(self.actor.api, self.actor.clock, resource))
             await asyncio.get_running_loop().create_future()
         raise AssertionError
-
-    async def _is_served(self, resource: Resource) -> bool:
-        try:
-            await self.actor.api.resource_of(resource.api_version, resource.kind)
-        except NotFound:
-            return False
-        return True
 
     async def _follow_all(self, schedules: Informer) -> None:
         def changed(new: Obj | None, old: Obj | None) -> None:
@@ -225,6 +216,12 @@ class ScheduleController:
 
     async def spawned_of(self, type_: str) -> Informer:
         """Return the synced cache of objects that Schedules of this type have spawned."""
+
+        def changed(new: Obj | None, old: Obj | None) -> None:
+            for uid in _owners(new or old or {}):
+                if uid in self._followers:
+                    self._followers[uid].changed.set()
+
         if type_ not in self._spawned:
             wanted = (
                 self._family.workflows if type_ == schedule_jobs.WORKFLOW else KINDS[type_].resource
@@ -234,16 +231,11 @@ class ScheduleController:
                 self.actor.api, self.actor.clock, resource, labels=MANAGED_BY
             )
             informer.index("owner", _owners)
-            informer.on_change(self._spawned_changed)
+            informer.on_change(changed)
             self._group.create_task(informer.run(), name=f"scheduled {resource.plural}")
         informer = self._spawned[type_]
         await informer.synced()
         return informer
-
-    def _spawned_changed(self, new: Obj | None, old: Obj | None) -> None:
-        for uid in _owners(new or old or {}):
-            if uid in self._followers:
-                self._followers[uid].changed.set()
 
 
 def _owners(obj: Obj) -> list[str]:
@@ -324,7 +316,15 @@ class ScheduleWorker:
             await self._write_status(schedule, plan.settled, running)
             await self._pause(schedule, plan.pause, cache.resource)
             for job in plan.delete:
-                await self._delete(schedule, job, cache.resource)
+                name = job["metadata"]["name"]
+                with (
+                    self._reporting_errors(schedule, f"delete {self._namespace}/{name}"),
+                    contextlib.suppress(NotFound),
+                ):
+                    await self._actor.api.delete(
+                        cache.resource, name, self._namespace, propagation="Background"
+                    )
+                    self._actor.note("schedule-forgot", **self._about, object=name)
         except (ApiError, OSError) as error:
             self._actor.log(logging.WARNING, "refused", schedule=self.where, error=str(error))
             return min(self._actor.clock.now() + RETRY_AFTER, plan.wake or float("inf"))
@@ -384,15 +384,6 @@ class ScheduleWorker:
                 contextlib.suppress(NotFound),
             ):
                 await self._actor.api.patch(resource, name, patch, self._namespace)
-
-    async def _delete(self, schedule: Obj, job: Obj, resource: Resource) -> None:
-        name = job["metadata"]["name"]
-        with (
-            self._reporting_errors(schedule, f"delete {self._namespace}/{name}"),
-            contextlib.suppress(NotFound),
-        ):
-            await self._actor.api.delete(resource, name, self._namespace, propagation="Background")
-            self._actor.note("schedule-forgot", **self._about, object=name)
 
     def _report_warnings(self, schedule: Obj, warnings: set[ScheduleWarning]) -> None:
         for reason, message in sorted(warnings - self._last_warnings):

@@ -109,18 +109,14 @@ async def delete_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> Eve
         await clients.watches.follow(resource)
         if await clients.node_objects.delete(resource, tree, node, with_dependents=is_schedule):
             return None
-    return await _delete_orphans(clients, tree, node) if is_schedule else EventType.CLEANED
-
-
-async def _delete_orphans(clients: ActorClients, tree: Tree, node: TreeNode) -> EventType:
-    """Delete the objects of a Schedule that was deleted without its dependents."""
-    kind = KINDS.get(type_of({"spec": node.template.body["schedule"]}))
-    if kind is None:
+    if not is_schedule:
         return EventType.CLEANED
-    left = await clients.node_objects.delete_spawned(kind.resource, tree, node)
-    if not left:
+    # The objects of a Schedule that was deleted without its dependents.
+    spawned = KINDS.get(type_of({"spec": node.template.body["schedule"]}))
+    left = spawned and await clients.node_objects.delete_spawned(spawned.resource, tree, node)
+    if not spawned or not left:
         return EventType.CLEANED
-    node.last_error = f"{kind.kind} {left[0]}, which its Schedule has made, still exists"
+    node.last_error = f"{spawned.kind} {left[0]}, which its Schedule has made, still exists"
     return EventType.DELETE_REFUSED
 
 

@@ -250,6 +250,9 @@ class WorkflowManager:
     def _add_workflow(self, workflow: Obj) -> Tree:
         """Add the tree of a new workflow; a malformed one fails, and everything below it is
         ended.
+
+        One that has not begun is validated: not every API server has the webhook that refuses
+        workflows that cannot end well.
         """
         try:
             tree = self._repository.add_tree(workflow)
@@ -257,24 +260,19 @@ class WorkflowManager:
             tree = self._repository.add_tree(with_minimal_status(workflow))
             self._report_malformed(workflow, error)
         try:
-            self._validate(tree, workflow)
-        except Exception as error:  # noqa: BLE001  # any content
-            self._report_malformed(workflow, error)
-        return tree
-
-    def _validate(self, tree: Tree, workflow: Obj) -> None:
-        """Validate a workflow that has not begun, and fail it at once if it cannot end well.
-
-        Not every API server has the webhook that refuses such workflows.
-        """
-        if tree.root.phase == INIT:
-            self._reporter.report_phase(tree, tree.root)
-            if wrong := [str(fault) for fault in validate(workflow) if fault.is_error]:
+            wrong: list[str] = []
+            if tree.root.phase == INIT:
+                self._reporter.report_phase(tree, tree.root)
+                wrong = [str(fault) for fault in validate(workflow) if fault.is_error]
+            if wrong:
                 self._trigger.notify(
                     NodeEvent(tree.key, ROOT, EventType.FAULT, "; ".join(wrong)[:LONGEST_MESSAGE])
                 )
-                return
-        self._read(tree, workflow)
+            else:
+                self._read(tree, workflow)
+        except Exception as error:  # noqa: BLE001  # any content
+            self._report_malformed(workflow, error)
+        return tree
 
     def _read(self, tree: Tree, workflow: Obj) -> None:
         try:

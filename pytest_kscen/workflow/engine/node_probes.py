@@ -202,23 +202,24 @@ class ProbeCoordinator:
 
     def _start(self, node_probes: NodeProbes, asking: Asking, event: NodeEvent, name: str) -> None:
         """Ask in a task of its own; an error there becomes a fault of this node alone."""
-        task = self._group.create_task(self._guarded(node_probes, asking, event), name=name)
+
+        async def ask() -> None:
+            try:
+                await asking(node_probes, event)
+            except Exception as error:  # noqa: BLE001  # an error of one workflow affects no other
+                node_probes.awaited = None
+                self._trigger.notify(
+                    NodeEvent(
+                        event.workflow,
+                        event.node,
+                        EventType.FAULT,
+                        f"its probes cannot be run: {error!r}",
+                    )
+                )
+
+        task = self._group.create_task(ask(), name=name)
         node_probes.tasks.add(task)
         task.add_done_callback(node_probes.tasks.discard)
-
-    async def _guarded(self, node_probes: NodeProbes, asking: Asking, event: NodeEvent) -> None:
-        try:
-            await asking(node_probes, event)
-        except Exception as error:  # noqa: BLE001  # an error of one workflow affects no other
-            node_probes.awaited = None
-            self._trigger.notify(
-                NodeEvent(
-                    event.workflow,
-                    event.node,
-                    EventType.FAULT,
-                    f"its probes cannot be run: {error!r}",
-                )
-            )
 
     async def _begin(self, node_probes: NodeProbes, event: NodeEvent) -> None:
         verdicts = await node_probes.probing.at_start()

@@ -119,7 +119,12 @@ class EventReporter:
         """Report the end of a node or workflow as Kubernetes Events, with the cause of an early
         end.
         """
-        if node.ending in ENDED_REASONS and not _was_aborted_itself(tree, node):
+        # The abort of the node itself was reported when it arrived.
+        parent = None if node.parent is None else tree.node(node.parent)
+        was_aborted_itself = node.ending is EventType.ABORTED and (
+            parent is None or parent.ending is not EventType.ABORTED
+        )
+        if node.ending in ENDED_REASONS and not was_aborted_itself:
             self._recorder.normal(
                 node.obj,
                 ENDED_REASONS[node.ending],
@@ -193,14 +198,6 @@ class EventReporter:
     def report_failed_action(self, act: NodeAction, node: TreeNode, why: str) -> None:
         if act in FAILED_ACTION_REASONS:
             self._recorder.warning(node.obj, FAILED_ACTION_REASONS[act], why)
-
-
-def _was_aborted_itself(tree: Tree, node: TreeNode) -> bool:
-    """Return whether the node itself was aborted, which was reported when the abort arrived."""
-    parent = None if node.parent is None else tree.node(node.parent)
-    return node.ending is EventType.ABORTED and (
-        parent is None or parent.ending is not EventType.ABORTED
-    )
 
 
 def _words(node: TreeNode) -> dict[str, str]:

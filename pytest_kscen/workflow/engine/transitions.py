@@ -382,7 +382,12 @@ class Transition:
                 failure or of_child or node.message or self._event.message or self._child_message()
             )
             if may_retry(self._tree, node):
-                self._try_again()
+                self._enter(INIT)
+                node.prepare_retry()
+                node.until[Delay.BACK_OFF] = (
+                    self._processor.now() + node.template.retry.delay_before(node.attempt)
+                )
+                self._notify_after(EventType.CREATED, Delay.BACK_OFF)
                 return
         else:
             node.message = node.message or missing_command_message(node.context)
@@ -400,15 +405,6 @@ class Transition:
                 EventType.CHILD_FAILED if self._tree.has_failed(node) else EventType.CHILD_SUCCEED
             )
             self._notifications.append((parent, event_type, _with_name(node)))
-
-    def _try_again(self) -> None:
-        node = self._node
-        self._enter(INIT)
-        node.prepare_retry()
-        node.until[Delay.BACK_OFF] = self._processor.now() + node.template.retry.delay_before(
-            node.attempt
-        )
-        self._notify_after(EventType.CREATED, Delay.BACK_OFF)
 
     def _child_message(self) -> str:
         failed = [

@@ -244,7 +244,23 @@ class Watches:
                 old = None
             metadata = (new or old or {})["metadata"]
             labels = metadata.get("labels") or {}
-            if WORKFLOW_LABEL in labels and (read := self._read_event(resource, new, old)):
+            if WORKFLOW_LABEL not in labels:
+                return
+            try:
+                read = self._readers.get(resource, chaos_event)(new, old)
+            except Exception as error:  # noqa: BLE001  # a fault of this node alone
+                self._actor.log(
+                    logging.WARNING,
+                    "cannot be read",
+                    kind=resource.kind,
+                    object="/".join(Ref.of(new or old or {})),
+                    error=repr(error),
+                )
+                read = (
+                    EventType.FAULT,
+                    f"what its {resource.kind} says of itself cannot be read: {error!r}",
+                )
+            if read:
                 key = WorkflowKey(metadata.get("namespace", ""), labels[WORKFLOW_LABEL])
                 event_type, message = read
                 self._trigger.notify(
@@ -253,28 +269,6 @@ class Watches:
 
         informer.on_change(changed)
         self._group.create_task(informer.run(), name=f"watch of nodes' {resource.plural}")
-
-    def _read_event(
-        self, resource: Resource, new: Obj | None, old: Obj | None
-    ) -> tuple[EventType, str] | None:
-        """Read an event from a change; an object that cannot be read becomes a fault of its own
-        node.
-        """
-        try:
-            return self._readers.get(resource, chaos_event)(new, old)
-        except Exception as error:  # noqa: BLE001  # any content
-            where = "/".join(Ref.of(new or old or {}))
-            self._actor.log(
-                logging.WARNING,
-                "cannot be read",
-                kind=resource.kind,
-                object=where,
-                error=repr(error),
-            )
-            return (
-                EventType.FAULT,
-                f"what its {resource.kind} says of itself cannot be read: {error!r}",
-            )
 
     def why_not_injected(self, tree: Tree, node: TreeNode) -> str:
         """Return the reason why chaos is not in effect, as the resource's own status has it."""

@@ -96,7 +96,16 @@ class Evaluation:
             case ArrayLiteral(items):
                 return [self.value(item) for item in items]
             case MapLiteral(pairs):
-                return dict(self._pair(key, value) for key, value in pairs)
+                result = {}
+                for key, item in pairs:
+                    name = self.value(key)
+                    if not isinstance(name, str):
+                        raise PositionedError(
+                            f"a map's keys are strings, and this is of kind {kind_of(name)}",
+                            key.at,
+                        )
+                    result[name] = self.value(item)
+                return result
             case Member(of, key, safe):
                 value = self.value(of)
                 return None if value is None and safe else member(value, self.value(key))
@@ -112,14 +121,6 @@ class Evaluation:
                 return value
             return truth(self.value(right), repr(sign))
         return binary(sign, value, self.value(right), self._effort)
-
-    def _pair(self, key: Node, value: Node) -> tuple[str, Any]:
-        name = self.value(key)
-        if not isinstance(name, str):
-            raise PositionedError(
-                f"a map's keys are strings, and this is of kind {kind_of(name)}", key.at
-            )
-        return name, self.value(value)
 
     def _end(self, node: Node | None) -> Any:
         return None if node is None else self.value(node)
@@ -168,6 +169,13 @@ RESULTS = {
     **dict.fromkeys(("/", "**"), FLOAT),
     **dict.fromkeys(("%", "len", "count"), INT),
 }
+SUMS = {
+    frozenset({INT}): INT,
+    frozenset({FLOAT}): FLOAT,
+    frozenset({STRING}): STRING,
+    frozenset({INT, FLOAT}): FLOAT,
+}
+"""Kind of a result of `+`, `-` or `*` by the kinds of its operands; others have no result."""
 UNKNOWN = ""
 EQUALITIES = ("==", "!=")
 RESULT_IF_NEVER_EQUAL = {"==": False, "!=": True, "in": False, "not in": True}
@@ -195,9 +203,8 @@ def kind_of_result(  # noqa: PLR0911  # one line for each type of node
         case Unary(sign, operand):
             return RESULTS.get(sign) or kind_of_result(operand, variables)
         case Binary(sign, left, right):
-            return RESULTS.get(sign) or _sum(
-                kind_of_result(left, variables), kind_of_result(right, variables)
-            )
+            kinds = {kind_of_result(left, variables), kind_of_result(right, variables)}
+            return RESULTS.get(sign) or SUMS.get(frozenset(kinds), UNKNOWN)
         case Condition(_, then, otherwise):
             one, other = kind_of_result(then, variables), kind_of_result(otherwise, variables)
             return one if one == other else UNKNOWN
@@ -272,10 +279,3 @@ def _kind_among(node: Binary, variables: Mapping[str, str]) -> str:
     items = node.right.items if isinstance(node.right, ArrayLiteral) else ()
     kinds = {kind_of_result(item, variables) for item in items}
     return kinds.pop() if len(kinds) == 1 else UNKNOWN
-
-
-def _sum(left: str, right: str) -> str:
-    """Return the kind of a result of `+`, `-` or `*`; operands that do not fit have none."""
-    if left == right and left in {INT, FLOAT, STRING}:
-        return left
-    return FLOAT if {left, right} == {INT, FLOAT} else UNKNOWN

@@ -360,27 +360,26 @@ class _ExpressionParser:
 
     def _postfix(self, node: Node) -> Node:
         while self._is(".", "?.", "["):
-            token = self._take()
-            node = (
-                self._subscript(node, token.at)
-                if token.text == "["
-                else self._attribute(node, token)
-            )
+            sign = self._take()
+            if sign.text != "[":
+                token = self._take()
+                if token.sort != "name" and token.text not in WORDS:
+                    raise PositionedError(
+                        f"a name is expected behind {sign}, not {token}", token.at
+                    )
+                if self._is("("):
+                    raise PositionedError(
+                        f"there are no methods, so {token} cannot be called", token.at
+                    )
+                key = Constant(token.text, token.at)
+                node = Member(node, key, sign.text == "?.", token.at)
+                continue
+            first = None if self._is(":") else self.expression()
+            if self._accept(":"):
+                last = None if self._is("]") else self.expression()
+                self._expect("]")
+                node = Slice(node, first, last, sign.at)
+            else:
+                self._expect("]")
+                node = Member(node, first or Constant(None, sign.at), safe=False, at=sign.at)
         return node
-
-    def _attribute(self, node: Node, dot: ExpressionToken) -> Node:
-        token = self._take()
-        if token.sort != "name" and token.text not in WORDS:
-            raise PositionedError(f"a name is expected behind {dot}, not {token}", token.at)
-        if self._is("("):
-            raise PositionedError(f"there are no methods, so {token} cannot be called", token.at)
-        return Member(node, Constant(token.text, token.at), dot.text == "?.", token.at)
-
-    def _subscript(self, node: Node, at: int) -> Node:
-        first = None if self._is(":") else self.expression()
-        if not self._accept(":"):
-            self._expect("]")
-            return Member(node, first or Constant(None, at), safe=False, at=at)
-        last = None if self._is("]") else self.expression()
-        self._expect("]")
-        return Slice(node, first, last, at)

@@ -206,12 +206,6 @@ def _reckoned(sign: str, left: Any, right: Any) -> int | float:
         raise PositionedError(f"{sign!r} has no result here that is a 64-bit number") from None
 
 
-def _remainder(left: int, right: int) -> int:
-    """Return Go's remainder, which has the sign of the dividend."""
-    rest = abs(left) % abs(right)
-    return -rest if left < 0 else rest
-
-
 def _within(value: float) -> int | float:
     if isinstance(value, int) and value not in INT64:
         raise PositionedError("the result is no whole number of 64 bits")
@@ -240,7 +234,8 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "-": operator.sub,
     "*": operator.mul,
     "/": operator.truediv,
-    "%": _remainder,
+    # Go's remainder, which has the sign of the dividend.
+    "%": lambda left, right: abs(left) % abs(right) * (-1 if left < 0 else 1),
     "**": math.pow,
 }
 ORDERS: dict[str, Callable[[Any, Any], Any]] = {

@@ -63,7 +63,14 @@ class CommandProbe:
                 PODS,
                 name,
                 context.namespace,
-                condition=_ended,
+                # A deleted pod is represented by a placeholder.
+                condition=lambda pod: (
+                    {"status": {"phase": "Failed"}}
+                    if pod is None
+                    else pod
+                    if (pod.get("status") or {}).get("phase") in ENDED
+                    else {}
+                ),
                 timeout=within,
             )
             return await self._judge(context, ended)
@@ -120,10 +127,3 @@ class CommandProbe:
         if not self.expression:
             return ProbeOutcome(False, f"{found}, and {self.exit_code} was expected")
         return judge_expression(self.expression, {"exitCode": code, "stdout": output}, found)
-
-
-def _ended(pod: Obj | None) -> Obj:
-    """Return the terminated pod, a placeholder for a deleted one, or nothing while it runs."""
-    if pod is None:
-        return {"status": {"phase": "Failed"}}
-    return pod if (pod.get("status") or {}).get("phase") in ENDED else {}

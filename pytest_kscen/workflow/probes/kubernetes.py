@@ -54,16 +54,16 @@ class KubernetesProbe:
         name = part.text("name")
         variable = ONE if name else MANY
         expression = part.text("expression", THERE[variable])
-        return cls(
-            *(
-                part.text("apiVersion", required=True),
-                part.text("kind", required=True),
-                name,
-                part.text("namespace"),
-                selector,
-            ),
-            *(expression, _compiled(part, expression, variable)),
-        )
+        api_version, kind = part.text("apiVersion", required=True), part.text("kind", required=True)
+        namespace = part.text("namespace")
+        try:
+            program = compile_expression(expression, {variable: TYPES[variable]})
+            if program.type not in (BOOL, DYN):
+                part.wrong(f"must be true or false, and is of type {program.type}", "expression")
+        except CompilationError as errors:
+            part.wrong(str(errors), "expression")
+            program = compile_expression("false", {})
+        return cls(api_version, kind, name, namespace, selector, expression, program)
 
     # the runner limits the time
     async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:  # noqa: ARG002
@@ -92,14 +92,3 @@ class KubernetesProbe:
         objects = found.get(MANY)
         count = f" for {len(objects)} objects" if isinstance(objects, list) else ""
         return ProbeOutcome(False, f"{what}: {self.expression!r} does not hold{count}")
-
-
-def _compiled(part: FieldReader, expression: str, variable: str) -> Program:
-    try:
-        program = compile_expression(expression, {variable: TYPES[variable]})
-    except CompilationError as errors:
-        part.wrong(str(errors), "expression")
-        return compile_expression("false", {})
-    if program.type not in (BOOL, DYN):
-        part.wrong(f"must be true or false, and is of type {program.type}", "expression")
-    return program

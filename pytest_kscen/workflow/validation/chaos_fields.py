@@ -175,16 +175,15 @@ FILE_CALLS = (
 )
 
 
-def _file_call(value: str) -> str:
-    """Return the error of a file system call; any case is accepted, as the manual writes READ."""
-    known = value.lower() in FILE_CALLS
-    return (
+FILE_CALL = text(
+    # Any case is accepted, as the manual writes READ.
+    lambda value: (
         ""
-        if known
-        else (
-            f"{shown(value)} is none of {', '.join(FILE_CALLS)}{nearest(value.lower(), FILE_CALLS)}"
-        )
+        if value.lower() in FILE_CALLS
+        else f"{shown(value)} is none of {', '.join(FILE_CALLS)}"
+        f"{nearest(value.lower(), FILE_CALLS)}"
     )
+)
 
 
 PAYLOADS = {
@@ -255,20 +254,15 @@ NEEDED = {
 }
 
 
-def _latency(value: str) -> str:
-    """Return the error of a latency, which the shipped definition restricts to one number and
-    unit.
-    """
-    fine = re.fullmatch(r"[0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h)", value)
-    return (
+LATENCY = text(
+    # The shipped definition restricts it to one number and unit.
+    lambda value: (
         ""
-        if fine
+        if re.fullmatch(r"[0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h)", value)
         else duration(value)
         or f"{value!r} is more than a number and a unit: write it with one, as in 90s"
     )
-
-
-LATENCY = text(_latency)
+)
 DELAY = {"latency": LATENCY, "jitter": LATENCY, "correlation": PERCENT}
 REORDER = a_record({"reorder": PERCENT, "correlation": PERCENT, "gap": whole()}, "reorder", "gap")
 BANDWIDTH: dict[str, Shape] = {
@@ -388,7 +382,7 @@ BLOCKS: dict[str, Shape] = {
             "action": one_of("latency", "fault", "attrOverride", "mistake"),
             "volumePath": NAME,
             "path": TEXT,
-            "methods": a_list(text(_file_call)),
+            "methods": a_list(FILE_CALL),
             "percent": whole(0, 100),
             "delay": DURATION,
             "errno": COUNT,

@@ -259,15 +259,15 @@ def validate_template(draft: TemplateDraft) -> Iterator[ValidationIssue]:
             yield replace(fault, template=draft.name)
 
 
-def _fields(draft: TemplateDraft) -> Iterator[ValidationIssue]:
-    """Yield issues of fields; blocks of other types are left to `_strays`."""
+def _fields_and_type(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+    """Yield issues of fields, of the type and of the name's length.
+
+    Blocks of other types are left to `_strays`.
+    """
     strays = FOREIGN_BLOCKS.get(draft.type, ())
     fields = {**TEMPLATE_FIELDS, draft.key: anything} if draft.is_chaos else TEMPLATE_FIELDS
     body = {key: value for key, value in draft.body.items() if key not in strays}
     yield from a_record(fields, "name", "templateType")(body, draft.path)
-
-
-def _type_and_name(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     path = (*draft.path, "templateType")
     if draft.type and not draft.is_known:
         guess = nearest(draft.type, TYPES)
@@ -357,14 +357,11 @@ def _lengths(draft: TemplateDraft) -> Iterator[ValidationIssue]:
         )
 
 
-def _required_content(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+def _content(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     if draft.type == SUSPEND and not draft.body.get("deadline"):
         yield error(draft.path, "deadline is missing: without it a Suspend never ends")
     if draft.type in (SERIAL, PARALLEL) and not draft.body.get("children"):
         yield warning(draft.path, f"a {draft.type} without children does nothing")
-
-
-def _nested_values(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     for path, branch in draft.branches:
         expression: Any = branch.get("expression")
         if isinstance(expression, str) and (wrong := expression_error(expression)):
@@ -383,11 +380,9 @@ def _nested_values(draft: TemplateDraft) -> Iterator[ValidationIssue]:
 
 
 RULES: tuple[Callable[[TemplateDraft], Iterator[ValidationIssue]], ...] = (
-    _fields,
-    _type_and_name,
+    _fields_and_type,
     _strays,
     _block,
     _lengths,
-    _required_content,
-    _nested_values,
+    _content,
 )

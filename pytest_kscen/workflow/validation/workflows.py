@@ -253,21 +253,18 @@ def _longer_than_parent(tree: TemplateGraph) -> Iterator[ValidationIssue]:
                 if name in tree.possible(outer.name)
                 else f"{outer.name!r} above it"
             )
-            yield _in(
-                inner, warning(next(iter(inner.lengths)), _length_message(inner, most, whose))
+            then = (
+                "counts from when it is in effect, so it is cut short"
+                if inner.is_chaos
+                else "is cut off just as it ends"
             )
-
-
-def _length_message(inner: TemplateDraft, most: float, whose: str) -> str:
-    length = inner.length or 0.0
-    if length > most:
-        return f"{in_words(length)} is longer than {whose} has: {in_words(most)}"
-    then = (
-        "counts from when it is in effect, so it is cut short"
-        if inner.is_chaos
-        else "is cut off just as it ends"
-    )
-    return f"{in_words(length)} is all that {whose} has: it {then}"
+            about = (
+                f"longer than {whose} has: {in_words(most)}"
+                if inner.length > most
+                else f"all that {whose} has: it {then}"
+            )
+            message = f"{in_words(inner.length)} is {about}"
+            yield _in(inner, warning(next(iter(inner.lengths)), message))
 
 
 def _cut_off_by(tree: TemplateGraph) -> dict[str, TemplateDraft]:
@@ -346,7 +343,16 @@ def _issues(obj: Any) -> Iterator[ValidationIssue]:
         )
         return
     yield from _head(obj)
-    yield from _size(obj)
+    try:
+        size = len(orjson.dumps(obj, option=orjson.OPT_NON_STR_KEYS))
+    except (TypeError, ValueError) as refusal:
+        yield error((), f"it cannot be written as JSON: {refusal}")
+    else:
+        if size > LARGEST_OBJECT:
+            yield error(
+                (),
+                f"it has {size:,} bytes: API servers accept at most {LARGEST_OBJECT:,}",
+            )
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         yield error(
@@ -400,19 +406,6 @@ def _head(obj: Obj) -> Iterator[ValidationIssue]:
                 f"the name has {len(name)} characters, {LONGEST_NAME} is the most: what it "
                 "makes is labelled with it"
             ),
-        )
-
-
-def _size(obj: Obj) -> Iterator[ValidationIssue]:
-    try:
-        size = len(orjson.dumps(obj, option=orjson.OPT_NON_STR_KEYS))
-    except (TypeError, ValueError) as refusal:
-        yield error((), f"it cannot be written as JSON: {refusal}")
-        return
-    if size > LARGEST_OBJECT:
-        yield error(
-            (),
-            f"it has {size:,} bytes: API servers accept at most {LARGEST_OBJECT:,}",
         )
 
 
