@@ -163,10 +163,6 @@ def _replica_set(obj: Obj) -> str:
     return f"has {_count(obj, 'fullyLabeledReplicas')} of {_wanted(obj)} pods"
 
 
-def _deployment(obj: Obj) -> str:
-    return "" if _is_seen(obj) else "was not looked at as it is now"
-
-
 def _stateful_set(obj: Obj) -> str:
     made, ready = _count(obj, "replicas"), _count(obj, "readyReplicas")
     parallel = (obj.get("spec") or {}).get("podManagementPolicy") == "Parallel"
@@ -197,10 +193,6 @@ def _job(obj: Obj) -> str:
 # --- what is around them ---
 
 
-def _namespace(obj: Obj) -> str:
-    return "is ending" if obj["metadata"].get("deletionTimestamp") else ""
-
-
 def _garbage(obj: Obj) -> str:
     metadata = obj["metadata"]
     held = [name for name in metadata.get("finalizers") or () if name in GARBAGE_FINALIZERS]
@@ -217,42 +209,41 @@ def _node_taints(node: Obj) -> str:
     return "is ready and tainted" if tainted else "is not ready and not tainted"
 
 
-def _node_kubelet(node: Obj) -> str:
-    return (
-        ""
-        if node["metadata"].get("deletionTimestamp") or condition(node, "Ready")
-        else "has no kubelet yet"
-    )
-
-
 def _pod_kubelet(pod: Obj) -> str:
     if not pod["spec"].get("nodeName") or has_ended(pod):
         return ""
     if pod["metadata"].get("deletionTimestamp"):
         return "is ending"
     status = pod.get("status") or {}
-    if status.get("phase") == "Running" or any(_is_stuck(each) for each in _containers(status)):
-        return ""
-    return "is starting"
+    containers = (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    )
+    is_stuck = any(
+        ((each.get("state") or {}).get("waiting") or {}).get("reason") in STUCK
+        for each in containers
+    )
+    return "" if status.get("phase") == "Running" or is_stuck else "is starting"
 
 
 def _while_probes_may_pass(cluster: Mapping[Resource, ObjectCache]) -> float:
     """A pod that is not ready may become so until its probes have been made often enough."""
     unready = cluster[PODS].index(
-        "is not ready yet", lambda pod: [True] if _is_unready(pod) else []
+        "is not ready yet",
+        lambda pod: (
+            [True]
+            if (pod.get("status") or {}).get("phase") == "Running" and not is_true(pod, "Ready")
+            else []
+        ),
     )
-    return max(map(_probing, unready.of(True)), default=0.0)
-
-
-def _is_unready(pod: Obj) -> bool:
-    return (pod.get("status") or {}).get("phase") == "Running" and not is_true(pod, "Ready")
-
-
-def _probing(pod: Obj) -> float:
-    """Seconds from the start to the last probe that may bring it about."""
+    # Seconds from each container's start to the last probe that may make it ready.
     return max(
-        _seconds(each.get("startupProbe")) + _seconds(each.get("readinessProbe"))
-        for each in pod["spec"]["containers"]
+        (
+            _seconds(each.get("startupProbe")) + _seconds(each.get("readinessProbe"))
+            for pod in unready.of(True)
+            for each in pod["spec"]["containers"]
+        ),
+        default=0.0,
     )
 
 
@@ -267,14 +258,6 @@ def _seconds(probe: Obj | None) -> float:
     )
 
 
-def _containers(status: Obj) -> list[Obj]:
-    return [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
-
-
-def _is_stuck(container: Obj) -> bool:
-    return ((container.get("state") or {}).get("waiting") or {}).get("reason") in STUCK
-
-
 def _claim(claim: Obj) -> str:
     if not (claim.get("status") or {}).get("phase"):
         return "was not looked at"
@@ -283,40 +266,55 @@ def _claim(claim: Obj) -> str:
     return "is not bound" if chosen and claim["status"]["phase"] == "Pending" else ""
 
 
-def _volume(volume: Obj) -> str:
-    return (
-        "is not available yet"
-        if (volume.get("status") or {}).get("phase", "Pending") == "Pending"
-        else ""
-    )
-
-
 def _is_going(obj: Obj) -> str:
     return "is going" if obj["metadata"].get("deletionTimestamp") else ""
-
-
-def _attachment(attachment: Obj) -> str:
-    return _is_going(attachment) or ("" if condition(attachment, "Ready") else "was not looked at")
 
 
 WAITERS: tuple[ControllerWaiter, ...] = (
     SchedulerWaiter(),
     Waiter("replicaset-controller", {REPLICA_SETS: _replica_set}),
-    Waiter("deployment-controller", {DEPLOYMENTS: _deployment, REPLICA_SETS: lambda _: ""}),
+    Waiter(
+        "deployment-controller",
+        {
+            DEPLOYMENTS: lambda obj: "" if _is_seen(obj) else "was not looked at as it is now",
+            REPLICA_SETS: lambda _: "",
+        },
+    ),
     Waiter("statefulset-controller", {STATEFUL_SETS: _stateful_set}),
     Waiter("daemonset-controller", {DAEMON_SETS: _daemon_set}),
     Waiter("job-controller", {JOBS: _job}),
     Waiter(
         "persistentvolume-controller",
-        {PERSISTENT_VOLUME_CLAIMS: _claim, PERSISTENT_VOLUMES: _volume},
+        {
+            PERSISTENT_VOLUME_CLAIMS: _claim,
+            PERSISTENT_VOLUMES: lambda volume: (
+                "is not available yet"
+                if (volume.get("status") or {}).get("phase", "Pending") == "Pending"
+                else ""
+            ),
+        },
     ),
-    Waiter("namespace-controller", {NAMESPACES: _namespace}),
+    Waiter(
+        "namespace-controller",
+        {NAMESPACES: lambda obj: "is ending" if obj["metadata"].get("deletionTimestamp") else ""},
+    ),
     Waiter(
         "garbage-collector-controller",
         {PODS: _garbage, REPLICA_SETS: _garbage, DEPLOYMENTS: _garbage, JOBS: _garbage},
     ),
     Waiter("node-controller", {NODES: _node_taints}),
-    Waiter("kubelet", {PODS: _pod_kubelet, NODES: _node_kubelet}, _while_probes_may_pass),
+    Waiter(
+        "kubelet",
+        {
+            PODS: _pod_kubelet,
+            NODES: lambda node: (
+                ""
+                if node["metadata"].get("deletionTimestamp") or condition(node, "Ready")
+                else "has no kubelet yet"
+            ),
+        },
+        _while_probes_may_pass,
+    ),
 )
 WHERE_SERVED: tuple[ControllerWaiter, ...] = (
     Waiter(
@@ -324,7 +322,10 @@ WHERE_SERVED: tuple[ControllerWaiter, ...] = (
         {
             REPLICATED_VOLUMES: _is_going,
             REPLICATED_VOLUME_REPLICAS: _is_going,
-            REPLICATED_VOLUME_ATTACHMENTS: _attachment,
+            REPLICATED_VOLUME_ATTACHMENTS: lambda attachment: (
+                _is_going(attachment)
+                or ("" if condition(attachment, "Ready") else "was not looked at")
+            ),
         },
     ),
 )

@@ -248,7 +248,14 @@ class ScenarioExecution:
         except Exception as error:  # noqa: BLE001  # nothing that goes wrong in one scenario may end all others
             await self._fails(repr(error))
         else:
-            await self.progress.at(SUCCEEDED, self._with_ignored(self._too_late()))
+            # Operations whose steps would come after the end.
+            left = ", ".join(
+                each.id
+                for each in self.spec.operations
+                if each.id not in {*self._done, *self._ignored}
+            )
+            words = f"not performed, because doneOperation came before: {left}" if left else ""
+            await self.progress.at(SUCCEEDED, self._with_ignored(words))
 
     @contextlib.asynccontextmanager
     async def _scheduling(self) -> AsyncIterator[None]:
@@ -284,15 +291,6 @@ class ScenarioExecution:
             else ""
         )
         return "; ".join(each for each in (message, ignored) if each)
-
-    def _too_late(self) -> str:
-        """Operations whose steps would come after the end."""
-        left = [
-            each.id for each in self.spec.operations if each.id not in {*self._done, *self._ignored}
-        ]
-        return (
-            f"not performed, because doneOperation came before: {', '.join(left)}" if left else ""
-        )
 
     def _check(self) -> list[Operation]:
         operations = self.spec.operations

@@ -24,7 +24,7 @@ from pytest_kscen.scenario.analysis.pods import DELETED, PENDING, PLACED, PREEMP
 from pytest_kscen.scenario.analysis.timeline import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_kscen.objects.documents import Document
     from pytest_kscen.scenario.analysis.pods import PodHistory
@@ -101,13 +101,6 @@ def _check_message(document: Document, value: Any) -> None:
         )
 
 
-def _message(seen: _PlayedScenario, wanted: str) -> Iterator[Unmet]:
-    if wanted not in seen.message:
-        yield seen.unmet(
-            "message", expected=f"one with {wanted!r}", observed=seen.message or "none"
-        )
-
-
 # --- pods ---
 
 
@@ -145,17 +138,11 @@ def _pods(seen: _PlayedScenario, wanted: dict[str, Any]) -> Iterator[Unmet]:
                 observed=f"none of this name{nearest(str(pattern), latest)}",
             )
         for life in lives:
-            yield from _pod(seen, path, life, expected)
-
-
-def _pod(
-    seen: _PlayedScenario, path: tuple[str, ...], life: PodHistory, wanted: dict[str, Any]
-) -> Iterator[Unmet]:
-    for key, value in wanted.items():
-        holds, observed = _of_a_pod(life, key, value)
-        if not holds:
             about = f"{_called(life)}: " if path[-1] != _called(life) else ""
-            yield seen.unmet(*path, key, expected=value, observed=f"{about}{observed}")
+            for key, value in expected.items():
+                holds, observed = _of_a_pod(life, key, value)
+                if not holds:
+                    yield seen.unmet(*path, key, expected=value, observed=f"{about}{observed}")
 
 
 def _of_a_pod(life: PodHistory, key: str, value: Any) -> tuple[bool, str]:
@@ -189,13 +176,17 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_name(value: Any) -> bool:
-    names = value if isinstance(value, list) else [value]
-    return bool(names) and all(isinstance(name, str) and name for name in names)
-
-
 POD: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "node": (_is_name, "a node's name, or a list of which one has to be it"),
+    "node": (
+        lambda value: (
+            value != []
+            and all(
+                isinstance(name, str) and bool(name)
+                for name in (value if isinstance(value, list) else [value])
+            )
+        ),
+        "a node's name, or a list of which one has to be it",
+    ),
     "step": (_is_step, f"the step at which it got its node: {A_STEP}"),
     "state": (lambda value: value in STATES, f"one of {', '.join(STATES)}"),
     "pending": (lambda value: isinstance(value, bool), "true or false"),
@@ -259,20 +250,32 @@ def _check_events(document: Document, value: Any) -> None:
             )
 
 
-def _events(seen: _PlayedScenario, wanted: dict[str, int]) -> Iterator[Unmet]:
-    for kind, count in wanted.items():
-        if (there := len(seen.result.timeline.of(kind))) != count:
-            yield seen.unmet("events", kind, expected=count, observed=there)
-
-
 CHECKS: dict[
-    str, tuple[Callable[[Document, Any], None], Callable[[_PlayedScenario, Any], Iterator[Unmet]]]
+    str, tuple[Callable[[Document, Any], None], Callable[[_PlayedScenario, Any], Iterable[Unmet]]]
 ] = {
     "phase": (_check_phase, _phase),
-    "message": (_check_message, _message),
+    "message": (
+        _check_message,
+        lambda seen, wanted: (
+            []
+            if wanted in seen.message
+            else [
+                seen.unmet(
+                    "message", expected=f"one with {wanted!r}", observed=seen.message or "none"
+                )
+            ]
+        ),
+    ),
     "pods": (_check_pods, _pods),
     "allocation": (_check_allocation, _allocation),
-    "events": (_check_events, _events),
+    "events": (
+        _check_events,
+        lambda seen, wanted: (
+            seen.unmet("events", kind, expected=count, observed=there)
+            for kind, count in wanted.items()
+            if (there := len(seen.result.timeline.of(kind))) != count
+        ),
+    ),
 }
 
 

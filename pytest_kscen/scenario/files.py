@@ -170,7 +170,8 @@ def checked(document: Document) -> Obj:
     """Return the Scenario of a document. Its schema is checked later, by the API server."""
     obj, where = document.content, document.at()
     if not isinstance(obj, dict):
-        raise ScenarioRefused(f"{where} is no Scenario but {_kind_of(obj)}")
+        kind = "a list" if isinstance(obj, list) else f"the {type(obj).__name__} {obj!r}"
+        raise ScenarioRefused(f"{where} is no Scenario but {kind}")
     for key, wanted in (("apiVersion", SCENARIOS.api_version), ("kind", SCENARIOS.kind)):
         if obj.get(key) != wanted:
             said = f"has the {key} {obj[key]!r}" if obj.get(key) else f"has no {key}"
@@ -202,7 +203,3 @@ def read_from_file(document: Document) -> Obj:
     if wrong := [f"{document.at(*path)} {why}" for path, why in misfits(scenario["spec"])]:
         raise ScenarioRefused("\n".join(wrong))
     return scenario
-
-
-def _kind_of(value: Any) -> str:
-    return "a list" if isinstance(value, list) else f"the {type(value).__name__} {value!r}"

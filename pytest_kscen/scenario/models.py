@@ -64,18 +64,20 @@ def part(
 
 def schema_of(model: type) -> Obj:
     """The structural schema of a data class."""
-    properties = {field.metadata["json"]: _described(field, hint) for field, hint in _parts(model)}
+    properties = {
+        field.metadata["json"]: {
+            **(field.metadata["schema"] or _schema(hint)),
+            **({"description": field.metadata["about"]} if field.metadata["about"] else {}),
+            **field.metadata["merging"],
+        }
+        for field, hint in _parts(model)
+    }
     required = [field.metadata["json"] for field, _ in _parts(model) if field.metadata["required"]]
     return {
         "type": "object",
         "properties": properties,
         **({"required": required} if required else {}),
     }
-
-
-def _described(field: dataclasses.Field[Any], hint: Any) -> Obj:
-    about = {"description": field.metadata["about"]} if field.metadata["about"] else {}
-    return {**(field.metadata["schema"] or _schema(hint)), **about, **field.metadata["merging"]}
 
 
 def _schema(hint: Any) -> Obj:

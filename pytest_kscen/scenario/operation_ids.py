@@ -46,7 +46,10 @@ def _named(operation: Obj, taken: set[str]) -> Obj:
         words += [str(obj.get("kind")), _place(_part(obj, "metadata"))]
     elif changed := _part(operation, "patchOperation") or _part(operation, "deleteOperation"):
         words += [str(_part(changed, "typeMeta").get("kind")), _place(_part(changed, "objectMeta"))]
-    name = _free(" ".join(words), taken)
+    # With a number behind it if it is taken.
+    plain = " ".join(words)
+    names = itertools.chain([plain], (f"{plain} ({number})" for number in itertools.count(2)))
+    name = next(each for each in names if each not in taken)
     taken.add(name)
     return {"id": name, **{key: value for key, value in operation.items() if key != "id"}}
 
@@ -60,12 +63,6 @@ def _place(metadata: Obj) -> str:
         )
         if each
     )
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number behind it if it is taken."""
-    names = itertools.chain([name], (f"{name} ({number})" for number in itertools.count(2)))
-    return next(each for each in names if each not in taken)
 
 
 def _part(obj: Any, *path: str) -> Obj:

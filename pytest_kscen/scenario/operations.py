@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -82,8 +83,11 @@ def _without_sense(operation: PatchOperation) -> str:
             f"the patchType {kind!r}: there are "
             f"{', '.join(PATCH_TYPES)}{nearest(kind, PATCH_TYPES)}"
         )
-    why = _unreadable(operation.patch)
-    return f"a patch that cannot be read: {why}" if why else ""
+    try:
+        yaml.safe_load(operation.patch)
+    except (yaml.YAMLError, RecursionError, *CONSTRUCTION_ERRORS) as error:
+        return f"a patch that cannot be read: {' '.join(str(error).split())}"
+    return ""
 
 
 def _out_of_place(operation: Operation) -> str:
@@ -103,31 +107,15 @@ def _out_of_place(operation: Operation) -> str:
     return BY_REAL_TIME.get((group, kind), "")
 
 
-def _metadata(obj: Obj) -> Obj:
-    metadata = obj.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}
-
-
 def _lacks(obj: Obj) -> str:
-    metadata = _metadata(obj)
+    metadata = obj.get("metadata")
+    has_name = isinstance(metadata, dict) and (metadata.get("name") or metadata.get("generateName"))
     missing = [
         name
         for name in ("apiVersion", "kind")
         if not obj.get(name) or not isinstance(obj[name], str)
     ]
-    return ", ".join(
-        missing
-        if metadata.get("name") or metadata.get("generateName")
-        else [*missing, "metadata.name"]
-    )
-
-
-def _unreadable(patch: str) -> str:
-    try:
-        yaml.safe_load(patch)
-    except (yaml.YAMLError, RecursionError, *CONSTRUCTION_ERRORS) as error:
-        return " ".join(str(error).split())
-    return ""
+    return ", ".join(missing if has_name else [*missing, "metadata.name"])
 
 
 Expect: TypeAlias = Callable[[Resource, Ref, Callable[[Obj | None], bool]], object]
@@ -162,22 +150,19 @@ async def _create(api: Api, operation: CreateOperation, expect: Expect) -> Obj:
     resource = await api.resource_of(obj["apiVersion"], obj["kind"])
     namespace = obj["metadata"].get("namespace") or ("default" if resource.namespaced else "")
     made = await api.create(resource, obj, namespace, **_options(operation.options))
-    if obj.get("status"):
-        made = await _with_status(api, resource, made, obj["status"])
+    if obj.get("status"):  # written too, where the server keeps it as a subresource
+        metadata = made["metadata"]
+        patch = {"metadata": {"uid": metadata["uid"]}, "status": obj["status"]}
+        with contextlib.suppress(NotFound, MethodNotAllowed):
+            made = await api.patch(
+                resource,
+                metadata["name"],
+                patch,
+                metadata.get("namespace", ""),
+                subresource="status",
+            )
     expect(resource, Ref.of(made), lambda seen: seen is not None)
     return made
-
-
-async def _with_status(api: Api, resource: Any, made: Obj, status: Obj) -> Obj:
-    """Write the status too, where the server keeps it as a subresource."""
-    metadata = made["metadata"]
-    patch = {"metadata": {"uid": metadata["uid"]}, "status": status}
-    try:
-        return await api.patch(
-            resource, metadata["name"], patch, metadata.get("namespace", ""), subresource="status"
-        )
-    except (NotFound, MethodNotAllowed):
-        return made
 
 
 async def _patch(api: Api, operation: PatchOperation, expect: Expect) -> Obj:

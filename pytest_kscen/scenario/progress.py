@@ -212,14 +212,12 @@ class Progress:
                 SCENARIOS, self.name, patch, patch_type=JSON_PATCH, subresource="status"
             )
         except (NotFound, Invalid):
-            if await self._is_there():
+            try:
+                live = await self.api.get(SCENARIOS, self.name)
+            except NotFound:
+                return
+            if live["metadata"]["uid"] == self.uid:
                 raise
-
-    async def _is_there(self) -> bool:
-        try:
-            return bool((await self.api.get(SCENARIOS, self.name))["metadata"]["uid"] == self.uid)
-        except NotFound:
-            return False
 
 
 def by_major_step(events: Iterable[TimelineEvent]) -> dict[str, list[TimelineEvent]]:

@@ -85,14 +85,18 @@ async def record(
             f"{', '.join(names)}"
         )
     around = [
-        *[_namespace(each) for each in there if _is_wanted(each["metadata"]["name"], namespaces)],
         *[
-            _priority_class(each)
+            _as(NAMESPACES, each)
+            for each in there
+            if _name(each) not in BORN_NAMESPACES and (not namespaces or _name(each) in namespaces)
+        ],
+        *[
+            {**_as(PRIORITY_CLASSES, each), **_some(each, PRIORITY)}
             for each in await _all(api, PRIORITY_CLASSES)
             if not _name(each).startswith(SYSTEM_CLASS)
         ],
         *[
-            _storage_class(each)
+            {**_as(STORAGE_CLASSES, each), **_some(each, CLASS)}
             for each in await _all(api, STORAGE_CLASSES)
             if _name(each) not in spared
         ],
@@ -100,15 +104,19 @@ async def record(
         *[
             _volume(each)
             for each in await _all(api, PERSISTENT_VOLUMES)
-            if _is_for(each, namespaces)
+            if not namespaces
+            or (each["spec"].get("claimRef") or {}).get("namespace", "") in ("", *namespaces)
         ],
         *[_claim(each) for each in await _in(api, PERSISTENT_VOLUME_CLAIMS, namespaces)],
-        *[_budget(each) for each in await _in(api, POD_DISRUPTION_BUDGETS, namespaces)],
+        *[
+            {**_as(POD_DISRUPTION_BUDGETS, each), "spec": each.get("spec") or {}}
+            for each in await _in(api, POD_DISRUPTION_BUDGETS, namespaces)
+        ],
     ]
     pods = [
         _pod(each, reschedule=reschedule)
         for each in await _in(api, PODS, namespaces)
-        if _lives(each)
+        if not each["metadata"].get("deletionTimestamp") and not has_ended(each)
     ]
     placed = [each for each in pods if each["spec"].get("nodeName")]
     waiting = [each for each in pods if not each["spec"].get("nodeName")]
@@ -116,11 +124,12 @@ async def record(
 
 
 def _scenario(name: str, steps: list[list[Obj]]) -> Obj:
-    operations: list[Obj] = [
-        {"id": _id(obj), "step": number, "createOperation": {"object": obj}}
-        for number, step in enumerate(steps, 1)
-        for obj in step
-    ]
+    operations: list[Obj] = []
+    for number, step in enumerate(steps, 1):
+        for obj in step:
+            parts = (obj["kind"].lower(), obj["metadata"].get("namespace", ""), _name(obj))
+            id_ = "/".join(filter(None, parts))
+            operations.append({"id": id_, "step": number, "createOperation": {"object": obj}})
     operations.append({"id": "end", "step": len(steps) + 1, "doneOperation": {}})
     spec = {
         "controllers": {"simulationControllers": {"enabled": [{"name": SCHEDULER}]}},
@@ -160,32 +169,7 @@ async def _in(api: Api, resource: Resource, namespaces: Collection[str]) -> list
     )
 
 
-def _is_wanted(namespace: str, namespaces: Collection[str]) -> bool:
-    return namespace not in BORN_NAMESPACES and (not namespaces or namespace in namespaces)
-
-
-def _is_for(volume: Obj, namespaces: Collection[str]) -> bool:
-    claim = volume["spec"].get("claimRef") or {}
-    return not namespaces or claim.get("namespace", "") in ("", *namespaces)
-
-
-def _lives(pod: Obj) -> bool:
-    return not pod["metadata"].get("deletionTimestamp") and not has_ended(pod)
-
-
 # --- each kind, without what is of the moment ---
-
-
-def _namespace(obj: Obj) -> Obj:
-    return _as(NAMESPACES, obj)
-
-
-def _priority_class(obj: Obj) -> Obj:
-    return {**_as(PRIORITY_CLASSES, obj), **_some(obj, PRIORITY)}
-
-
-def _storage_class(obj: Obj) -> Obj:
-    return {**_as(STORAGE_CLASSES, obj), **_some(obj, CLASS)}
 
 
 def _node(obj: Obj) -> Obj:
@@ -224,10 +208,6 @@ def _claim(obj: Obj) -> Obj:
         if key not in ("dataSource", "dataSourceRef")
     }
     return {**_as(PERSISTENT_VOLUME_CLAIMS, obj), "spec": spec}
-
-
-def _budget(obj: Obj) -> Obj:
-    return {**_as(POD_DISRUPTION_BUDGETS, obj), "spec": obj.get("spec") or {}}
 
 
 def _pod(obj: Obj, *, reschedule: bool) -> Obj:
@@ -272,12 +252,3 @@ def _name(obj: Obj) -> str:
 def _age(obj: Obj) -> tuple[str, str, str]:
     metadata = obj["metadata"]
     return metadata.get("creationTimestamp", ""), metadata.get("namespace", ""), metadata["name"]
-
-
-def _id(obj: Obj) -> str:
-    metadata = obj["metadata"]
-    return "/".join(
-        part
-        for part in (obj["kind"].lower(), metadata.get("namespace", ""), metadata["name"])
-        if part
-    )

@@ -218,14 +218,15 @@ class Convergence:
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
         """Return the remaining work by controller."""
-        found = {waiter.name: self._unfinished(waiter) for waiter in waiters}
-        return {name: words for name, words in found.items() if words}
-
-    def _unfinished(self, waiter: ControllerWaiter) -> list[str]:
-        try:
-            return list(waiter.unfinished(self._seen))
-        except Exception as error:
-            raise WaiterFailed(f"the waiter of {waiter.name} has failed: {error!r}") from error
+        found: dict[str, list[str]] = {}
+        for waiter in waiters:
+            try:
+                words = list(waiter.unfinished(self._seen))
+            except Exception as error:
+                raise WaiterFailed(f"the waiter of {waiter.name} has failed: {error!r}") from error
+            if words:
+                found[waiter.name] = words
+        return found
 
     async def reached(
         self,
@@ -303,7 +304,7 @@ class Convergence:
         errors = [
             f"Pod {_name(pod)}{_trouble(pod)}"
             for pod in self._seen.get(PODS, ())
-            if _met_error(pod)
+            if (condition(pod, "PodScheduled") or {}).get("reason") == "SchedulerError"
         ]
         met = f"; its scheduler has met an error for {_counted(errors)}" if errors else ""
         return f"not finished within {patience:g} s: {unfinished}{met}"
@@ -341,10 +342,6 @@ def _conditions(obj: Obj) -> list[tuple[str, str]]:
     return [
         (each["type"], each["status"]) for each in (obj.get("status") or {}).get("conditions") or ()
     ]
-
-
-def _met_error(pod: Obj) -> bool:
-    return (condition(pod, "PodScheduled") or {}).get("reason") == "SchedulerError"
 
 
 def _trouble(obj: Obj) -> str:

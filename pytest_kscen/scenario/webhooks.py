@@ -81,7 +81,13 @@ class HeldPods:
         ]
         if not waiting:
             return False
-        pod = min(waiting, key=self._turn)
+        pod = min(
+            waiting,
+            key=lambda pod: (
+                -int(pod["spec"].get("priority") or 0),
+                self._arrived[pod["metadata"]["uid"]],
+            ),
+        )
         try:
             released = await self._release(pod)
         except NotFound:
@@ -112,9 +118,6 @@ class HeldPods:
         return await self._api.patch(
             PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH
         )
-
-    def _turn(self, pod: Obj) -> tuple[int, int]:
-        return -int(pod["spec"].get("priority") or 0), self._arrived[pod["metadata"]["uid"]]
 
 
 def gates_of(pod: Obj) -> list[str]:

@@ -83,7 +83,7 @@ class PodWorker:
             self._finish()
             return
         self.kubelet.usage.add(self.demand)
-        self._running_task = self.start(self._run_unless_finished(), "life")
+        self._running_task = self.start(self._run(), "life")
         self._watch_deadline()
         if self.pod["metadata"].get("deletionTimestamp"):
             self.stop()
@@ -176,16 +176,17 @@ class PodWorker:
             coroutine, f"{what} of pod {self.namespace}/{self.name}"
         )
 
-    async def _run_unless_finished(self) -> None:
-        mains = [record for record in self._facts.records if not record.is_init]
-        if not all(
-            record.last_state and not may_restart(self.pod, record, record.exit_code)
-            for record in mains
-        ):
-            await self._run()
-        self.stop()
-
     async def _run(self) -> None:
+        """Run all containers until none needs another run, then stop the pod. Containers that
+        were lost with the machine's power and must not restart are not run again.
+        """
+        if all(
+            record.last_state and not may_restart(self.pod, record, record.exit_code)
+            for record in self._facts.records
+            if not record.is_init
+        ):
+            self.stop()
+            return
         self.mounted = await self.kubelet.mounter.mount_all(
             self.pod, self.kubelet.recorder, self.kubelet.allocatable
         )
@@ -204,6 +205,7 @@ class PodWorker:
         finally:
             for sidecar in sidecars:
                 sidecar.cancel()
+        self.stop()
 
     async def _initialize(self, sidecars: list[asyncio.Task[None]]) -> bool:
         """Run the init containers in order, and start sidecars among them. Return False if one

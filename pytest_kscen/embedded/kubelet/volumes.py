@@ -170,17 +170,15 @@ class Mounter:
                 return {item["path"]: data[item["key"]] for item in items if item["key"] in data}
         if downward := source.get("downwardAPI"):
             return {
-                item["path"]: _downward_value(pod, item, allocatable)
+                item["path"]: (
+                    downward_field(pod, item["fieldRef"]["fieldPath"])
+                    if "fieldRef" in item
+                    else downward_resource(
+                        pod, pod["spec"]["containers"][0], item["resourceFieldRef"], allocatable
+                    )
+                )
                 for item in downward.get("items") or ()
             }
         if token := source.get("serviceAccountToken"):
             return {token["path"]: TOKEN}
         return {}
-
-
-def _downward_value(pod: Obj, item: Obj, allocatable: Obj) -> str:
-    if "fieldRef" in item:
-        return downward_field(pod, item["fieldRef"]["fieldPath"])
-    return downward_resource(
-        pod, pod["spec"]["containers"][0], item["resourceFieldRef"], allocatable
-    )

@@ -83,14 +83,18 @@ class ScenarioSummary:
 
 
 def summary(played: ScenarioSummary) -> list[str]:
-    how_far = (
-        f"{_plural(len(played.timeline.steps), 'step')}, {in_words(played.lasted)} of cluster time"
-    )
+    count = len(played.timeline.steps)
+    how_far = f"{count} step{'s' * (count != 1)}, {in_words(played.lasted)} of cluster time"
     return [
         f"scenario {played.name}: {played.phase} after {how_far}; seed {played.seed}",
         *([f"  {played.message}"] if played.message else []),
         *_pods(played),
-        *_allocation(played),
+        *(
+            f"  {resource} allocated by step: "
+            f"{', '.join(f'{step}: {share:.0%}' for step, share in by_step.items())}"
+            for resource, by_step in played.allocation.items()
+            if any(by_step.values())
+        ),
     ]
 
 
@@ -109,15 +113,6 @@ def _pods(played: ScenarioSummary) -> Iterator[str]:
         f"  pods: {played.counts.get('podScheduled', 0)} scheduled{preempted}, "
         f"{len(played.placed)} on nodes at the end{pending}"
     )
-
-
-def _allocation(played: ScenarioSummary) -> Iterator[str]:
-    for resource, by_step in played.allocation.items():
-        if any(by_step.values()):
-            yield (
-                f"  {resource} allocated by step: "
-                f"{', '.join(f'{step}: {share:.0%}' for step, share in by_step.items())}"
-            )
 
 
 def properties(played: ScenarioSummary) -> list[tuple[str, object]]:
@@ -190,7 +185,3 @@ def _some(names: Iterable[str]) -> str:
     names = list(names)
     more = len(names) - MOST_NAMES
     return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
-def _plural(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.analysis.replay import Name
     from pytest_kscen.scenario.models import (
         PodAttempted,
-        PodScheduled,
         PodUnscheduled,
         TimelineEvent,
     )
@@ -205,9 +204,14 @@ class _Lives:
             if kind == "Pod" and (life := self._now.pop(name, None)):
                 life.gone = step
         elif event.pod_scheduled:
-            self._scheduled(event.pod_scheduled, step)
+            life = self._of(name_of(event.pod_scheduled.pod), step)
+            life.node, life.scheduled = event.pod_scheduled.bound_to, step
         elif event.pod_unscheduled:
-            self._unscheduled(event.pod_unscheduled, step)
+            name = name_of(event.pod_unscheduled.pod)
+            life = self._of(name, step)
+            life.node, life.gone = life.node or event.pod_unscheduled.bound_to, step
+            life.is_preempted = True
+            del self._now[name]
         elif event.pod_attempted:
             self._attempted(event.pod_attempted, step)
 
@@ -238,15 +242,6 @@ class _Lives:
     def _of(self, name: Name, step: ScenarioStep) -> PodHistory:
         """Return the pod's life; one without a creation event begins at its first event."""
         return self._now.get(name) or self._begin(name, step)
-
-    def _scheduled(self, what: PodScheduled, step: ScenarioStep) -> None:
-        life = self._of(name_of(what.pod), step)
-        life.node, life.scheduled = what.bound_to, step
-
-    def _unscheduled(self, what: PodUnscheduled, step: ScenarioStep) -> None:
-        life = self._of(name_of(what.pod), step)
-        life.node, life.gone, life.is_preempted = life.node or what.bound_to, step, True
-        del self._now[name_of(what.pod)]
 
     def _attempted(self, what: PodAttempted, step: ScenarioStep) -> None:
         life = self._of(name_of(what.pod), step)
@@ -290,13 +285,9 @@ class _Minors:
     def between(self, one: ScenarioStep, other: ScenarioStep) -> int:
         if one.major == other.major:
             return other.minor - one.minor
-        before = self._before
-        return before[other.major] + other.minor - before[one.major] - one.minor
-
-    @property
-    def _before(self) -> dict[int, int]:
         sums = accumulate(self._most.values(), initial=0)
-        return dict(zip(self._most, sums, strict=False))
+        before = dict(zip(self._most, sums, strict=False))
+        return before[other.major] + other.minor - before[one.major] - one.minor
 
 
 # Who had to leave its node for whom. A timeline that names the one who came says it itself.

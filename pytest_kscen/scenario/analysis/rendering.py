@@ -402,7 +402,7 @@ def _panel(results: Sequence[Result], resource: str, scale: _Scale, top: int) ->
             f'<polygon points="{_points([*most, *reversed(least)])}" fill="{COLOURS[number]}" '
             'fill-opacity="0.15"/>'
         )
-        points = _points(_stairs(line, scale, y, _last))
+        points = _points(_stairs(line, scale, y, lambda values: values[-1]))
         yield (
             f'<polyline points="{points}" fill="none" stroke="{COLOURS[number]}" '
             f'stroke-width="2"{DASHES[number]}/>'
@@ -428,10 +428,6 @@ def _stairs(
             found.append((x, found[-1][1]))
         found.append((x, y(choose(values))))
     return [*found, (scale.x(scale.end), found[-1][1])] if found else []
-
-
-def _last(values: list[float]) -> float:
-    return values[-1]
 
 
 def _points(points: Sequence[Point]) -> str:

@@ -129,14 +129,19 @@ def _tables(result: Result) -> Iterator[tuple[str, list[Row]]]:
             ],
         )
     yield _some("Preemptions", result.rows("preemptions"))
-    yield _some("Without a node at the end", list(_left(result)))
-
-
-def _left(result: Result) -> Iterator[Row]:
-    for life in result.pods:
-        if life.is_pending:
-            waited = {"since step": life.created.major, "attempts": len(life.attempts)}
-            yield {"pod": f"{life.namespace}/{life.name}", **waited, "why": life.why_not}
+    yield _some(
+        "Without a node at the end",
+        [
+            {
+                "pod": f"{life.namespace}/{life.name}",
+                "since step": life.created.major,
+                "attempts": len(life.attempts),
+                "why": life.why_not,
+            }
+            for life in result.pods
+            if life.is_pending
+        ],
+    )
 
 
 def _some(title: str, rows: list[Row]) -> tuple[str, list[Row]]:

@@ -39,7 +39,14 @@ class Packed(Mapping[str, Any]):
     __slots__ = ("_parts",)
 
     def __init__(self, results: Mapping[str, Any]) -> None:
-        self._parts = {name: _packed(value) for name, value in results.items()}
+        self._parts: dict[str, Any] = {
+            name: (
+                zlib.compress(orjson.dumps(value), 1)
+                if isinstance(value, dict) and len(value) > LARGE
+                else value
+            )
+            for name, value in results.items()
+        }
 
     def __getitem__(self, name: str) -> Any:
         value = self._parts[name]
@@ -50,14 +57,6 @@ class Packed(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._parts)
-
-
-def _packed(value: Any) -> Any:
-    return (
-        zlib.compress(orjson.dumps(value), 1)
-        if isinstance(value, dict) and len(value) > LARGE
-        else value
-    )
 
 
 JOURNAL = "journal.jsonl"
@@ -171,20 +170,16 @@ def _by_scenario(journal: Iterable[Entry]) -> dict[str, list[Obj]]:
             found.setdefault(name, [])
             (over.add if each.data["phase"] in OVER else over.discard)(name)
         elif each.what == "scenario-event":
-            found.setdefault(each.data["scenario"], []).append(
-                _with_packed_results(each.data["event"])
-            )
+            event = each.data["event"]
+            attempted = event.get("podAttempted") or {}
+            if attempted.get("results"):
+                packed = {**attempted, "results": Packed(attempted["results"])}
+                event = {**event, "podAttempted": packed}
+            found.setdefault(each.data["scenario"], []).append(event)
         elif each.what == "scenario-event-undone":
             name, undone = each.data["scenario"], each.data["id"]
             found[name] = [event for event in found[name] if event["id"] != undone]
     return found
-
-
-def _with_packed_results(event: Obj) -> Obj:
-    attempted = event.get("podAttempted") or {}
-    if not attempted.get("results"):
-        return event
-    return {**event, "podAttempted": {**attempted, "results": Packed(attempted["results"])}}
 
 
 def _only(found: Iterable[str]) -> str:

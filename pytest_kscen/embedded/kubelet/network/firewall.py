@@ -400,22 +400,15 @@ class Firewalls:
                 for stream in self._traffic.between(machine, peer):
                     yield PacketRate(tables, "OUTPUT", _packet(stream), stream.packets, stream.size)
                 for stream in self._traffic.between(peer, machine):
-                    yield PacketRate(
-                        tables,
-                        "INPUT",
-                        _packet(stream),
-                        stream.packets * self._arrival_share(stream, peer),
-                        stream.size,
+                    impairment = self._network.impairment(stream.flow, excluding=self.impairment)
+                    arriving = (
+                        0.0
+                        if impairment.blocked
+                        else (1 - impairment.lost)
+                        * (1 - self._dropped_share(peer, "OUTPUT", _packet(stream)))
                     )
-
-    def _arrival_share(self, stream: TrafficStream, source: Machine) -> float:
-        impairment = self._network.impairment(stream.flow, excluding=self.impairment)
-        return (
-            0.0
-            if impairment.blocked
-            else (1 - impairment.lost)
-            * (1 - self._dropped_share(source, "OUTPUT", _packet(stream)))
-        )
+                    packets = stream.packets * arriving
+                    yield PacketRate(tables, "INPUT", _packet(stream), packets, stream.size)
 
     def _machine_changed(self, machine: Machine) -> None:
         tables = self._tables.get(machine)

@@ -107,19 +107,6 @@ class _CommandParser:
             raise IptablesError(f'unknown option "{word}"')
         self._inverted = False
 
-    def _command(self, command: str) -> None:
-        if self.call.command:
-            raise IptablesError(f"Cannot use -{command} with -{self.call.command}")
-        self.call.command = command
-        if self.remaining and not self.remaining[0].startswith(("-", "!")):
-            self.call.chain = self.remaining.pop(0)
-        elif command not in "LSFZV":
-            raise IptablesError(f'option "-{command}" requires an argument')
-        if command in "IDSL" and self.remaining and self.remaining[0].isdecimal():
-            self.call.number = int(self.remaining.pop(0))
-        if command == "P":
-            self.call.policy = self._value("-P")
-
     def match(self) -> None:
         name = self._value("-m")
         if name not in MATCHES:
@@ -157,6 +144,19 @@ class _CommandParser:
         if not self.remaining:
             raise IptablesError(f'option "{option}" requires an argument')
         return self.remaining.pop(0)
+
+    def _command(self, command: str) -> None:
+        if self.call.command:
+            raise IptablesError(f"Cannot use -{command} with -{self.call.command}")
+        self.call.command = command
+        if self.remaining and not self.remaining[0].startswith(("-", "!")):
+            self.call.chain = self.remaining.pop(0)
+        elif command not in "LSFZV":
+            raise IptablesError(f'option "-{command}" requires an argument')
+        if command in "IDSL" and self.remaining and self.remaining[0].isdecimal():
+            self.call.number = int(self.remaining.pop(0))
+        if command == "P":
+            self.call.policy = self._value("-P")
 
     def _set(self, **parts: Any) -> None:
         self.call.rule = dataclasses.replace(self.call.rule, **parts)
@@ -370,20 +370,6 @@ def _delete(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
     return IptablesResult("", NO_RULE if call.number is None else TOO_BIG.format("deletion"), 1)
 
 
-def _check(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
-    return (
-        IptablesResult() if tables.find(call.chain, call.rule) else IptablesResult("", NO_RULE, 1)
-    )
-
-
-def _list(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
-    return IptablesResult(format_listing(tables, call.chain, call.flags))
-
-
-def _rules(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
-    return IptablesResult(format_rules(tables, call.chain))
-
-
 def _flush(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
     tables.flush(call.chain)
     return IptablesResult()
@@ -407,9 +393,11 @@ _COMMANDS: dict[str, Callable[[FilterTable, IptablesCommand], IptablesResult]] =
     "A": _append,
     "I": _insert,
     "D": _delete,
-    "C": _check,
-    "L": _list,
-    "S": _rules,
+    "C": lambda tables, call: (
+        IptablesResult() if tables.find(call.chain, call.rule) else IptablesResult("", NO_RULE, 1)
+    ),
+    "L": lambda tables, call: IptablesResult(format_listing(tables, call.chain, call.flags)),
+    "S": lambda tables, call: IptablesResult(format_rules(tables, call.chain)),
     "F": _flush,
     "Z": _zero,
     "P": _policy,

@@ -117,18 +117,17 @@ async def _exec(shell: Shell, arguments: list[str]) -> int:
     raise ShellExit(await shell.call(arguments))
 
 
-async def _break(_: Shell, __: list[str]) -> int:
-    raise LoopControl(stops_loop=True)
+def _leave_turn(*, stops_loop: bool) -> Program:
+    async def run(_: Shell, __: list[str]) -> int:
+        raise LoopControl(stops_loop=stops_loop)
 
-
-async def _continue(_: Shell, __: list[str]) -> int:
-    raise LoopControl(stops_loop=False)
+    return run
 
 
 BUILTINS: Mapping[str, Program] = {
     "[": _test,
-    "break": _break,
-    "continue": _continue,
+    "break": _leave_turn(stops_loop=True),
+    "continue": _leave_turn(stops_loop=False),
     "exec": _exec,
     "exit": _exit,
     "export": _export,

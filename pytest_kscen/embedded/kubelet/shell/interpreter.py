@@ -69,16 +69,12 @@ class TextBuffer:
 def redirect(
     write: WriteText, write_error: WriteText, redirections: tuple[str, ...]
 ) -> tuple[WriteText, WriteText]:
-    streams = {"1": write, "2": write_error, "null": _discard}
+    streams = {"1": write, "2": write_error, "null": lambda _: None}
     for redirection in redirections:
         source, target = redirection.split(">")
         for one in "12" if source == "&" else source:
             streams[one] = streams[target]
     return streams["1"], streams["2"]
-
-
-def _discard(_: str) -> None:
-    """Ignore text: the device /dev/null."""
 
 
 NOT_UNDERSTOOD = 127
@@ -249,9 +245,6 @@ class Shell:
         part.input = flowing
         return await self._isolated(part, last)
 
-    async def _subshell(self, apart: Subshell) -> int:
-        return await self._isolated(self.subshell(), apart.command)
-
     async def _isolated(self, shell: Shell, command: Command) -> int:
         try:
             return await shell._command(command)
@@ -279,24 +272,20 @@ class Shell:
     async def _substituted(self, word: Word) -> Word:
         if not any(isinstance(part, Substitution) for part in word):
             return word
-        return tuple(
-            [
-                await self._substitute(part) if isinstance(part, Substitution) else part
-                for part in word
-            ]
-        )
-
-    async def _substitute(self, part: Substitution) -> SubstitutionOutput:
-        shell, written = self.subshell(), TextBuffer()
-        shell.write = written.add
-        self.scope.status = await self._isolated(shell, parse(part.script))
-        return SubstitutionOutput(written.rest().rstrip("\n"), part.quoted)
+        parts = list(word)
+        for place, part in enumerate(word):
+            if isinstance(part, Substitution):
+                shell, written = self.subshell(), TextBuffer()
+                shell.write = written.add
+                self.scope.status = await self._isolated(shell, parse(part.script))
+                parts[place] = SubstitutionOutput(written.rest().rstrip("\n"), part.quoted)
+        return tuple(parts)
 
     _RUNS: ClassVar[dict[type[Any], Callable[[Any, Any], Awaitable[int]]]] = {
         Simple: _simple,
         Redirected: _redirected,
         Pipeline: _pipe,
-        Subshell: _subshell,
+        Subshell: lambda self, apart: self._isolated(self.subshell(), apart.command),
         Sequence: _sequence,
         Chain: _chain,
         Not: _not,

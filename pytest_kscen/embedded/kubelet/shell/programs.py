@@ -30,12 +30,21 @@ TIMED_OUT = 124
 SHELLS = ("ash", "bash", "dash", "sh")
 
 
-async def _true(_: Shell, __: list[str]) -> int:
+def _ends_with(status: int) -> Program:
+    async def run(_: Shell, __: list[str]) -> int:
+        return status
+
+    return run
+
+
+async def _date(shell: Shell, arguments: list[str]) -> int:
+    shell.write(f"{int(shell.now())}\n" if "+%s" in arguments else timestamp_of(shell.now()) + "\n")
     return 0
 
 
-async def _false(_: Shell, __: list[str]) -> int:
-    return 1
+async def _hostname(shell: Shell, _: list[str]) -> int:
+    shell.write(shell.scope.variables.get("HOSTNAME", "localhost") + "\n")
+    return 0
 
 
 async def _echo(shell: Shell, arguments: list[str]) -> int:
@@ -120,16 +129,6 @@ async def _cat(shell: Shell, arguments: list[str]) -> int:
     return status
 
 
-async def _date(shell: Shell, arguments: list[str]) -> int:
-    shell.write(f"{int(shell.now())}\n" if "+%s" in arguments else timestamp_of(shell.now()) + "\n")
-    return 0
-
-
-async def _hostname(shell: Shell, _: list[str]) -> int:
-    shell.write(shell.scope.variables.get("HOSTNAME", "localhost") + "\n")
-    return 0
-
-
 async def _env(shell: Shell, arguments: list[str]) -> int:
     if arguments:
         raise ScriptError(f"env: arguments ({' '.join(arguments)}) are not supported")
@@ -161,17 +160,17 @@ def _unescaped(text: str) -> str:
 PROGRAMS: Mapping[str, Program] = {
     **BUILTINS,
     **{name: _filter(name) for name in FILTERS},
-    ":": _true,
+    ":": _ends_with(0),
     "cat": _cat,
     "date": _date,
     "echo": _echo,
     "env": _env,
-    "false": _false,
+    "false": _ends_with(1),
     "hostname": _hostname,
     "printf": _printf,
     **dict.fromkeys(SHELLS, _sh),
     "sleep": _sleep,
     "tail": _tail,
     "timeout": _timeout,
-    "true": _true,
+    "true": _ends_with(0),
 }
