@@ -155,24 +155,11 @@ def _wanted(obj: Obj) -> int:
 # --- workloads ---
 
 
-def _replica_set(obj: Obj) -> str:
-    if _is_seen(obj) and (
-        _wanted(obj) == _count(obj, "fullyLabeledReplicas") or is_true(obj, "ReplicaFailure")
-    ):
-        return ""
-    return f"has {_count(obj, 'fullyLabeledReplicas')} of {_wanted(obj)} pods"
-
-
 def _stateful_set(obj: Obj) -> str:
     made, ready = _count(obj, "replicas"), _count(obj, "readyReplicas")
     parallel = (obj.get("spec") or {}).get("podManagementPolicy") == "Parallel"
     goes_on = made != _wanted(obj) and (parallel or ready == made)
     return "" if _is_seen(obj) and not goes_on else f"has {made} of {_wanted(obj)} pods"
-
-
-def _daemon_set(obj: Obj) -> str:
-    wanted, current = _count(obj, "desiredNumberScheduled"), _count(obj, "currentNumberScheduled")
-    return "" if _is_seen(obj) and current >= wanted else f"has {current} of {wanted} pods"
 
 
 def _job(obj: Obj) -> str:
@@ -272,7 +259,20 @@ def _is_going(obj: Obj) -> str:
 
 WAITERS: tuple[ControllerWaiter, ...] = (
     SchedulerWaiter(),
-    Waiter("replicaset-controller", {REPLICA_SETS: _replica_set}),
+    Waiter(
+        "replicaset-controller",
+        {
+            REPLICA_SETS: lambda obj: (
+                ""
+                if _is_seen(obj)
+                and (
+                    _wanted(obj) == _count(obj, "fullyLabeledReplicas")
+                    or is_true(obj, "ReplicaFailure")
+                )
+                else f"has {_count(obj, 'fullyLabeledReplicas')} of {_wanted(obj)} pods"
+            )
+        },
+    ),
     Waiter(
         "deployment-controller",
         {
@@ -281,7 +281,18 @@ WAITERS: tuple[ControllerWaiter, ...] = (
         },
     ),
     Waiter("statefulset-controller", {STATEFUL_SETS: _stateful_set}),
-    Waiter("daemonset-controller", {DAEMON_SETS: _daemon_set}),
+    Waiter(
+        "daemonset-controller",
+        {
+            DAEMON_SETS: lambda obj: (
+                ""
+                if _is_seen(obj)
+                and _count(obj, "currentNumberScheduled") >= _count(obj, "desiredNumberScheduled")
+                else f"has {_count(obj, 'currentNumberScheduled')} of "
+                f"{_count(obj, 'desiredNumberScheduled')} pods"
+            )
+        },
+    ),
     Waiter("job-controller", {JOBS: _job}),
     Waiter(
         "persistentvolume-controller",

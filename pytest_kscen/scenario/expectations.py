@@ -80,25 +80,14 @@ class _PlayedScenario:
 # --- the scenario's end ---
 
 
-def _check_phase(document: Document, value: Any) -> None:
-    if value not in PHASES:
-        raise refused(document, ("phase",), f"{value!r} is no phase", one_of(value, PHASES))
+def _requires(
+    key: str, what: str, test: Callable[[Any], bool], remedy: Callable[[Any], str]
+) -> Callable[[Document, Any], None]:
+    def check(document: Document, value: Any) -> None:
+        if not test(value):
+            raise refused(document, (key,), f"{value!r} is no {what}", remedy(value))
 
-
-def _phase(seen: _PlayedScenario, wanted: str) -> Iterator[Unmet]:
-    if seen.phase != wanted:
-        yield seen.unmet(
-            "phase",
-            expected=wanted,
-            observed=f"{seen.phase}{f' ({seen.message})' if seen.message else ''}",
-        )
-
-
-def _check_message(document: Document, value: Any) -> None:
-    if not isinstance(value, str) or not value:
-        raise refused(
-            document, ("message",), f"{value!r} is no text", "write what the message has to contain"
-        )
+    return check
 
 
 # --- pods ---
@@ -253,9 +242,29 @@ def _check_events(document: Document, value: Any) -> None:
 CHECKS: dict[
     str, tuple[Callable[[Document, Any], None], Callable[[_PlayedScenario, Any], Iterable[Unmet]]]
 ] = {
-    "phase": (_check_phase, _phase),
+    "phase": (
+        _requires(
+            "phase", "phase", lambda value: value in PHASES, lambda value: one_of(value, PHASES)
+        ),
+        lambda seen, wanted: (
+            []
+            if seen.phase == wanted
+            else [
+                seen.unmet(
+                    "phase",
+                    expected=wanted,
+                    observed=f"{seen.phase}{f' ({seen.message})' if seen.message else ''}",
+                )
+            ]
+        ),
+    ),
     "message": (
-        _check_message,
+        _requires(
+            "message",
+            "text",
+            lambda value: isinstance(value, str) and bool(value),
+            lambda _: "write what the message has to contain",
+        ),
         lambda seen, wanted: (
             []
             if wanted in seen.message

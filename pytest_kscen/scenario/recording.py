@@ -7,7 +7,7 @@ scheduler reads is kept: commands, environments and secrets never leave the clus
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.errors import ApiError, Forbidden, NotFound
@@ -26,7 +26,7 @@ from pytest_kscen.scenario.builtin_waiters import SCHEDULER, has_ended
 from pytest_kscen.scenario.cluster_setup import BORN_NAMESPACES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
@@ -107,7 +107,17 @@ async def record(
             if not namespaces
             or (each["spec"].get("claimRef") or {}).get("namespace", "") in ("", *namespaces)
         ],
-        *[_claim(each) for each in await _in(api, PERSISTENT_VOLUME_CLAIMS, namespaces)],
+        *[
+            {
+                **_as(PERSISTENT_VOLUME_CLAIMS, each),
+                "spec": {
+                    key: value
+                    for key, value in each["spec"].items()
+                    if key not in ("dataSource", "dataSourceRef")
+                },
+            }
+            for each in await _in(api, PERSISTENT_VOLUME_CLAIMS, namespaces)
+        ],
         *[
             {**_as(POD_DISRUPTION_BUDGETS, each), "spec": each.get("spec") or {}}
             for each in await _in(api, POD_DISRUPTION_BUDGETS, namespaces)
@@ -185,29 +195,19 @@ def _node(obj: Obj) -> Obj:
 
 
 def _volume(obj: Obj) -> Obj:
-    spec = {key: _without_secrets(value) for key, value in obj["spec"].items()}
+    spec = {
+        key: {
+            name: each
+            for name, each in value.items()
+            if not any(word in name for word in VOLUME_SECRETS) and name != "secretRef"
+        }
+        if isinstance(value, dict)
+        else value
+        for key, value in obj["spec"].items()
+    }
     if claim := spec.get("claimRef"):
         spec["claimRef"] = _some(claim, ("apiVersion", "kind", "namespace", "name"))
     return {**_as(PERSISTENT_VOLUMES, obj), "spec": spec}
-
-
-def _without_secrets(source: Any) -> Any:
-    if not isinstance(source, dict):
-        return source
-    return {
-        key: value
-        for key, value in source.items()
-        if not any(word in key for word in VOLUME_SECRETS) and key != "secretRef"
-    }
-
-
-def _claim(obj: Obj) -> Obj:
-    spec = {
-        key: value
-        for key, value in obj["spec"].items()
-        if key not in ("dataSource", "dataSourceRef")
-    }
-    return {**_as(PERSISTENT_VOLUME_CLAIMS, obj), "spec": spec}
 
 
 def _pod(obj: Obj, *, reschedule: bool) -> Obj:
@@ -216,24 +216,19 @@ def _pod(obj: Obj, *, reschedule: bool) -> Obj:
     for name in ("initContainers", "containers"):
         if spec.get(name):
             kept[name] = [_some(each, CONTAINER) for each in spec[name]]
-    if volumes := list(_claims_of(obj)):
+    # The claims that bind it to a place; that of an ephemeral volume is recorded too.
+    volumes: list[Obj] = []
+    for volume in spec.get("volumes") or ():
+        if "persistentVolumeClaim" in volume:
+            volumes.append(_some(volume, ("name", "persistentVolumeClaim")))
+        elif "ephemeral" in volume:
+            claim = {"claimName": f"{obj['metadata']['name']}-{volume['name']}"}
+            volumes.append({"name": volume["name"], "persistentVolumeClaim": claim})
+    if volumes:
         kept["volumes"] = volumes
     if spec.get("nodeName") and not reschedule:
         kept["nodeName"] = spec["nodeName"]
     return {**_as(PODS, obj), "spec": kept}
-
-
-def _claims_of(pod: Obj) -> Iterator[Obj]:
-    """Yield the claims that bind a pod to a place.
-
-    The claim of an ephemeral volume is recorded too, and stands for it.
-    """
-    for volume in pod["spec"].get("volumes") or ():
-        if "persistentVolumeClaim" in volume:
-            yield _some(volume, ("name", "persistentVolumeClaim"))
-        elif "ephemeral" in volume:
-            claim = {"claimName": f"{pod['metadata']['name']}-{volume['name']}"}
-            yield {"name": volume["name"], "persistentVolumeClaim": claim}
 
 
 def _as(resource: Resource, obj: Obj) -> Obj:

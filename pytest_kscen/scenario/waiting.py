@@ -166,7 +166,14 @@ class Convergence:
 
     def _note(self, new: Obj | None, old: Obj | None) -> None:
         self._changes += 1
-        if not (new and old and _is_heartbeat(new, old)):
+        is_heartbeat = (
+            new
+            and old
+            and new.get("kind") == NODES.kind
+            and new.get("spec") == old.get("spec")
+            and _conditions(new) == _conditions(old)
+        )
+        if not is_heartbeat:
             self._latest.append(new or old or {})
         self._changed.set()
 
@@ -327,15 +334,6 @@ class Convergence:
 def _counted(words: Sequence[str]) -> str:
     more = f" and {len(words) - REPORTED_ITEMS} more" if len(words) > REPORTED_ITEMS else ""
     return f"{', '.join(words[:REPORTED_ITEMS])}{more}"
-
-
-def _is_heartbeat(new: Obj, old: Obj) -> bool:
-    """Return True if a node's update is only a heartbeat."""
-    return bool(
-        new.get("kind") == NODES.kind
-        and new.get("spec") == old.get("spec")
-        and _conditions(new) == _conditions(old)
-    )
 
 
 def _conditions(obj: Obj) -> list[tuple[str, str]]:

@@ -191,7 +191,11 @@ class StatusCheckController:
 
     async def _run_check(self, check: Obj) -> None:
         clock = self._actor.clock
-        settings, form = StatusCheckSettings.of(check["spec"]), _form_of(check["spec"])
+        settings, errors = StatusCheckSettings.of(check["spec"]), list[ProbeFieldError]()
+        part = FieldReader(check["spec"], "spec", errors)
+        part.length("duration", 0.0)
+        probe = HttpProbe.of(part.part("http"))
+        form = InvalidProbe(errors) if errors else probe
         status, now = check.get("status") or {}, clock.now()
         streak = OutcomeStreak.of(status)
         if not status.get("startTime"):
@@ -283,12 +287,3 @@ class StatusCheckController:
 
 def _uid(check: Obj) -> str:
     return str(check["metadata"]["uid"])
-
-
-def _form_of(spec: Obj) -> HttpProbe | InvalidProbe:
-    """Return the probe of a spec, or the error that prevents it."""
-    errors: list[ProbeFieldError] = []
-    part = FieldReader(spec, "spec", errors)
-    part.length("duration", 0.0)
-    form = HttpProbe.of(part.part("http"))
-    return InvalidProbe(errors) if errors else form

@@ -105,8 +105,8 @@ def may_precede(one, other):
     It is so if both back off, or neither does. Else the one may have come to the end of its
     back-off, which the other has not, if it was turned down before, or backs off for less; and
     never otherwise."""
-    in_order = (-one.pod.priority, one.turn) < (-other.pod.priority, other.turn)
-    return in_order or one.turn < other.turn or pause(one) < pause(other)
+    in_order = (-one.pod.priority, one.sequence) < (-other.pod.priority, other.sequence)
+    return in_order or one.sequence < other.sequence or pause(one) < pause(other)
 
 
 def pause(queued):

@@ -138,7 +138,15 @@ class HttpReadinessProbe:
                 service: Service | None = annotated_service(
                     self._pod(), self._context
                 ) or self._images.service_of(self._context, self._port)
-                passed = service is None or await self._passes(service)
+                passed = True
+                if service is not None:
+                    target = self._probe["httpGet"].get("path", "/")
+                    try:
+                        async with asyncio.timeout(self._probe.get("timeoutSeconds", 1)):
+                            answer = await service(HttpCall("GET", target), self._context)
+                        passed = answer.status in SUCCESS_CODES
+                    except TimeoutError:
+                        passed = False
                 in_a_row = 0 if passed == self._is_ready else in_a_row + 1
                 if in_a_row >= (
                     int(self._probe.get("failureThreshold", 3)) if self._is_ready else 1
@@ -150,16 +158,6 @@ class HttpReadinessProbe:
                 await self._context.sleep(period - (self._context.clock.now() - began) % period)
         finally:
             forget()
-
-    async def _passes(self, service: Service) -> bool:
-        target = self._probe["httpGet"].get("path", "/")
-        try:
-            async with asyncio.timeout(self._probe.get("timeoutSeconds", 1)):
-                return (
-                    await service(HttpCall("GET", target), self._context)
-                ).status in SUCCESS_CODES
-        except TimeoutError:
-            return False
 
 
 FALLBACK_LINES, FALLBACK_BYTES = 80, 2048  # of a log used as termination message

@@ -109,7 +109,7 @@ class Log:
             self._clock,
             self.text(options),
             options,
-            on_close=self._forget,
+            on_close=lambda follower: self._followers.pop(follower, None),
             inside_line=self._open is not None,
         )
         if self._ended:
@@ -117,9 +117,6 @@ class Log:
         elif follower.is_open:
             self._followers[follower] = None
         return follower
-
-    def _forget(self, follower: LogFollower) -> None:
-        self._followers.pop(follower, None)
 
     def tail(self, lines: int, limit: int) -> str:
         return self.text({"tailLines": str(lines)}).encode()[-limit:].decode(errors="ignore")

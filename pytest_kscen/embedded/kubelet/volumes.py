@@ -47,22 +47,19 @@ class ContainerFiles(Mapping[str, str]):
 
     def _load(self) -> VolumeContent:
         if self._files is None:
-            self._files = {
-                path: text for mount in self._mounts for path, text in self._mounted_files(mount)
-            }
+            files: VolumeContent = {}
+            for mount in self._mounts:
+                content, folder, part = (
+                    self._mounted.get(mount["name"], {}),
+                    mount["mountPath"].rstrip("/"),
+                    mount.get("subPath"),
+                )
+                if part in content:
+                    files[folder] = content[part]
+                elif not part:
+                    files |= {f"{folder}/{name}": text for name, text in content.items()}
+            self._files = files
         return self._files
-
-    def _mounted_files(self, mount: Obj) -> Iterator[tuple[str, str]]:
-        content, folder, part = (
-            self._mounted.get(mount["name"], {}),
-            mount["mountPath"].rstrip("/"),
-            mount.get("subPath"),
-        )
-        if part in content:
-            yield folder, content[part]
-        elif not part:
-            for name, text in content.items():
-                yield f"{folder}/{name}", text
 
     def __getitem__(self, path: str) -> str:
         return self._load()[path]

@@ -54,8 +54,14 @@ class Comparison:
     @cached_property
     def placements(self) -> list[Placement]:
         """Return the placements that differ, in the order in which the pods were created."""
-        both = (_placement(one, other) for one, other in _pairs(self.first, self.second))
-        return [each for each in both if _differs(each)]
+        found: list[Placement] = []
+        for one, other in _pairs(self.first, self.second):
+            each = _placement(one, other)
+            majors = [step.major if step else None for step in each.steps]
+            is_same = each.nodes[0] == each.nodes[1] and majors[0] == majors[1]
+            if not is_same or "absent" in each.states:
+                found.append(each)
+        return found
 
     @cached_property
     def is_same(self) -> bool:
@@ -216,8 +222,3 @@ def _placement(*lives: PodHistory | None) -> Placement:
     )
     # each has two
     return Placement(there[0].namespace, names, there[0].number, nodes, steps, states)  # type: ignore[arg-type]
-
-
-def _differs(each: Placement) -> bool:
-    majors = [step.major if step else None for step in each.steps]
-    return each.nodes[0] != each.nodes[1] or majors[0] != majors[1] or "absent" in each.states

@@ -16,7 +16,7 @@ from pytest_kscen.scenario.analysis.timeline import KINDS, Timeline
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pytest_kscen.journal import Journal
 
@@ -101,9 +101,10 @@ def summary(played: ScenarioSummary) -> list[str]:
 def _pods(played: ScenarioSummary) -> Iterator[str]:
     if not played.scene.pods and not played.counts.get("podScheduled"):
         return
-    pending = (
-        f", {len(played.pending)} without a node: {_some(played.pending)}" if played.pending else ""
-    )
+    waiting = played.pending
+    more = f" and {len(waiting) - MOST_NAMES} more" if len(waiting) > MOST_NAMES else ""
+    names = ", ".join(waiting[:MOST_NAMES]) + more
+    pending = f", {len(waiting)} without a node: {names}" if waiting else ""
     preempted = (
         f", {played.counts['podUnscheduled']} preempted"
         if "podUnscheduled" in played.counts
@@ -164,24 +165,15 @@ def attach(played: ScenarioSummary, journal: Journal, largest: int) -> None:
         if journal.size <= largest:
             allure.attach(journal.content(), "journal.jsonl", text)
         for step in played.timeline.steps:
-            with allure.step(f"step {step}: {_what_happened(played, step)}"):
+            counts = {
+                kind: sum(event.step.major == step for event in played.timeline.of(kind))
+                for kind in KINDS
+            }
+            happened = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+            with allure.step(f"step {step}: {happened}"):
                 """Steps are Allure's lines."""
-
-
-def _what_happened(played: ScenarioSummary, step: int) -> str:
-    found: dict[str, int] = {}
-    for kind in KINDS:
-        if count := sum(event.step.major == step for event in played.timeline.of(kind)):
-            found[kind] = count
-    return ", ".join(f"{count} {kind}" for kind, count in found.items())
 
 
 def _called(pod: tuple[str, str]) -> str:
     namespace, name = pod
     return name if namespace == "default" else f"{namespace}/{name}"
-
-
-def _some(names: Iterable[str]) -> str:
-    names = list(names)
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

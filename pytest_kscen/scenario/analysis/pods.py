@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.analysis.replay import Name
     from pytest_kscen.scenario.models import (
-        PodAttempted,
         PodUnscheduled,
         TimelineEvent,
     )
@@ -213,7 +212,12 @@ class _Lives:
             life.is_preempted = True
             del self._now[name]
         elif event.pod_attempted:
-            self._attempted(event.pod_attempted, step)
+            what = event.pod_attempted
+            life = self._of(name_of(what.pod), step)
+            number, results, message = len(life.attempts) + 1, what.results, what.message
+            life.attempts.append(
+                PodAttempt(life.namespace, life.name, number, step, results or {}, message or "")
+            )
 
     def _made(self, pod: Obj, step: ScenarioStep, *, is_new: bool) -> None:
         metadata = pod["metadata"]
@@ -242,19 +246,6 @@ class _Lives:
     def _of(self, name: Name, step: ScenarioStep) -> PodHistory:
         """Return the pod's life; one without a creation event begins at its first event."""
         return self._now.get(name) or self._begin(name, step)
-
-    def _attempted(self, what: PodAttempted, step: ScenarioStep) -> None:
-        life = self._of(name_of(what.pod), step)
-        life.attempts.append(
-            PodAttempt(
-                life.namespace,
-                life.name,
-                len(life.attempts) + 1,
-                step,
-                what.results or {},
-                what.message or "",
-            )
-        )
 
 
 def pod_histories(events: Iterable[TimelineEvent]) -> list[PodHistory]:

@@ -434,15 +434,13 @@ def _points(points: Sequence[Point]) -> str:
     """Corners alone: what lies on a straight line between its neighbours is left out."""
     kept: list[Point] = []
     for point in points:
-        while len(kept) > 1 and _in_line(kept[-2], kept[-1], point):
+        while len(kept) > 1 and any(
+            one == two == three for one, two, three in zip(kept[-2], kept[-1], point, strict=True)
+        ):
             kept.pop()
         if not kept or kept[-1] != point:
             kept.append(point)
     return " ".join(f"{_number(x)},{_number(y)}" for x, y in kept)
-
-
-def _in_line(one: Point, two: Point, three: Point) -> bool:
-    return one[0] == two[0] == three[0] or one[1] == two[1] == three[1]
 
 
 def _number(value: float) -> str:

@@ -44,6 +44,8 @@ def summary(result: Result) -> Figures:
     """Return the figures of a result, in the order of the report."""
     pods = result.pods
     attempts = [attempt for life in pods for attempt in life.attempts]
+    waited = [life for life in pods if not life.is_given]
+    major, minor = [life.major_steps for life in waited], [life.minor_steps for life in waited]
     return {
         "major steps": len(result.timeline.steps),
         "pods": len(pods),
@@ -52,19 +54,11 @@ def summary(result: Result) -> Figures:
         "attempts": len(attempts),
         "attempts without a place": sum(not attempt.node for attempt in attempts),
         "preemptions": len(result.preemptions),
-        **_of_waiting(result),
-        **_of_cluster(result),
-    }
-
-
-def _of_waiting(result: Result) -> Figures:
-    waited = [life for life in result.pods if not life.is_given]
-    major, minor = [life.major_steps for life in waited], [life.minor_steps for life in waited]
-    return {
         "waiting, major steps, mean": _mean(major),
         "waiting, major steps, longest": max(major, default=0),
         "waiting, minor steps, mean": _mean(minor),
         "waiting, minor steps, longest": max(minor, default=0),
+        **_of_cluster(result),
     }
 
 

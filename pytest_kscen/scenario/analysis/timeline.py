@@ -182,17 +182,12 @@ def _by_scenario(journal: Iterable[Entry]) -> dict[str, list[Obj]]:
     return found
 
 
-def _only(found: Iterable[str]) -> str:
-    names = list(found)
-    if len(names) > 1:
-        raise NoScenario(
-            f"the run has {len(names)} scenarios: name one of them: {', '.join(names)}"
-        )
-    return names[0] if names else ""
-
-
 def _named(scenario: str, found: Collection[str], where: str) -> str:
-    name = scenario or _only(found)
+    if not scenario and len(found) > 1:
+        raise NoScenario(
+            f"the run has {len(found)} scenarios: name one of them: {', '.join(found)}"
+        )
+    name = scenario or next(iter(found), "")
     if name not in found:
         what = (
             f"scenario {name!r}{nearest(name, found)}; there are {', '.join(found)}"

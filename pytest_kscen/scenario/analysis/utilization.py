@@ -208,7 +208,11 @@ def fragmentation(
     for step, scene in steps(events):
         for node in scene.touched:
             pieces.look_at(scene, node)
-        found[step] = pieces.useless(_waiting(scene, resource) if pending else typical)
+        shapes = typical
+        if pending:
+            waiting = (scene.requests[name] for name in scene.pending)
+            shapes = Counter(_shape(each) for each in waiting if each.get(resource))
+        found[step] = pieces.useless(shapes)
     return Series(found)
 
 
@@ -228,14 +232,6 @@ def _workload(events: Iterable[TimelineEvent], resource: str) -> Counter[Shape]:
             known[life] = shape
             found[shape] += 1
     return found
-
-
-def _waiting(scene: ClusterState, resource: str) -> Counter[Shape]:
-    return Counter(
-        _shape(requests)
-        for name in scene.pending
-        if (requests := scene.requests[name]).get(resource)
-    )
 
 
 def _shape(requests: Amounts) -> Shape:

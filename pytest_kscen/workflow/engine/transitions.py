@@ -415,7 +415,17 @@ class Transition:
     def _notify_after(self, event_type: EventType, delay: Delay) -> None:
         node, now = self._node, self._processor.now()
         if delay is Delay.DEADLINE:
-            if (instant := self._deadline()) is not None:
+            # It covers all attempts, and begins after the Start probes.
+            seconds = node.template.deadline
+            if seconds is None:
+                return
+            is_probed = node.phase == INIT and any(
+                probe.runs_at_start for probe in node.template.probes
+            )
+            if is_probed and self._event.event_type is EventType.CREATED:
+                node.until.setdefault(Delay.DEADLINE, now + seconds)
+            instant = node.until.get(Delay.DEADLINE, None if is_probed else node.started + seconds)
+            if instant is not None:
                 self._delayed.append((event_type, instant, False))
             return
         if delay is Delay.RETRY:
@@ -429,19 +439,6 @@ class Transition:
             node.until[delay] = now + seconds
             self._is_unsaved = True
         self._delayed.append((event_type, node.until.get(delay, now), True))
-
-    def _deadline(self) -> float | None:
-        """Return the instant of the deadline; it covers all attempts and begins after the Start
-        probes.
-        """
-        node, seconds = self._node, self._node.template.deadline
-        if seconds is None:
-            return None
-        if node.phase == INIT and any(probe.runs_at_start for probe in node.template.probes):
-            if self._event.event_type is EventType.CREATED:
-                node.until.setdefault(Delay.DEADLINE, self._processor.now() + seconds)
-            return node.until.get(Delay.DEADLINE)
-        return node.until.get(Delay.DEADLINE, node.started + seconds)
 
     async def _act(self, act: NodeAction) -> None:
         node = self._node

@@ -53,7 +53,17 @@ class HttpProbe:
         call = HttpCall(
             part.choice("method", METHODS, "GET"), "/", _headers(part), part.text("body").encode()
         )
-        return cls(url, call, _status_code(criteria), criteria.text("body"))
+        status = criteria.body.get("statusCode", SUCCESS_STATUSES)
+        match = STATUS_CODE.fullmatch(str(status)) if not isinstance(status, bool) else None
+        if match is None:
+            criteria.wrong(
+                f"must be a status such as '200', or a range such as '200-399', and is {status!r}",
+                "statusCode",
+            )
+            status = SUCCESS_STATUSES
+        elif match[2] and match[1] > match[2]:
+            criteria.wrong(f"{status!r} is an empty range", "statusCode")
+        return cls(url, call, str(status), criteria.text("body"))
 
     async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
         answer = await ask(context.actor.api, self.url, self.call, within)
@@ -75,20 +85,6 @@ class HttpProbe:
                 ),
             )
         return ProbeOutcome(True, f"{self.url} answered {answer.status}")
-
-
-def _status_code(criteria: FieldReader) -> str:
-    value = criteria.body.get("statusCode", SUCCESS_STATUSES)
-    match = STATUS_CODE.fullmatch(str(value)) if not isinstance(value, bool) else None
-    if match is None:
-        criteria.wrong(
-            f"must be a status such as '200', or a range such as '200-399', and is {value!r}",
-            "statusCode",
-        )
-        return SUCCESS_STATUSES
-    if match[2] and match[1] > match[2]:
-        criteria.wrong(f"{value!r} is an empty range", "statusCode")
-    return str(value)
 
 
 def _headers(part: FieldReader) -> tuple[tuple[str, str], ...]:

@@ -67,7 +67,11 @@ def validate_chaos(kind: str, spec: Any, path: Path) -> Iterator[ValidationIssue
     action = _action(spec)
     for name in NEEDS.get((kind, action), ()):
         if spec.get(name) in (None, "", [], 0) and not (name == "lun" and spec.get(name) == 0):
-            yield error(path, f"the action {action} needs {name}{_meant(name, spec)}")
+            # The field may be there under a shorter name, as chaosd has it.
+            ends = (key for key in spec if isinstance(key, str) and key and key != name)
+            short = next((key for key in ends if name.lower().endswith(key.lower())), "")
+            meant = f" (did you mean {name} instead of {short}?)" if short else ""
+            yield error(path, f"the action {action} needs {name}{meant}")
     for about in dict.fromkeys(("", action)):
         names = ONE_OF.get((kind, about), ())
         if names and not any(spec.get(name) for name in names):
@@ -88,19 +92,6 @@ def is_one_shot(kind: str, spec: Obj) -> bool:
 def _action(spec: Obj) -> str:
     action = spec.get("action")
     return action if isinstance(action, str) else ""
-
-
-def _meant(name: str, spec: Obj) -> str:
-    """Return a hint if the spec has the field under a shorter name, as chaosd does."""
-    short = next(
-        (
-            key
-            for key in spec
-            if isinstance(key, str) and key and key != name and name.lower().endswith(key.lower())
-        ),
-        "",
-    )
-    return f" (did you mean {name} instead of {short}?)" if short else ""
 
 
 def _targets(spec: Obj, path: Path) -> Iterator[ValidationIssue]:

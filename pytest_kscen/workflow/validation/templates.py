@@ -262,7 +262,7 @@ def validate_template(draft: TemplateDraft) -> Iterator[ValidationIssue]:
 def _fields_and_type(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     """Yield issues of fields, of the type and of the name's length.
 
-    Blocks of other types are left to `_strays`.
+    Blocks of other types are left to `_blocks`.
     """
     strays = FOREIGN_BLOCKS.get(draft.type, ())
     fields = {**TEMPLATE_FIELDS, draft.key: anything} if draft.is_chaos else TEMPLATE_FIELDS
@@ -294,11 +294,9 @@ def _fields_and_type(draft: TemplateDraft) -> Iterator[ValidationIssue]:
         )
 
 
-def _strays(draft: TemplateDraft) -> Iterator[ValidationIssue]:
-    """Yield an issue for each block of another type that is not empty."""
-    if not draft.is_known:
-        return
-    strays = FOREIGN_BLOCKS.get(draft.type, BLOCKS)
+def _blocks(draft: TemplateDraft) -> Iterator[ValidationIssue]:
+    """Yield issues of non-empty blocks of other types, and of the type's own block."""
+    strays = FOREIGN_BLOCKS.get(draft.type, BLOCKS) if draft.is_known else ()
     for key in draft.body:
         if key in strays and draft.body[key] not in (None, [], {}):
             types = BLOCKS[key]
@@ -312,18 +310,16 @@ def _strays(draft: TemplateDraft) -> Iterator[ValidationIssue]:
                 (*draft.path, key),
                 f"{what}: it belongs into a template of the type {' or '.join(types)}",
             )
-    if draft.body.get("abortWithStatusCheck") and draft.type != STATUS_CHECK:
+    aborts = draft.is_known and draft.body.get("abortWithStatusCheck")
+    if aborts and draft.type != STATUS_CHECK:
         yield warning(
             (*draft.path, "abortWithStatusCheck"),
             f"abortWithStatusCheck is ignored in a {draft.type}",
         )
-
-
-def _block(draft: TemplateDraft) -> Iterator[ValidationIssue]:
-    key = draft.key or NEEDED.get(draft.type)
-    if key and draft.body.get(key) is None:
-        guess = nearest(key, (each for each in draft.body if each not in TEMPLATE_FIELDS))
-        yield error(draft.path, f"{key} is missing: a {draft.type} is defined there{guess}")
+    own = draft.key or NEEDED.get(draft.type)
+    if own and draft.body.get(own) is None:
+        guess = nearest(own, (each for each in draft.body if each not in TEMPLATE_FIELDS))
+        yield error(draft.path, f"{own} is missing: a {draft.type} is defined there{guess}")
     if draft.type in KINDS and draft.body.get(draft.key) is not None:
         yield from validate_chaos(draft.type, draft.body[draft.key], (*draft.path, draft.key))
     if draft.type == SCHEDULE and draft.body.get("schedule") is not None:
@@ -381,8 +377,7 @@ def _content(draft: TemplateDraft) -> Iterator[ValidationIssue]:
 
 RULES: tuple[Callable[[TemplateDraft], Iterator[ValidationIssue]], ...] = (
     _fields_and_type,
-    _strays,
-    _block,
+    _blocks,
     _lengths,
     _content,
 )

@@ -64,23 +64,23 @@ def annotated_run(container: ContainerContext) -> AnnotatedRun:
     codes, after, reason, log = (
         annotation(key) for key in ("exit-code", "exit-after", "exit-reason", "log")
     )
+    seconds = seconds_of(after) if after else 0.0
+    code = DEFAULT_EXIT_CODES.get(reason, 1)
+    if codes:
+        listed = [code.strip() for code in codes.split(",")]
+        if not all(code.isdigit() for code in listed):
+            raise ValueError(
+                f"{PREFIX}exit-code: {codes!r} must be a whole number, or several with commas "
+                "between them"
+            )
+        code = int(listed[min(container.attempt, len(listed) - 1)])
     return AnnotatedRun(
         log=log.rstrip("\n") + "\n" if log else "",
         ends=bool(codes or after or reason),
-        after=seconds_of(after) if after else 0.0,
-        code=_exit_code(codes, container.attempt) if codes else DEFAULT_EXIT_CODES.get(reason, 1),
+        after=seconds,
+        code=code,
         reason=reason,
     )
-
-
-def _exit_code(codes: str, attempt: int) -> int:
-    listed = [code.strip() for code in codes.split(",")]
-    if not all(code.isdigit() for code in listed):
-        raise ValueError(
-            f"{PREFIX}exit-code: {codes!r} must be a whole number, or several with commas "
-            "between them"
-        )
-    return int(listed[min(attempt, len(listed) - 1)])
 
 
 Service = Callable[[HttpCall, ContainerContext], Awaitable[HttpAnswer]]

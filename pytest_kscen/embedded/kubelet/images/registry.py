@@ -8,7 +8,6 @@ it, and workers ask it before each run.
 from __future__ import annotations
 
 import fnmatch
-import functools
 import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -256,7 +255,12 @@ class Images:
         try:
             annotated = annotated_run(container)
         except ValueError as error:
-            return functools.partial(_refuse, str(error))
+            why = str(error)
+
+            async def refuse(_: ContainerContext) -> int:
+                raise ValueError(why)
+
+            return refuse
         if annotated.log:
             container.write(annotated.log)
         if annotated.ends:
@@ -265,10 +269,6 @@ class Images:
             if rule.is_for(container):
                 return rule.run
         return None if runs_until_stopped(container) else run_command
-
-
-async def _refuse(why: str, _: ContainerContext) -> int:
-    raise ValueError(why)
 
 
 class SimulationError(Exception):

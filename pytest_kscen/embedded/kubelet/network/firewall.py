@@ -390,25 +390,21 @@ class Firewalls:
             else {}
         )
         self._active = {machine.name: tables for machine, tables in forward.items()}
-        self._rates = [
-            rate for machine, tables in forward.items() for rate in self._rates_at(machine, tables)
-        ]
-
-    def _rates_at(self, machine: Machine, tables: FilterTable) -> Iterator[PacketRate]:
-        for peer in self._machines:
-            if peer is not machine:
+        rates: list[PacketRate] = []
+        for machine, tables in forward.items():
+            for peer in (each for each in self._machines if each is not machine):
                 for stream in self._traffic.between(machine, peer):
-                    yield PacketRate(tables, "OUTPUT", _packet(stream), stream.packets, stream.size)
+                    packet = _packet(stream)
+                    rates.append(PacketRate(tables, "OUTPUT", packet, stream.packets, stream.size))
                 for stream in self._traffic.between(peer, machine):
                     impairment = self._network.impairment(stream.flow, excluding=self.impairment)
-                    arriving = (
-                        0.0
-                        if impairment.blocked
-                        else (1 - impairment.lost)
-                        * (1 - self._dropped_share(peer, "OUTPUT", _packet(stream)))
-                    )
+                    packet, arriving = _packet(stream), 0.0
+                    if not impairment.blocked:
+                        dropped = self._dropped_share(peer, "OUTPUT", packet)
+                        arriving = (1 - impairment.lost) * (1 - dropped)
                     packets = stream.packets * arriving
-                    yield PacketRate(tables, "INPUT", _packet(stream), packets, stream.size)
+                    rates.append(PacketRate(tables, "INPUT", packet, packets, stream.size))
+        self._rates = rates
 
     def _machine_changed(self, machine: Machine) -> None:
         tables = self._tables.get(machine)

@@ -353,14 +353,14 @@ def run_iptables(tables: FilterTable | None, arguments: list[str]) -> IptablesRe
     return _COMMANDS[call.command](tables, call)
 
 
-def _append(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
-    tables.append(call.chain, call.rule)
-    return IptablesResult()
+def _always_done(
+    change: Callable[[FilterTable, IptablesCommand], None],
+) -> Callable[[FilterTable, IptablesCommand], IptablesResult]:
+    def run(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
+        change(tables, call)
+        return IptablesResult()
 
-
-def _insert(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
-    done = tables.insert(call.chain, call.rule, 1 if call.number is None else call.number)
-    return IptablesResult() if done else IptablesResult("", TOO_BIG.format("insertion"), 1)
+    return run
 
 
 def _delete(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
@@ -368,16 +368,6 @@ def _delete(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
     if tables.delete(call.chain, number):
         return IptablesResult()
     return IptablesResult("", NO_RULE if call.number is None else TOO_BIG.format("deletion"), 1)
-
-
-def _flush(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
-    tables.flush(call.chain)
-    return IptablesResult()
-
-
-def _zero(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
-    tables.zero(call.chain)
-    return IptablesResult()
 
 
 def _policy(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
@@ -390,15 +380,19 @@ def _policy(tables: FilterTable, call: IptablesCommand) -> IptablesResult:
 
 
 _COMMANDS: dict[str, Callable[[FilterTable, IptablesCommand], IptablesResult]] = {
-    "A": _append,
-    "I": _insert,
+    "A": _always_done(lambda tables, call: tables.append(call.chain, call.rule)),
+    "I": lambda tables, call: (
+        IptablesResult()
+        if tables.insert(call.chain, call.rule, 1 if call.number is None else call.number)
+        else IptablesResult("", TOO_BIG.format("insertion"), 1)
+    ),
     "D": _delete,
     "C": lambda tables, call: (
         IptablesResult() if tables.find(call.chain, call.rule) else IptablesResult("", NO_RULE, 1)
     ),
     "L": lambda tables, call: IptablesResult(format_listing(tables, call.chain, call.flags)),
     "S": lambda tables, call: IptablesResult(format_rules(tables, call.chain)),
-    "F": _flush,
-    "Z": _zero,
+    "F": _always_done(lambda tables, call: tables.flush(call.chain)),
+    "Z": _always_done(lambda tables, call: tables.zero(call.chain)),
     "P": _policy,
 }

@@ -282,19 +282,18 @@ class ShellScope:
             case LiteralText():
                 return part.text
             case Arithmetic():
-                return str(self._sum(part.expression))
+                expression = re.sub(
+                    r"\$?\{?([A-Za-z_]\w*)\}?",
+                    lambda match: self.value(match[1]) or "0",
+                    part.expression,
+                ).replace("/", "//")
+                try:
+                    return str(_calculate(ast.parse(expression.strip(), mode="eval").body))
+                except (SyntaxError, KeyError, ValueError, ZeroDivisionError) as error:
+                    raise ScriptError(f"the sum $(({part.expression})) is not supported") from error
             case ShellVariable():
                 return self.value(part.name) or part.default
         raise ScriptError("a substitution cannot stand here")
-
-    def _sum(self, expression: str) -> int:
-        text = re.sub(
-            r"\$?\{?([A-Za-z_]\w*)\}?", lambda match: self.value(match[1]) or "0", expression
-        )
-        try:
-            return _calculate(ast.parse(text.replace("/", "//").strip(), mode="eval").body)
-        except (SyntaxError, KeyError, ValueError, ZeroDivisionError) as error:
-            raise ScriptError(f"the sum $(({expression})) is not supported") from error
 
 
 def _is_split(part: Part) -> bool:
