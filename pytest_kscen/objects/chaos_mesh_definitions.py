@@ -277,11 +277,6 @@ def _enriched(kind: str) -> Obj:
     return {**spec, "versions": [enriched]}
 
 
-def _workflow(schema: Obj) -> Obj:
-    spec = _workflow_spec(schema["properties"]["spec"])
-    return with_fields(with_at(schema, ("properties", "spec"), spec), ("status",), WORKFLOW_STATUS)
-
-
 def _workflow_spec(spec: Obj) -> Obj:
     with_task = with_fields(_template(), ("task",), TASK)
     template = {**with_fields(with_task, (), TEMPLATE), **ANYTHING}
@@ -294,15 +289,18 @@ def _node(schema: Obj) -> Obj:
     return with_at(enriched, ("properties", "spec"), {**enriched["properties"]["spec"], **ANYTHING})
 
 
-def _schedule(schema: Obj) -> Obj:
-    workflow = _workflow_spec(schema_of(recorded().shipped["Workflow"])["properties"]["spec"])
-    return with_at(schema, ("properties", "spec", "properties", "workflow"), workflow)
-
-
 _ENRICHERS: dict[str, Callable[[Obj], Obj]] = {
-    "Workflow": _workflow,
+    "Workflow": lambda schema: with_fields(
+        with_at(schema, ("properties", "spec"), _workflow_spec(schema["properties"]["spec"])),
+        ("status",),
+        WORKFLOW_STATUS,
+    ),
     "WorkflowNode": _node,
-    "Schedule": _schedule,
+    "Schedule": lambda schema: with_at(
+        schema,
+        ("properties", "spec", "properties", "workflow"),
+        _workflow_spec(schema_of(recorded().shipped["Workflow"])["properties"]["spec"]),
+    ),
     "StatusCheck": lambda schema: with_fields(schema, ("status",), STATUS_CHECK_STATUS),
 }
 

@@ -37,26 +37,8 @@ def set_condition(conditions: Iterable[Obj] | None, new: Obj, now: str) -> list[
     return [*kept, {**new, "lastTransitionTime": now}]
 
 
-def _deployment(obj: Obj) -> bool:
-    wanted, status = obj["spec"].get("replicas", 1), obj.get("status") or {}
-    return bool(
-        status.get("updatedReplicas", 0)
-        == status.get("availableReplicas", 0)
-        == status.get("replicas", 0)
-        == wanted
-    )
-
-
 def _replicas(obj: Obj) -> bool:
     return bool((obj.get("status") or {}).get("readyReplicas", 0) >= obj["spec"].get("replicas", 1))
-
-
-def _daemon_set(obj: Obj) -> bool:
-    status = obj.get("status") or {}
-    wanted = status.get("desiredNumberScheduled", 0)
-    return bool(
-        status.get("updatedNumberScheduled", 0) == status.get("numberAvailable", 0) == wanted
-    )
 
 
 def _has_phase(*phases: str) -> Callable[[Obj], bool]:
@@ -64,11 +46,20 @@ def _has_phase(*phases: str) -> Callable[[Obj], bool]:
 
 
 _AVAILABLE: dict[str, Callable[[Obj], bool]] = {
-    "Deployment": _deployment,
+    "Deployment": lambda obj: (
+        (status := obj.get("status") or {}).get("updatedReplicas", 0)
+        == status.get("availableReplicas", 0)
+        == status.get("replicas", 0)
+        == obj["spec"].get("replicas", 1)
+    ),
     "StatefulSet": _replicas,
     "ReplicaSet": _replicas,
     "ReplicationController": _replicas,
-    "DaemonSet": _daemon_set,
+    "DaemonSet": lambda obj: (
+        (status := obj.get("status") or {}).get("updatedNumberScheduled", 0)
+        == status.get("numberAvailable", 0)
+        == status.get("desiredNumberScheduled", 0)
+    ),
     "Pod": lambda obj: (
         is_true(obj, "Ready") or (obj.get("status") or {}).get("phase") == "Succeeded"
     ),

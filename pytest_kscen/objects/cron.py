@@ -240,19 +240,17 @@ def _changes(zone: datetime.tzinfo, year: int) -> list[int]:
     """Return the instants at which a zone's offset changes within a year, in order. Days are
     compared first, then the instant is found by bisection.
     """
-    return [
-        _change_between(zone, day, day + DAY)
-        for day in range(_new_year(year), _new_year(year + 1), DAY)
-        if _utc_offset(zone, day) != _utc_offset(zone, day + DAY)
-    ]
-
-
-def _change_between(zone: datetime.tzinfo, before: int, after: int) -> int:
-    old = _utc_offset(zone, before)
-    while after - before > 1:
-        middle = (before + after) // 2
-        before, after = (middle, after) if _utc_offset(zone, middle) == old else (before, middle)
-    return after
+    changes = []
+    for day in range(_new_year(year), _new_year(year + 1), DAY):
+        old = _utc_offset(zone, day)
+        if old != _utc_offset(zone, day + DAY):
+            before, after = day, day + DAY
+            while after - before > 1:
+                middle = (before + after) // 2
+                is_before = _utc_offset(zone, middle) == old
+                before, after = (middle, after) if is_before else (before, middle)
+            changes.append(after)
+    return changes
 
 
 def _utc_offset(zone: datetime.tzinfo, instant: int) -> int:
@@ -301,21 +299,18 @@ def _read(text: str, zone: datetime.tzinfo, *, seconds: bool) -> Cron:
         zone = datetime.UTC if name in {"", "UTC", "Local"} else zoneinfo.ZoneInfo(name)
         rest = rest.strip()
     if rest.strip().startswith(EVERY):
-        return Cron(text, zone, _period(rest.strip()))
+        duration = rest.strip().removeprefix(EVERY)
+        try:
+            period = max(1, nanoseconds_of_text(duration) // 10**9)
+        except ValueError:
+            words = f'failed to parse duration {rest.strip()}: time: invalid duration "{duration}"'
+            raise ValueError(words) from None
+        return Cron(text, zone, period)
     if rest.strip().startswith("@"):
         if rest.strip() not in MACROS:
             raise ValueError(f"unrecognized descriptor: {rest.strip()}")
         rest = MACROS[rest.strip()]
     return Cron(text, zone, 0, _fields(rest.split(), seconds=seconds))
-
-
-def _period(text: str) -> int:
-    duration = text.removeprefix(EVERY)
-    try:
-        return max(1, nanoseconds_of_text(duration) // 10**9)
-    except ValueError:
-        words = f'failed to parse duration {text}: time: invalid duration "{duration}"'
-        raise ValueError(words) from None
 
 
 def _fields(texts: list[str], *, seconds: bool) -> tuple[AllowedValues, ...]:
@@ -339,13 +334,20 @@ def _fields(texts: list[str], *, seconds: bool) -> tuple[AllowedValues, ...]:
 
 def _spread(text: str, cron_field: CronField) -> tuple[range, bool]:
     span, *steps = text.split("/")
-    low, high, is_single = _span(text, span.split("-"), cron_field)
+    ends = span.split("-")
+    if ends[0] in {"*", "?"}:
+        low, high = cron_field.low, cron_field.high
+    else:
+        low = _named_number(ends[0], cron_field)
+        if len(ends) > 2:  # noqa: PLR2004
+            raise ValueError(f"too many hyphens: {text}")
+        high = _named_number(ends[-1], cron_field)
     step = 1
     if steps:
         if len(steps) > 1:
             raise ValueError(f"too many slashes: {text}")
         step = _number(steps[0])
-        high = cron_field.high if is_single else high
+        high = cron_field.high if len(ends) == 1 else high
     if low < cron_field.low:
         raise ValueError(f"beginning of range ({low}) below minimum ({cron_field.low}): {text}")
     if high > cron_field.high:
@@ -355,15 +357,6 @@ def _spread(text: str, cron_field: CronField) -> tuple[range, bool]:
     if not step:
         raise ValueError(f"step of range should be a positive number: {text}")
     return range(low, high + 1, step), span[:1] in {"*", "?"} and step == 1
-
-
-def _span(text: str, ends: list[str], cron_field: CronField) -> tuple[int, int, bool]:
-    if ends[0] in {"*", "?"}:
-        return cron_field.low, cron_field.high, len(ends) == 1
-    low = _named_number(ends[0], cron_field)
-    if len(ends) > 2:  # noqa: PLR2004
-        raise ValueError(f"too many hyphens: {text}")
-    return low, _named_number(ends[-1], cron_field), len(ends) == 1
 
 
 def _named_number(text: str, cron_field: CronField) -> int:

@@ -213,8 +213,7 @@ def _delete(container: Any, step: str) -> None:
     del container[step if isinstance(container, dict) else _index(step, len(container))]
 
 
-def _add(document: Any, operation: Obj) -> Any:
-    value = operation.get("value")
+def _inserted(document: Any, operation: Obj, value: Any) -> Any:
     return _changed(
         document, _steps(operation, "path"), lambda container, step: _insert(container, step, value)
     )
@@ -231,17 +230,7 @@ def _replace(document: Any, operation: Obj) -> Any:
 
 def _move(document: Any, operation: Obj) -> Any:
     value = _at(document, _steps(operation, "from"))
-    document = _changed(document, _steps(operation, "from"), _delete)
-    return _changed(
-        document, _steps(operation, "path"), lambda container, step: _insert(container, step, value)
-    )
-
-
-def _copy(document: Any, operation: Obj) -> Any:
-    value = _at(document, _steps(operation, "from"))
-    return _changed(
-        document, _steps(operation, "path"), lambda container, step: _insert(container, step, value)
-    )
+    return _inserted(_changed(document, _steps(operation, "from"), _delete), operation, value)
 
 
 def _test(document: Any, operation: Obj) -> Any:
@@ -253,10 +242,12 @@ def _test(document: Any, operation: Obj) -> Any:
 
 
 OPERATIONS: dict[str, Callable[[Any, Obj], Any]] = {
-    "add": _add,
+    "add": lambda document, operation: _inserted(document, operation, operation.get("value")),
     "remove": lambda document, operation: _changed(document, _steps(operation, "path"), _delete),
     "replace": _replace,
     "move": _move,
-    "copy": _copy,
+    "copy": lambda document, operation: _inserted(
+        document, operation, _at(document, _steps(operation, "from"))
+    ),
     "test": _test,
 }

@@ -110,21 +110,17 @@ def _requirement(tokens: _TokenReader) -> Requirement:
     word = tokens.take()
     if word not in OPERATORS:
         raise ValueError(f"found '{word}', expected: in, notin, =, ==, !=, gt, lt")
-    values = sorted(_listed(tokens) if word in {"in", "notin"} else [_single(tokens)])
+    if word in {"in", "notin"}:
+        values = sorted(_listed(tokens))
+    else:
+        values = ["" if tokens.next in {",", END} else tokens.take()]
+        if values[0] in SYMBOLS:
+            raise ValueError(f"found '{values[0]}', expected: identifier")
     if wrong_values := list(_wrong_values(key, OPERATORS[word], values)):
         raise ValueError(
             wrong_values[0] if len(wrong_values) == 1 else f"[{', '.join(wrong_values)}]"
         )
     return Requirement(key, OPERATORS[word], frozenset(values))
-
-
-def _single(tokens: _TokenReader) -> str:
-    if tokens.next in {",", END}:
-        return ""
-    value = tokens.take()
-    if value in SYMBOLS:
-        raise ValueError(f"found '{value}', expected: identifier")
-    return value
 
 
 def _listed(tokens: _TokenReader) -> dict[str, None]:
@@ -220,17 +216,15 @@ def parse_fields(text: str) -> tuple[FieldTerm, ...]:
     """Parse a field selector such as `metadata.name=a,spec.nodeName!=b`. A backslash escapes a
     comma, an equals sign or itself.
     """
-    return tuple(_term(part, text) for part in sorted(re.findall(r"(?:\\.|[^,\\]|\\$)+", text)))
-
-
-def _term(part: str, text: str) -> FieldTerm:
-    found = re.match(r"(.*?)(!=|==|=)(.*)", part, re.DOTALL)
-    if not found:
-        raise ValueError(f"invalid selector: '{text}'; can't understand '{part}'")
-    field, operator, value = found.groups()
-    return FieldTerm(
-        field, operator != "!=", re.sub(r"\\(.?)|=", _unescaped, value, flags=re.DOTALL)
-    )
+    terms = []
+    for part in sorted(re.findall(r"(?:\\.|[^,\\]|\\$)+", text)):
+        found = re.match(r"(.*?)(!=|==|=)(.*)", part, re.DOTALL)
+        if not found:
+            raise ValueError(f"invalid selector: '{text}'; can't understand '{part}'")
+        field, operator, value = found.groups()
+        unescaped = re.sub(r"\\(.?)|=", _unescaped, value, flags=re.DOTALL)
+        terms.append(FieldTerm(field, operator != "!=", unescaped))
+    return tuple(terms)
 
 
 def _unescaped(found: re.Match[str]) -> str:

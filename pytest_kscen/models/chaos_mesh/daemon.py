@@ -18,7 +18,7 @@ from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES, PODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Never
 
     from pytest_kscen.chance import Stream
@@ -71,7 +71,14 @@ class ChaosDaemon:
     async def run(self) -> Never:
         for kind, cache in self._chaos.items():
             cache.on_change(functools.partial(self._chaos_changed, kind))
-        self._pods.on_change(self._pod_changed)
+
+        def pod_changed(new: Obj | None, old: Obj | None) -> None:
+            ref = Ref.of(new or old)  # type: ignore[arg-type]  # one of them is there
+            for kind, index in self._by_pod.items():
+                for chaos in index.of(ref):
+                    self._controller.enqueue(ChaosRef(kind, *Ref.of(chaos)))
+
+        self._pods.on_change(pod_changed)
         await self._controller.run()
 
     def _chaos_changed(self, kind: str, new: Obj | None, old: Obj | None) -> None:
@@ -79,12 +86,6 @@ class ChaosDaemon:
             self._controller.enqueue(ChaosRef(kind, *Ref.of(new)))
         elif old and self._pod_uids.pop(old["metadata"]["uid"], None):
             self._effect_of(old).forget(old)
-
-    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        ref = Ref.of(new or old)  # type: ignore[arg-type]  # one of them is there
-        for kind, index in self._by_pod.items():
-            for chaos in index.of(ref):
-                self._controller.enqueue(ChaosRef(kind, *Ref.of(chaos)))
 
     async def _reconcile(self, subject: ChaosRef) -> float | None:
         chaos = self._chaos[subject.kind].get(subject.name, subject.namespace)
@@ -97,7 +98,15 @@ class ChaosDaemon:
             return None
         records = chaos_status.records_of(chaos) or (self._select(chaos) if desired == RUN else [])
         chaos = await self._announce(chaos, desired, reason, records)
-        records = await self._sync(chaos, desired, records)
+        effect = self._effect_of(chaos)
+        if desired == RUN:
+            injected = [await self._inject(effect, chaos, record) for record in records]
+            records = [
+                self._observe(effect, chaos, record) if must_observe else record
+                for record, must_observe in injected
+            ]
+        else:
+            records = [await self._recover(effect, chaos, record) for record in records]
         # Write the status; release a deleted object once everything is undone.
         if records != chaos_status.records_of(chaos):
             self._updated(chaos, "records")
@@ -155,19 +164,6 @@ class ChaosDaemon:
         return await self._write(
             {**chaos, "metadata": metadata}, chaos_status.status_of(chaos, desired, records)
         )
-
-    async def _sync(self, chaos: Obj, desired: str, records: Iterable[Obj]) -> list[Obj]:
-        """Bring every target to the desired state. Return the records after observing the
-        effects.
-        """
-        effect = self._effect_of(chaos)
-        if desired != RUN:
-            return [await self._recover(effect, chaos, record) for record in records]
-        injected = [await self._inject(effect, chaos, record) for record in records]
-        return [
-            self._observe(effect, chaos, record) if must_observe else record
-            for record, must_observe in injected
-        ]
 
     async def _inject(self, effect: Effect, chaos: Obj, record: Obj) -> tuple[Obj, bool]:
         """Return the record after injection, and whether the effect has to be observed."""

@@ -22,7 +22,7 @@ from pytest_kscen.objects.names import dns1035_label, dns1123_label, dns1123_sub
 from pytest_kscen.objects.resources import NAMESPACES, SERVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pytest_kscen.embedded.kubelet.network.flows import Network
     from pytest_kscen.kube.api import Api
@@ -109,7 +109,19 @@ class TrafficRule:
     def flows(self, target: Target) -> list[Flow]:
         """Return the flows on which an effect at this end can be observed; none without a peer."""
         here, found = self.ends[target], []
-        for there, port in self._others(target):
+        others = [
+            (there, 0)
+            for other, there in self.ends.items()
+            if other.key != target.key and there != here
+        ]
+        if target.key == SELF:
+            others += [
+                (TrafficEnd("", str(each.network.network_address)), each.port)
+                for each in self.outside
+            ]
+            if not self.has_target and not self.outside:
+                others.append((TrafficEnd("", ""), 0))
+        for there, port in others:
             source, destination = (here, there) if target.key == SELF else (there, here)
             if self.direction != "from":
                 found.append(flow_between(source, destination, port))
@@ -119,17 +131,6 @@ class TrafficRule:
 
     def all_flows(self) -> list[Flow]:
         return [flow for target in self.ends for flow in self.flows(target)]
-
-    def _others(self, target: Target) -> Iterator[tuple[TrafficEnd, int]]:
-        here = self.ends[target]
-        for other, there in self.ends.items():
-            if other.key != target.key and there != here:
-                yield there, 0
-        if target.key == SELF:
-            for each in self.outside:
-                yield TrafficEnd("", str(each.network.network_address)), each.port
-            if not self.has_target and not self.outside:
-                yield TrafficEnd("", ""), 0
 
 
 def flow_between(source: TrafficEnd, target: TrafficEnd, port: int = 0) -> Flow:
@@ -161,21 +162,16 @@ def passage_of(spec: Obj) -> Impairment:
     return impairment
 
 
-def _delay(spec: Obj) -> Impairment:
-    reorder = share((spec.get("reorder") or {}).get("reorder", "0"))
-    return Impairment(
-        delay=seconds_of_text(spec["latency"]),
-        jitter=seconds_of_text(spec.get("jitter") or "0s"),
-        reorder=reorder,
-    )
-
-
 def _rate(spec: Obj) -> Impairment:
     return Impairment(rate=bits_per_second(spec["rate"]))
 
 
 READERS: dict[str, Callable[[Obj], Impairment]] = {
-    "delay": _delay,
+    "delay": lambda spec: Impairment(
+        delay=seconds_of_text(spec["latency"]),
+        jitter=seconds_of_text(spec.get("jitter") or "0s"),
+        reorder=share((spec.get("reorder") or {}).get("reorder", "0")),
+    ),
     "loss": lambda spec: Impairment(loss=share(spec["loss"])),
     "duplicate": lambda spec: Impairment(duplicate=share(spec["duplicate"])),
     "corrupt": lambda spec: Impairment(corrupt=share(spec["corrupt"])),

@@ -37,11 +37,20 @@ def selected(
     """Return the selected pods in the order of their names. `namespace` is the chaos object's
     own.
     """
-    if named := selector.get("pods"):
-        refs = (Ref(place, name) for place in sorted(named) for name in sorted(set(named[place])))
+    if given := selector.get("pods"):
+        refs = (Ref(place, name) for place in sorted(given) for name in sorted(set(given[place])))
         return [pods[ref] for ref in refs if ref in pods]
     places = set(selector.get("namespaces") or (namespace,))
-    where, filters = _selected_nodes(selector, nodes), _pod_filters(selector)
+    # Names of the nodes that are given or have the labels; None if every node will do.
+    named, labels = selector.get("nodes"), selector.get("nodeSelectors")
+    where: set[str] | None = None
+    if named or labels:
+        labelled = (node["metadata"] for node in nodes) if labels else ()
+        where = {
+            *(named or ()),
+            *(each["name"] for each in labelled if _holds(labels or {}, each.get("labels"))),
+        }
+    filters = _pod_filters(selector)
     candidates = (
         ref
         for ref, pod in pods.items()
@@ -49,18 +58,6 @@ def selected(
     )
     found = {ref: pods[ref] for ref in candidates if all(accepts(pods[ref]) for accepts in filters)}
     return [found[ref] for ref in sorted(found)]
-
-
-def _selected_nodes(selector: Obj, nodes: Iterable[Obj]) -> set[str] | None:
-    """Return the names of nodes that are given or have the labels; None if every node will do."""
-    named, labels = selector.get("nodes"), selector.get("nodeSelectors")
-    if not named and not labels:
-        return None
-    labelled = (node["metadata"] for node in nodes) if labels else ()
-    return {
-        *(named or ()),
-        *(each["name"] for each in labelled if _holds(labels or {}, each.get("labels"))),
-    }
 
 
 def _pod_filters(selector: Obj) -> list[Callable[[Obj], bool]]:
@@ -90,17 +87,19 @@ def _pod_filters(selector: Obj) -> list[Callable[[Obj], bool]]:
             )
         )
     if phases:
-        filters.append(lambda pod: _is_in(phases, (pod.get("status") or {}).get("phase", "")))
+        unwanted = [each[1:] for each in phases if each.startswith("!")]
+        wanted = [each for each in phases if not each.startswith("!")]
+
+        def has_phase(pod: Obj) -> bool:
+            phase = (pod.get("status") or {}).get("phase", "")
+            return phase not in unwanted and (not wanted or phase in wanted)
+
+        filters.append(has_phase)
     return filters
 
 
 def _holds(wanted: Mapping[str, str], there: Mapping[str, str] | None) -> bool:
     return all((there or {}).get(key) == value for key, value in wanted.items())
-
-
-def _is_in(phases: Iterable[str], phase: str) -> bool:
-    wanted = [each for each in phases if not each.startswith("!")]
-    return f"!{phase}" not in phases and (not wanted or phase in wanted)
 
 
 def chosen(mode: str, value: str, among: Sequence[T], chance: Stream) -> list[T]:
@@ -184,9 +183,13 @@ def targets_of(
     found = []
     if place := OUTSIDE_CLUSTER.get(chaos["kind"]):
         raise NothingSelected(f"its target is {place}, which the simulation cannot act on")
-    selections = [(SELF, chaos["spec"])]
-    if chaos["kind"] == "NetworkChaos" and chaos["spec"].get("target"):
-        selections.append((TARGET, chaos["spec"]["target"]))
+    kind, spec = chaos["kind"], chaos["spec"]
+    selections = [(SELF, spec)]
+    if kind == "NetworkChaos" and spec.get("target"):
+        selections.append((TARGET, spec["target"]))
+    # An empty name is the whole pod; otherwise the given containers, or the first.
+    on_pods = kind in POD_LEVEL_KINDS or (kind == "PodChaos" and spec["action"] != "container-kill")
+    wanted = spec.get("containerNames")
     for key, selection in selections:
         namespace, nodes = chaos["metadata"]["namespace"], list(nodes)
         among = selected(selection.get("selector") or {}, namespace, pods, nodes)
@@ -196,25 +199,14 @@ def targets_of(
             )
         except NothingSelected as reason:
             raise NothingSelected(f"{'target: ' if key == TARGET else ''}{reason}") from None
-        refs = [(pod["metadata"]["namespace"], pod["metadata"]["name"], pod) for pod in chosen_pods]
-        found += [
-            Target(key, place, name, each)
-            for place, name, pod in refs
-            for each in _containers(chaos, pod)
-        ]
+        for pod in chosen_pods:
+            names = [""]
+            if not on_pods:
+                there = [each["name"] for each in pod["spec"]["containers"]]
+                names = [each for each in there if each in wanted] if wanted else there[:1]
+            place, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+            found += [Target(key, place, name, each) for each in names]
     return found
-
-
-def _containers(chaos: Obj, pod: Obj) -> list[str]:
-    """Return the containers to act on: the given ones or the first. An empty name is the whole
-    pod.
-    """
-    kind, spec = chaos["kind"], chaos["spec"]
-    if kind in POD_LEVEL_KINDS or (kind == "PodChaos" and spec["action"] != "container-kill"):
-        return [""]
-    there = [each["name"] for each in pod["spec"]["containers"]]
-    wanted = spec.get("containerNames")
-    return [name for name in there if name in wanted] if wanted else there[:1]
 
 
 @dataclass(frozen=True, slots=True)

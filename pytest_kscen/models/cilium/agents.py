@@ -86,16 +86,17 @@ class CiliumAgents:
         ):
             return
         ref = Ref.of(new or old)  # type: ignore[arg-type]  # one of them is there
-        self._schedule(lambda: self._set_policies(ref, new))
 
-    def _set_policies(self, ref: Ref, policy: Obj | None) -> None:
-        self._policies.pop(ref, None)
-        if policy is None:
-            return
-        try:
-            self._policies[ref] = policies_of(policy)
-        except (KeyError, TypeError, ValueError) as error:  # real agents continue, too
-            logger.warning("policy %s/%s is invalid and has no effect: %r", *ref, error)
+        def set_policies() -> None:
+            self._policies.pop(ref, None)
+            if new is None:
+                return
+            try:
+                self._policies[ref] = policies_of(new)
+            except (KeyError, TypeError, ValueError) as error:  # real agents continue, too
+                logger.warning("policy %s/%s is invalid and has no effect: %r", *ref, error)
+
+        self._schedule(set_policies)
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         now, before = self._endpoint(new), self._endpoint(old)

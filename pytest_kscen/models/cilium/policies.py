@@ -201,30 +201,20 @@ def policies_of(obj: Obj) -> list[Policy]:
     """
     namespace = obj["metadata"].get("namespace", "")
     specs = [obj.get("spec"), *(obj.get("specs") or ())]
-    return [
-        _policy(spec, namespace)
-        for spec in specs
-        if spec and spec.get("endpointSelector") is not None
-    ]
-
-
-def _policy(spec: Obj, namespace: str) -> Policy:
-    denied = spec.get("enableDefaultDeny") or {}
-    ingress, egress = (
-        _direction(spec, direction, peer, namespace, is_closed=denied.get(direction, True))
-        for direction, peer in (("ingress", "from"), ("egress", "to"))
-    )
-    return Policy(namespace, _selector(spec["endpointSelector"]), ingress, egress)
-
-
-def _direction(
-    spec: Obj, name: str, peer: str, namespace: str, *, is_closed: bool
-) -> PolicyDirection:
-    allow, deny = (
-        tuple(_rule(rule, peer, namespace) for rule in spec.get(f"{name}{suffix}") or ())
-        for suffix in ("", "Deny")
-    )
-    return PolicyDirection(allow, deny, is_closed and bool(allow or deny))
+    policies = []
+    for spec in specs:
+        if not spec or spec.get("endpointSelector") is None:
+            continue
+        default_deny, directions = spec.get("enableDefaultDeny") or {}, []
+        for direction, peer in (("ingress", "from"), ("egress", "to")):
+            allow, deny = (
+                tuple(_rule(rule, peer, namespace) for rule in spec.get(field) or ())
+                for field in (direction, f"{direction}Deny")
+            )
+            is_closed = default_deny.get(direction, True) and bool(allow or deny)
+            directions.append(PolicyDirection(allow, deny, is_closed))
+        policies.append(Policy(namespace, _selector(spec["endpointSelector"]), *directions))
+    return policies
 
 
 def _rule(rule: Obj, peer: str, namespace: str) -> PolicyRule:
@@ -233,30 +223,25 @@ def _rule(rule: Obj, peer: str, namespace: str) -> PolicyRule:
         rule.get(f"{peer}Entities"),
         rule.get("toPorts"),
     )
-    return PolicyRule(
-        selectors=None
-        if selectors is None
-        else tuple(_peers(selector, namespace) for selector in selectors),
-        entities=None if entities is None else tuple(entities),
-        networks=_networks(rule, peer),
-        ports=tuple(_ports(one) for entry in to_ports for one in entry.get("ports") or ())
-        if to_ports
-        else None,
-        icmp=bool(rule.get("icmps")),
-    )
-
-
-def _networks(rule: Obj, peer: str) -> tuple[CidrRange, ...] | None:
     plain, sets = rule.get(f"{peer}CIDR"), rule.get(f"{peer}CIDRSet")
-    if plain is None and sets is None:
-        return None
-    return (
+    networks = (
         *((_network(network), ()) for network in plain or ()),
         *(
             (_network(one["cidr"]), tuple(map(_network, one.get("except") or ())))
             for one in sets or ()
             if "cidr" in one
         ),
+    )
+    return PolicyRule(
+        selectors=None
+        if selectors is None
+        else tuple(_peers(selector, namespace) for selector in selectors),
+        entities=None if entities is None else tuple(entities),
+        networks=None if plain is None and sets is None else networks,
+        ports=tuple(_ports(one) for entry in to_ports for one in entry.get("ports") or ())
+        if to_ports
+        else None,
+        icmp=bool(rule.get("icmps")),
     )
 
 

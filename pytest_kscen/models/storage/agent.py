@@ -236,7 +236,17 @@ class StorageAgent:
         replica = next((one for one in ours if one.held), None)
         for one in ours:
             if one.deleting and not one.held:
-                await self._release(volume, one, wipe=replica is None)
+                # The controller has released it: stop it, and remove the agent's finalizer. The
+                # data goes too, unless another replica of the volume uses it.
+                self._pace.forget(one.name)
+                if replica is None:
+                    self._take_down(volume)
+                if AGENT_FINALIZER in one.obj["metadata"].get("finalizers", ()):
+                    finalizers = without_finalizer(one.obj, AGENT_FINALIZER)
+                    await perform(
+                        self._context.api,
+                        [SetFinalizers(REPLICATED_VOLUME_REPLICAS, one.obj, finalizers)],
+                    )
         if replica is None or definition is None:
             if not ours and self._system.drbd.status(self._node, volume):
                 self._take_down(volume)
@@ -257,7 +267,19 @@ class StorageAgent:
             taken = [one.address.port for one in neighbours if one.address]
             port = next(port for port in PORTS if port not in taken)
             address = ReplicaAddress(self._system.machines[self._node].address, port)
-        orders = self._orders_of(name, volume, replica, initial=is_initial_replica(replica, others))
+        initial = is_initial_replica(replica, others)
+        inputs = (
+            self._system.generation.order_inputs(volume, replica),
+            replica.type,
+            replica.address,
+            initial,
+        )
+        known = self._read.get(name)
+        if known and known.replica == replica.name and known.inputs == inputs:
+            orders = known.orders
+        else:
+            orders = self._system.generation.orders(volume, replica, initial=initial)
+            self._read[name] = _CachedOrders(replica.name, inputs, orders)
         status, refusal = self._apply(name, orders, orders.config) if orders.config else (None, "")
         report = AgentReport(
             address, orders, status, {other.node: other for other in others}, refusal
@@ -286,22 +308,6 @@ class StorageAgent:
         if status and not delay:
             self._pace.record_report(replica, status, answer)
         return delay or None
-
-    def _orders_of(
-        self, name: str, volume: Obj, replica: VolumeReplica, *, initial: bool
-    ) -> AgentOrders:
-        inputs = (
-            self._system.generation.order_inputs(volume, replica),
-            replica.type,
-            replica.address,
-            initial,
-        )
-        known = self._read.get(name)
-        if known and known.replica == replica.name and known.inputs == inputs:
-            return known.orders
-        orders = self._system.generation.orders(volume, replica, initial=initial)
-        self._read[name] = _CachedOrders(replica.name, inputs, orders)
-        return orders
 
     def _apply(
         self, volume: str, orders: AgentOrders, config: ResourceConfig
@@ -334,20 +340,6 @@ class StorageAgent:
         except DrbdRefused as refused:
             return drbd.status(node, volume), str(refused)
         return drbd.status(node, volume), ""
-
-    async def _release(self, volume: str, replica: VolumeReplica, *, wipe: bool) -> None:
-        """Release a replica that the controller has released: stop it and remove the agent's
-        finalizer. The data goes too, unless another replica of the volume uses it.
-        """
-        self._pace.forget(replica.name)
-        if wipe:
-            self._take_down(volume)
-        if AGENT_FINALIZER in replica.obj["metadata"].get("finalizers", ()):
-            finalizers = without_finalizer(replica.obj, AGENT_FINALIZER)
-            await perform(
-                self._context.api,
-                [SetFinalizers(REPLICATED_VOLUME_REPLICAS, replica.obj, finalizers)],
-            )
 
     def _take_down(self, volume: str) -> None:
         self._system.drbd.down(self._node, volume, wipe=True)

@@ -129,20 +129,18 @@ def _attached(
             "WaitingForActiveAttachmentsToDetach",
             "the volume is attached to as many nodes as its class allows",
         )
-    return ConditionValue(False, *_awaited(node, replica, io_ready=io_ready))
-
-
-def _awaited(node: str, replica: VolumeReplica | None, *, io_ready: bool) -> tuple[str, str]:
-    """Return reason and message of the first step that an attachment still waits for."""
+    # The first step that the attachment still waits for.
     if replica is None or replica.deleting or not replica.node:
-        return "WaitingForReplica", f"there is no replica on {node} yet"
-    if TIE_BREAKER in (replica.type, replica.actual_type):
-        return "ConvertingTieBreakerToAccess", f"the replica on {node} is still a tie-breaker"
-    if not io_ready:
-        return "WaitingForReplicatedVolumeReady", "the volume is not ready for I/O"
-    if not replica.online.holds:
-        return "WaitingForReplica", f"the replica on {node} is not online yet"
-    return "SettingPrimary", f"the replica on {node} is to become Primary"
+        step = "WaitingForReplica", f"there is no replica on {node} yet"
+    elif TIE_BREAKER in (replica.type, replica.actual_type):
+        step = "ConvertingTieBreakerToAccess", f"the replica on {node} is still a tie-breaker"
+    elif not io_ready:
+        step = "WaitingForReplicatedVolumeReady", "the volume is not ready for I/O"
+    elif not replica.online.holds:
+        step = "WaitingForReplica", f"the replica on {node} is not online yet"
+    else:
+        step = "SettingPrimary", f"the replica on {node} is to become Primary"
+    return ConditionValue(False, *step)
 
 
 RECHECK_INTERVAL = 10.0  # seconds until a replica that had to stay is checked again

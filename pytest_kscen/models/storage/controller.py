@@ -159,11 +159,16 @@ class StorageController:
         """Time since when status writes of a volume have been deferred."""
         self._deferred: dict[str, _DeferredWrites] = {}
         """Deferred writes of volumes without a change since."""
+
+        def free_minor() -> int:
+            taken = {system.parsed.previous(volume).minor for volume in system.volumes}
+            return next(number for number in range(MINORS) if number not in taken)
+
         self._decision_context = DecisionContext(
             generation=system.generation,
             load=lambda node: len(system.replicas_by_node.of(node)),
             # no bound method: a reference cycle would keep the pod's objects alive
-            free_minor=lambda: _free_minor(system),
+            free_minor=free_minor,
             chance=system.chance.stream(CONTROLLER_NAME),
             now=self._context.now,
             parsed=system.parsed,
@@ -338,8 +343,3 @@ WAITING_FOR_VOLUME = attachment_rules.AttachmentState(
     replica=_WAITING,
     ready=ConditionValue(holds=False, reason="NotAttached", message="the volume does not exist"),
 )
-
-
-def _free_minor(system: StorageSystem) -> int:
-    taken = dict.fromkeys(system.parsed.previous(volume).minor for volume in system.volumes)
-    return next(number for number in range(MINORS) if number not in taken)

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_kscen.models.storage.generations import Generation
     from pytest_kscen.models.storage.system import ParsedObjects
     from pytest_kscen.models.storage.volume_view import (
-        QuorumSettings,
         VolumeAttachment,
         VolumeReplica,
         VolumeView,
@@ -214,9 +213,14 @@ def write_statuses(
     view: VolumeView, context: DecisionContext, decision: VolumeDecision
 ) -> list[ApiWrite]:
     now = timestamp_of(context.now())
-    writes = _replica_statuses(view, context, decision, now) + _attachment_statuses(
-        view, context, decision, now
-    )
+    writes: list[ApiWrite] = []
+    for replica in view.replicas:
+        inputs = context.generation.status_inputs(view, replica, decision)
+        if (replica.deleting and not replica.held) or context.parsed.is_written(replica, inputs):
+            continue
+        status = context.generation.replica_status(view, replica, decision, now)
+        writes += _part_status_write(context, REPLICATED_VOLUME_REPLICAS, replica, inputs, status)
+    writes += _attachment_statuses(view, context, decision, now)
     if view.deleting and not view.replicas:
         return writes
     if not view.deleting and CONTROLLER_FINALIZER not in view.volume["metadata"].get(
@@ -235,19 +239,6 @@ def write_statuses(
         view.volume,
         context.generation.volume_status(view, decision, now),
     )
-
-
-def _replica_statuses(
-    view: VolumeView, context: DecisionContext, decision: VolumeDecision, now: str
-) -> list[ApiWrite]:
-    writes: list[ApiWrite] = []
-    for replica in view.replicas:
-        inputs = context.generation.status_inputs(view, replica, decision)
-        if (replica.deleting and not replica.held) or context.parsed.is_written(replica, inputs):
-            continue
-        status = context.generation.replica_status(view, replica, decision, now)
-        writes += _part_status_write(context, REPLICATED_VOLUME_REPLICAS, replica, inputs, status)
-    return writes
 
 
 def _attachment_statuses(
@@ -321,7 +312,26 @@ def decide(view: VolumeView, context: DecisionContext) -> list[ApiWrite]:
     is_removed = view.deleting and not view.attached_nodes
     if is_removed:
         writes += [DeleteObject(REPLICATED_VOLUME_REPLICAS, one.obj) for one in view.active]
-    writes += _release(view, decision.quorum)
+    writes += [
+        SetFinalizers(
+            REPLICATED_VOLUME_REPLICAS,
+            replica.obj,
+            attachment_rules.without_finalizer(replica.obj, CONTROLLER_FINALIZER),
+        )
+        for replica in view.terminating
+        if attachment_rules.may_leave(view, replica, decision.quorum)
+    ]
+    for attachment in view.attachments:
+        if (
+            attachment.deleting
+            and attachment.held
+            and attachment_rules.is_detached(view, attachment)
+        ):
+            finalizers = attachment_rules.without_finalizer(attachment.obj, CONTROLLER_FINALIZER)
+            writes.append(SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
+    if view.deleting and not view.replicas and not view.duplicates:
+        finalizers = attachment_rules.without_finalizer(view.volume, CONTROLLER_FINALIZER)
+        writes.append(SetFinalizers(REPLICATED_VOLUMES, view.volume, finalizers))
     if is_about_to_change(view, context.now()) or (is_removed and not view.active):
         return writes
     return [*writes, *write_statuses(view, context, decision)]
@@ -353,30 +363,6 @@ def _remove_duplicates(view: VolumeView) -> list[ApiWrite]:
         for one in view.duplicates
         if one.held or not one.deleting
     ]
-
-
-def _release(view: VolumeView, quorum: QuorumSettings) -> list[ApiWrite]:
-    writes: list[ApiWrite] = [
-        SetFinalizers(
-            REPLICATED_VOLUME_REPLICAS,
-            replica.obj,
-            attachment_rules.without_finalizer(replica.obj, CONTROLLER_FINALIZER),
-        )
-        for replica in view.terminating
-        if attachment_rules.may_leave(view, replica, quorum)
-    ]
-    for attachment in view.attachments:
-        if (
-            attachment.deleting
-            and attachment.held
-            and attachment_rules.is_detached(view, attachment)
-        ):
-            finalizers = attachment_rules.without_finalizer(attachment.obj, CONTROLLER_FINALIZER)
-            writes.append(SetFinalizers(REPLICATED_VOLUME_ATTACHMENTS, attachment.obj, finalizers))
-    if view.deleting and not view.replicas and not view.duplicates:
-        finalizers = attachment_rules.without_finalizer(view.volume, CONTROLLER_FINALIZER)
-        writes.append(SetFinalizers(REPLICATED_VOLUMES, view.volume, finalizers))
-    return writes
 
 
 def _volume_decision(view: VolumeView, context: DecisionContext) -> VolumeDecision:

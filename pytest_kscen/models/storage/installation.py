@@ -122,7 +122,9 @@ async def install(api: Api, clock: Clock, generation: str = DEFAULT) -> None:
         DEPLOYMENTS,
         "controller",
         NAMESPACE,
-        condition=_controllers_ready,
+        condition=lambda deployment: (
+            (deployment or {}).get("status", {}).get("readyReplicas", 0) >= CONTROLLERS
+        ),
         timeout=INSTALL_TIMEOUT,
     )
     await wait_for(
@@ -141,11 +143,6 @@ async def _create(api: Api, resource: Resource, obj: Obj, status: Obj) -> None:
     made = await api.create(resource, {**obj, "status": status})
     if made.get("status") != status:
         await api.update(resource, {**made, "status": status}, subresource="status")
-
-
-def _controllers_ready(deployment: Obj | None) -> bool:
-    ready: int = (deployment or {}).get("status", {}).get("readyReplicas", 0)
-    return ready >= CONTROLLERS
 
 
 def _agents_ready(daemon_set: Obj | None) -> bool:

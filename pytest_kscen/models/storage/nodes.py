@@ -47,7 +47,13 @@ class StorageNodes:
         self._pods = informers.of(PODS)
         self._agents = self._pods.index("storage's agents", _agent_on)
         self._nodes.on_change(lambda new, old: self._update((new or old or {})["metadata"]["name"]))
-        self._pods.on_change(self._pod_changed)
+
+        def pod_changed(new: Obj | None, old: Obj | None) -> None:
+            now, before = _agent_on(new) if new else [], _agent_on(old) if old else []
+            for node in now if now == before else [*now, *before]:
+                self._update(node)
+
+        self._pods.on_change(pod_changed)
 
     def on_change(self, listener: Callable[[str], None]) -> None:
         self._listeners.append(listener)
@@ -59,33 +65,24 @@ class StorageNodes:
     def host(self, name: str) -> StorageNode:
         return self.hosts.get(name) or StorageNode(name)
 
-    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        now, before = _agent_on(new) if new else [], _agent_on(old) if old else []
-        for node in now if now == before else [*now, *before]:
-            self._update(node)
-
     def _update(self, name: str) -> None:
         node = self._nodes.get(name)
         host = None
         if node:
-            labels = node["metadata"].get("labels") or {}
-            host = StorageNode(
-                name, labels.get(ZONE_LABEL, ""), NODE_LABEL in labels, self._problem(node)
-            )
+            labels, agents = node["metadata"].get("labels") or {}, self._agents.of(name)
+            if not is_true(node, "Ready"):
+                problem = NODE_NOT_READY
+            elif not agents:
+                problem = AGENT_POD_MISSING
+            else:
+                problem = "" if any(is_true(pod, "Ready") for pod in agents) else AGENT_NOT_READY
+            host = StorageNode(name, labels.get(ZONE_LABEL, ""), NODE_LABEL in labels, problem)
         if host != self.hosts.get(name):
             self.hosts.pop(name, None)
             if host:
                 self.hosts[name] = host
             for listener in self._listeners:
                 listener(name)
-
-    def _problem(self, node: Obj) -> str:
-        if not is_true(node, "Ready"):
-            return NODE_NOT_READY
-        agents = self._agents.of(node["metadata"]["name"])
-        if not agents:
-            return AGENT_POD_MISSING
-        return "" if any(is_true(pod, "Ready") for pod in agents) else AGENT_NOT_READY
 
 
 def _agent_on(pod: Obj) -> list[str]:

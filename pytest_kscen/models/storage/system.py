@@ -192,9 +192,23 @@ class StorageSystem:
         self.volumes.on_change(self._volume_changed)
         self.replicas.on_change(self._replica_changed)
         self.attachments.on_change(self._attachment_changed)
-        self.classes.on_change(self._class_changed)
-        self.storage_nodes.on_change(self._host_changed)
-        self.drbd.on_change(self._kernel_changed)
+
+        def class_changed(_: Obj | None, __: Obj | None) -> None:
+            for volume in self.volumes:
+                self.notify_controllers(volume["metadata"]["name"])
+
+        def host_changed(node: str) -> None:
+            # Replicas on the node, and those that wait for a node.
+            for replica in [*self.replicas_by_node.of(node), *self.replicas_by_node.of("")]:
+                self.notify_controllers(replica["spec"]["replicatedVolumeName"])
+
+        def kernel_changed(node: str, volume: str) -> None:
+            for _, on_kernel in self._agents.get(node, ()):
+                on_kernel(volume)
+
+        self.classes.on_change(class_changed)
+        self.storage_nodes.on_change(host_changed)
+        self.drbd.on_change(kernel_changed)
 
     async def run_in_container(
         self, container: ContainerContext, program: Coroutine[Any, Any, None]
@@ -304,19 +318,6 @@ class StorageSystem:
         is_gone = new is None and old is not None and "deletionTimestamp" in old["metadata"]
         if not is_gone and _needs_controller(new, old):
             self.notify_controllers((new or old or {})["spec"]["replicatedVolumeName"])
-
-    def _class_changed(self, _: Obj | None, __: Obj | None) -> None:
-        for volume in self.volumes:
-            self.notify_controllers(volume["metadata"]["name"])
-
-    def _kernel_changed(self, node: str, volume: str) -> None:
-        for _, on_kernel in self._agents.get(node, ()):
-            on_kernel(volume)
-
-    def _host_changed(self, node: str) -> None:
-        """Notify the controller of replicas on the node, and of those that wait for a node."""
-        for replica in [*self.replicas_by_node.of(node), *self.replicas_by_node.of("")]:
-            self.notify_controllers(replica["spec"]["replicatedVolumeName"])
 
 
 def _needs_controller(new: Obj | None, old: Obj | None) -> bool:

@@ -380,8 +380,16 @@ def choose_node(
         for name, host in sorted(view.storage_nodes.hosts.items())
         if name not in taken and host.takes_replicas and host.problem != NODE_NOT_READY
     ]
-    free = _in_allowed_zones(view, free, taken)
-    if type_ == DISKFUL and view.layout.access != ANY:
+    layout = view.layout
+    if layout.zones:
+        free = [host for host in free if host.zone in layout.zones]
+    used = [view.storage_nodes.host(node).zone for node in taken]
+    if layout.topology == ZONAL and used:
+        free = [host for host in free if host.zone == used[0]]
+    elif layout.topology == TRANS_ZONAL and free:
+        fewest = min(used.count(host.zone) for host in free)
+        free = [host for host in free if used.count(host.zone) == fewest]
+    if type_ == DISKFUL and layout.access != ANY:
         free = [host for host in free if host.name in view.desired_nodes] or free
     elif type_ == TIE_BREAKER:
         free = [host for host in free if host.name not in view.desired_nodes] or free
@@ -392,18 +400,3 @@ def choose_node(
     return chance.choice(
         [host for host, much in zip(free, loads, strict=True) if much == least]
     ).name
-
-
-def _in_allowed_zones(
-    view: VolumeView, free: list[StorageNode], taken: Sequence[str]
-) -> list[StorageNode]:
-    layout = view.layout
-    if layout.zones:
-        free = [host for host in free if host.zone in layout.zones]
-    used = [view.storage_nodes.host(node).zone for node in taken]
-    if layout.topology == ZONAL and used:
-        return [host for host in free if host.zone == used[0]]
-    if layout.topology == TRANS_ZONAL and free:
-        fewest = min(used.count(host.zone) for host in free)
-        return [host for host in free if used.count(host.zone) == fewest]
-    return free

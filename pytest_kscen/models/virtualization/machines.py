@@ -94,6 +94,14 @@ def status_of(
     holder = active_pod(guest, pods)
     phase = phase_of(vm, pods, guest, wanted=wanted)
     is_running = holder is not None and guest.state in RUNNING_STATES
+    stats = old.get("stats") or {}
+    transitions = stats.get("phasesTransitions") or []
+    last = transitions[-1]["phase"] if transitions else ""
+    if last != phase:
+        added = [*transitions, {"phase": phase, "timestamp": now}]
+        stats = {**stats, "phasesTransitions": added[-MAX_TRANSITIONS:]}
+        if phase == "Running" and last != "Migrating":  # running after a migration is no start
+            stats["lastStartTime"] = now
     status = {
         **{key: value for key, value in old.items() if key not in ("nodeName", "guestOSInfo")},
         "phase": phase,
@@ -111,7 +119,7 @@ def status_of(
         "conditions": _conditions(
             old.get("conditions"), phase, guest, is_running=is_running, now=now
         ),
-        "stats": _stats(old.get("stats") or {}, phase, now),
+        "stats": stats,
     }
     if holder and guest.state != OFF:
         status["nodeName"] = holder["spec"]["nodeName"]
@@ -155,19 +163,6 @@ def _conditions(
     return conditions or []
 
 
-def _stats(old: Obj, phase: str, now: str) -> Obj:
-    transitions = old.get("phasesTransitions") or []
-    if transitions and transitions[-1]["phase"] == phase:
-        return old
-    stats = {
-        **old,
-        "phasesTransitions": [*transitions, {"phase": phase, "timestamp": now}][-MAX_TRANSITIONS:],
-    }
-    # Running after a migration is no start
-    has_started = not transitions or transitions[-1]["phase"] != "Migrating"
-    return {**stats, "lastStartTime": now} if phase == "Running" and has_started else stats
-
-
 FINALIZER = "virtualization.deckhouse.io/vm-cleanup"
 
 
@@ -188,15 +183,16 @@ class VirtualMachines:
 
     async def run(self) -> Never:
         follow(self._controller, self._vms)
-        self._pods.on_change(self._pod_changed)
+
+        def pod_changed(new: Obj | None, old: Obj | None) -> None:
+            pod = new or old
+            owner = controller_of(pod)
+            if pod and owner and owner["kind"] == VIRTUAL_MACHINES.kind:
+                self._controller.enqueue(Ref(pod["metadata"]["namespace"], owner["name"]))
+
+        self._pods.on_change(pod_changed)
         self._hypervisor.on_change(self._controller.enqueue)
         await self._controller.run()
-
-    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        pod = new or old
-        owner = controller_of(pod)
-        if pod and owner and owner["kind"] == VIRTUAL_MACHINES.kind:
-            self._controller.enqueue(Ref(pod["metadata"]["namespace"], owner["name"]))
 
     async def _reconcile(self, ref: Ref) -> None:
         vm = self._vms.objects.get(ref)
@@ -224,10 +220,6 @@ class VirtualMachines:
                 await self._pod_control.delete(vm, pod)
         if wanted and not pods:
             await self._pod_control.create(vm, launcher(vm, self._chance.suffix()))
-        await self._write_status(vm, pods, wanted=wanted)
-
-    async def _write_status(self, vm: Obj, pods: list[Obj], *, wanted: bool) -> None:
-        ref = Ref.of(vm)
         machine = self._hypervisor.machine(ref)
         status = status_of(
             vm,

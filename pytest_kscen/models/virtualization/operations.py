@@ -210,20 +210,21 @@ class VirtualMachineOperations:
         )
 
     async def run(self) -> Never:
-        self._operations.on_change(self._operation_changed)
-        self._vms.on_change(self._vm_changed)
+        def operation_changed(new: Obj | None, old: Obj | None) -> None:
+            if new and not _is_finished(new):
+                self._controller.enqueue(Ref.of(new))
+            elif operation := new or old:
+                self._actions.forget(operation)
+
+        self._operations.on_change(operation_changed)
+
+        def vm_changed(new: Obj | None, old: Obj | None) -> None:
+            if vm := new or old:
+                for operation in self._unfinished_on(Ref.of(vm)):
+                    self._controller.enqueue(Ref.of(operation))
+
+        self._vms.on_change(vm_changed)
         await self._controller.run()
-
-    def _operation_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new and not _is_finished(new):
-            self._controller.enqueue(Ref.of(new))
-        elif operation := new or old:
-            self._actions.forget(operation)
-
-    def _vm_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if vm := new or old:
-            for operation in self._unfinished_on(Ref.of(vm)):
-                self._controller.enqueue(Ref.of(operation))
 
     def _unfinished_on(self, machine: Ref) -> Iterator[Obj]:
         return (
@@ -261,7 +262,11 @@ class VirtualMachineOperations:
         older = [
             other
             for other in self._unfinished_on(_machine(operation))
-            if _is_before(other, operation)
+            if other["metadata"]["uid"] != operation["metadata"]["uid"]
+            and (
+                (other.get("status") or {}).get("phase") == "InProgress"
+                or _age(other) < _age(operation)
+            )
         ]
         if blocking := next((other for other in older if not supersedes(operation, other)), None):
             message = (
@@ -314,15 +319,6 @@ def _machine(operation: Obj) -> Ref:
 
 def _is_finished(operation: Obj) -> bool:
     return (operation.get("status") or {}).get("phase") in FINISHED
-
-
-def _is_before(other: Obj, operation: Obj) -> bool:
-    """Return whether the other operation was first: one in progress was, else the older, else the
-    first by name.
-    """
-    if other["metadata"]["uid"] == operation["metadata"]["uid"]:
-        return False
-    return (other.get("status") or {}).get("phase") == "InProgress" or _age(other) < _age(operation)
 
 
 def _age(operation: Obj) -> tuple[str, str]:

@@ -259,8 +259,9 @@ class PeerLink:
 
     def _start_timer(self, seconds: float, event: ConnectionEvent) -> None:
         self.cancel_timer()
-        self._timer = self._timers.after(seconds, lambda: self._expire(event))
 
-    def _expire(self, event: ConnectionEvent) -> None:
-        self._timer = None
-        self._on_timeout(self, event)
+        def expire() -> None:
+            self._timer = None
+            self._on_timeout(self, event)
+
+        self._timer = self._timers.after(seconds, expire)

@@ -213,8 +213,19 @@ class Drbd:
         self._powered_off: list[str] = []
         """Machines whose power went, and whose resources have not been updated yet."""
         self._network_changed = False
-        machines.on_change(self._machine_changed)
-        network.on_change(self._network_may_have_changed)
+
+        def machine_changed(machine: Machine) -> None:
+            if not machine.powered:
+                self._powered_off.append(machine.name)
+                self._timers.call_soon(self._apply_changes)
+
+        def network_may_have_changed() -> None:
+            if not self._network_changed:
+                self._network_changed = True
+                self._timers.call_soon(self._apply_changes)
+
+        machines.on_change(machine_changed)
+        network.on_change(network_may_have_changed)
 
     def on_change(self, listener: Listener) -> None:
         """Call the listener with node and resource when that node's status changes. Changed amounts
@@ -297,16 +308,6 @@ class Drbd:
         if volume is None or replica is None or replica.config is None:
             raise DrbdRefused(f"{resource} is not up on {node}")
         return volume, replica
-
-    def _machine_changed(self, machine: Machine) -> None:
-        if not machine.powered:
-            self._powered_off.append(machine.name)
-            self._timers.call_soon(self._apply_changes)
-
-    def _network_may_have_changed(self) -> None:
-        if not self._network_changed:
-            self._network_changed = True
-            self._timers.call_soon(self._apply_changes)
 
     def _apply_changes(self) -> None:
         """Apply all changes of power and network since the last call. Called once per instant after

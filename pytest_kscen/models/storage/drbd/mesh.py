@@ -149,7 +149,11 @@ class ConnectionMesh:
             if peer not in peers and (theirs is None or node not in theirs.peers):
                 unused.append(peer)
         for peer in unused:
-            self._drop(node, peer)
+            self.links.pop(_sorted_ends(node, peer)).cancel_timer()
+            for here, there in ((node, peer), (peer, node)):
+                del self._links_from[here][there]
+                if here in self._replicas:
+                    self._replicas[here].visible_peers.pop(there, None)
         for peer in peers:
             if peer not in links:
                 one, other = _sorted_ends(node, peer)
@@ -164,13 +168,6 @@ class ConnectionMesh:
                 self.links[one, other] = link
                 for here, there in ((one, other), (other, one)):
                     self._links_from.setdefault(here, {})[there] = link
-
-    def _drop(self, one: str, other: str) -> None:
-        self.links.pop(_sorted_ends(one, other)).cancel_timer()
-        for here, there in ((one, other), (other, one)):
-            del self._links_from[here][there]
-            if here in self._replicas:
-                self._replicas[here].visible_peers.pop(there, None)
 
     def _refresh(self, link: PeerLink, came: ConnectionEvent, went: ConnectionEvent) -> None:
         """Recompute the flows of a link from both configurations. Pass on the event `came` or

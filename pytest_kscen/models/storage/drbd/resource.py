@@ -70,7 +70,16 @@ class StateResolver:
                 unsure.sort(key=lambda one: bool(one.activity))
             changed = False
             for replica in unsure:
-                if replica.disk is CONSISTENT and self._can_confirm(replica):
+                if (
+                    replica.disk is CONSISTENT
+                    and replica.config
+                    and (
+                        has_enough_votes(
+                            replica.config, _visible_to(replica), had_quorum=replica.quorum
+                        )
+                        or self._has_up_to_date_peer(replica)
+                    )
+                ):
                     if replica.behind or (replica.activity and self._has_up_to_date_peer(replica)):
                         replica.apply_event(DiskEvent.OVERTAKEN)
                     else:
@@ -96,13 +105,6 @@ class StateResolver:
             writes_missed = self._update_writes(writer)
             needs_another_step = disks_changed or votes_changed or writes_missed
         self._update_resyncs(writer)
-
-    def _can_confirm(self, replica: DrbdReplica) -> bool:
-        assert replica.config
-        sight = _visible_to(replica)
-        return has_enough_votes(
-            replica.config, sight, had_quorum=replica.quorum
-        ) or self._has_up_to_date_peer(replica)
 
     def _has_up_to_date_peer(self, replica: DrbdReplica) -> bool:
         return any(peer.disk is UP_TO_DATE for peer in self._mesh.peers(replica))
@@ -209,9 +211,14 @@ class StateResolver:
         target.missing = min(float(target.size), self._writes.missing(target) + target.activity)
         target.activity, target.data = 0.0, source.data
         target.apply_event(DiskEvent.SYNC_BEGAN)
-        resync = Resync(
-            source.node, target.node, link, target.missing, lambda: self._finish_resync(target)
-        )
+
+        def finish() -> None:
+            self._stop_resync(target.node)
+            target.missing, target.behind = 0.0, False
+            target.apply_event(DiskEvent.SYNC_ENDED)
+            self._update_state()
+
+        resync = Resync(source.node, target.node, link, target.missing, finish)
         self.resyncs[target.node] = resync
         self._kernel.resyncs.begin(resync)
 
@@ -219,12 +226,6 @@ class StateResolver:
         left = self._kernel.resyncs.end(self.resyncs.pop(node))
         if node in self._replicas:
             self._replicas[node].missing = left
-
-    def _finish_resync(self, target: DrbdReplica) -> None:
-        self._stop_resync(target.node)
-        target.missing, target.behind = 0.0, False
-        target.apply_event(DiskEvent.SYNC_ENDED)
-        self._update_state()
 
 
 def _visible_to(replica: DrbdReplica) -> VisibleReplicas:

@@ -218,10 +218,17 @@ class ConditionsGeneration(Generation):
             "sharedSecret": decision.secret,
             "sharedSecretAlg": "SHA256",
         }
+        if view.deleting:
+            phase = "Terminating"
+        elif initialized_count >= max(view.layout.diskful, len(view.diskful)):
+            phase = "Ready" if decision.io_ready.holds else "Degraded"
+        else:
+            has_addresses = all(one.address for one in view.diskful)
+            phase = "Synchronizing" if has_addresses else "Configuring"
         return {
             **status,
             "conditions": with_conditions(view.volume, findings, now),
-            "phase": _phase(view, decision, initialized_count),
+            "phase": phase,
             "desiredAttachTo": reuse_equal(view.desired_nodes, status.get("desiredAttachTo")),
             "actuallyAttachedTo": reuse_equal(
                 view.attached_nodes, status.get("actuallyAttachedTo")
@@ -386,11 +393,3 @@ def _peer(
         "address": {"ipv4": address.ipv4, "port": address.port},
         "diskless": not is_diskful,
     }
-
-
-def _phase(view: VolumeView, decision: VolumeDecision, initialized_count: int) -> str:
-    if view.deleting:
-        return "Terminating"
-    if initialized_count < max(view.layout.diskful, len(view.diskful)):
-        return "Configuring" if not all(one.address for one in view.diskful) else "Synchronizing"
-    return "Ready" if decision.io_ready.holds else "Degraded"

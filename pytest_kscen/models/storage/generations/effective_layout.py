@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.models.storage.attachment_rules import AttachmentState
-    from pytest_kscen.models.storage.drbd import PeerConnection, ResourceStatus
+    from pytest_kscen.models.storage.drbd import ResourceStatus
     from pytest_kscen.models.storage.generations.datamesh import EffectiveLayout
     from pytest_kscen.models.storage.generations.generation import AgentReport, VolumeDecision
     from pytest_kscen.models.storage.volume_view import VolumeAttachment, VolumeView
@@ -108,9 +108,19 @@ def agent_status(replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
         "quorum": kernel.quorum,
         "quorumSummary": _summary(report, kernel),
         "peers": [
-            _peer(report, node, one)
-            for node, one in sorted(kernel.connections.items())
-            if node in report.replicas_by_node
+            {
+                "name": other.name,
+                "type": other.type,
+                "attached": link.peer_role == Role.PRIMARY,
+                "connectionState": link.state.value,
+                "connectionEstablishedOn": [NETWORK]
+                if link.state == ConnectionState.CONNECTED
+                else [],
+                "replicationState": link.replication.value,
+                "backingVolumeState": link.peer_disk.value,
+            }
+            for node, link in sorted(kernel.connections.items())
+            if (other := report.replicas_by_node.get(node))
         ],
         "datameshRevision": report.orders.revision,
         "datameshRevisionObservedByAgent": report.orders.revision,
@@ -165,21 +175,6 @@ def _summary(report: AgentReport, kernel: ResourceStatus) -> Obj:
             if config
             else {}
         ),
-    }
-
-
-def _peer(report: AgentReport, node: str, connection: PeerConnection) -> Obj:
-    other = report.replicas_by_node[node]
-    return {
-        "name": other.name,
-        "type": other.type,
-        "attached": connection.peer_role == Role.PRIMARY,
-        "connectionState": connection.state.value,
-        "connectionEstablishedOn": [NETWORK]
-        if connection.state == ConnectionState.CONNECTED
-        else [],
-        "replicationState": connection.replication.value,
-        "backingVolumeState": connection.peer_disk.value,
     }
 
 
