@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -250,3 +251,22 @@ def _without_status(obj: Obj) -> Obj:
         if name not in {"resourceVersion", "managedFields"}
     }
     return {**obj, "metadata": metadata, "status": None}
+
+
+class Reconciler(ABC):
+    """Controller with a single queue of references, which a subclass fills from its informers.
+
+    The constructor gets the informers that `_reconcile` reads; the queue exists from then on, so a
+    subclass registers its handlers afterwards. `run` ends only with an error that is no API error.
+    """
+
+    def __init__(self, context: ControllerContext, *caches: Informer) -> None:
+        self._context = context
+        self._controller = context.controller(self._reconcile, *caches)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    @abstractmethod
+    async def _reconcile(self, ref: Ref, /) -> float | None:
+        """Bring one object up to date. Return the seconds until it is to be reconciled again."""

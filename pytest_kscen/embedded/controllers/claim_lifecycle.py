@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controller import Reconciler, follow
 from pytest_kscen.embedded.indexes import claims_of, pods_by_claim
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects.errors import AlreadyExists
@@ -86,7 +86,7 @@ def has_finished(pod: Obj) -> bool:
     return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
 
 
-class EphemeralVolumes:
+class EphemeralVolumes(Reconciler):
     """Create the claim of each generic ephemeral volume of a pod.
 
     The pod owns its claims as their controller, so the garbage collector deletes them with the pod.
@@ -94,19 +94,15 @@ class EphemeralVolumes:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._pods = context.informers.of(PODS)
-        self._controller = context.controller(self._create_claims, self._pods)
+        super().__init__(context, self._pods)
         self._pods.on_change(self._pod_changed)
 
     def _pod_changed(self, new: Obj | None, _: Obj | None) -> None:
         if new and any("ephemeral" in volume for volume in new["spec"].get("volumes") or ()):
             self._controller.enqueue(Ref.of(new))
 
-    async def run(self) -> None:
-        await self._controller.run()
-
-    async def _create_claims(self, ref: Ref) -> None:
+    async def _reconcile(self, ref: Ref) -> None:
         pod = self._pods.objects.get(ref)
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             return

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of
-from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controller import Reconciler, follow
 from pytest_kscen.embedded.controllers.ownership import (
     LabelSelectorIndex,
     controller_of,
@@ -156,7 +156,7 @@ class UnscalableError(Exception):
     """
 
 
-class DisruptionBudgets:
+class DisruptionBudgets(Reconciler):
     """Keep the status of every budget equal to what its pods and their owners are.
 
     Wakes on every change of a selected pod that can alter the count, and again when an eviction
@@ -164,7 +164,6 @@ class DisruptionBudgets:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._budgets, pods = (
             context.informers.of(POD_DISRUPTION_BUDGETS),
             context.informers.of(PODS),
@@ -177,14 +176,9 @@ class DisruptionBudgets:
             namespace_index(self._budgets),
             LabelSelectorIndex(pods),
         )
-        self._controller = context.controller(
-            self._reconcile, self._budgets, pods, *self._scalables.values()
-        )
+        super().__init__(context, self._budgets, pods, *self._scalables.values())
         follow(self._controller, self._budgets)
         pods.on_change(self._pod_changed)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         budgets = self._by_namespace.of((new or old or {})["metadata"].get("namespace", ""))

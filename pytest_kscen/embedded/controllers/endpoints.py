@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_kscen.embedded.controller import Reconciler
 from pytest_kscen.embedded.controllers import endpoint_slices
 from pytest_kscen.embedded.controllers.endpoint_slices import (
     HEADLESS,
@@ -110,7 +111,30 @@ def subsets_of(service: Obj, backends: list[ServiceBackend]) -> list[Obj]:
     by_backends: dict[tuple[str, ...], list[EndpointPort | None]] = {}
     for port in sorted(by_port, key=lambda port: port or ()):
         by_backends.setdefault(tuple(backend.uid for backend in by_port[port]), []).append(port)
-    return [_subset(service, by_port[ports[0]], ports) for ports in by_backends.values()]
+    subsets = []
+    for ports in by_backends.values():
+        ready: list[Obj] = []
+        unready: list[Obj] = []
+        for backend in by_port[ports[0]]:
+            is_shown = backend.is_ready or publishes_all(service)
+            (ready if is_shown else unready).append(_address(backend))
+        port_objects = [
+            {
+                **({"name": port.name} if port.name else {}),
+                "port": port.number,
+                "protocol": port.protocol,
+                **({"appProtocol": port.app} if port.app else {}),
+            }
+            for port in filter(None, ports)
+        ]
+        subsets.append(
+            {
+                **({"addresses": ready} if ready else {}),
+                **({"notReadyAddresses": unready} if unready else {}),
+                **({"ports": port_objects} if port_objects else {}),
+            }
+        )
+    return subsets
 
 
 def addresses_of(subsets: Iterable[Obj]) -> list[Obj]:
@@ -137,25 +161,6 @@ def limit_addresses(backends: list[ServiceBackend]) -> list[ServiceBackend]:
     )
 
 
-def _subset(service: Obj, backends: list[ServiceBackend], ports: list[EndpointPort | None]) -> Obj:
-    ready = [backend for backend in backends if backend.is_ready or publishes_all(service)]
-    unready = [_address(backend) for backend in backends if backend not in ready]
-    port_objects = [
-        {
-            **({"name": port.name} if port.name else {}),
-            "port": port.number,
-            "protocol": port.protocol,
-            **({"appProtocol": port.app} if port.app else {}),
-        }
-        for port in filter(None, ports)
-    ]
-    return {
-        **({"addresses": [_address(backend) for backend in ready]} if ready else {}),
-        **({"notReadyAddresses": unready} if unready else {}),
-        **({"ports": port_objects} if port_objects else {}),
-    }
-
-
 def _address(backend: ServiceBackend) -> Obj:
     node = backend.pod["spec"].get("nodeName")
     return {
@@ -169,7 +174,7 @@ def _address(backend: ServiceBackend) -> Obj:
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
-class Endpoints:
+class Endpoints(Reconciler):
     """Keep the Endpoints object of each Service that has a selector.
 
     Endpoints of a deleted Service are deleted; those of a Service without a selector belong to the
@@ -177,17 +182,11 @@ class Endpoints:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._services, pods = context.informers.of(SERVICES), context.informers.of(PODS)
         self._endpoints = context.informers.of(ENDPOINTS)
         self._selection = LabelSelectorIndex(pods)
-        self._controller = context.controller(
-            self._reconcile, self._services, pods, self._endpoints
-        )
+        super().__init__(context, self._services, pods, self._endpoints)
         follow_services(self._controller.enqueue, self._services, pods)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def _reconcile(self, ref: Ref) -> None:
         service, existing = self._services.objects.get(ref), self._endpoints.objects.get(ref)
@@ -232,7 +231,7 @@ class Endpoints:
             )
 
 
-class EndpointSlices:
+class EndpointSlices(Reconciler):
     """Keep the EndpointSlices of each Service that has a selector, one set per IP family.
 
     Slices are owned by their Service, so the garbage collector removes them. Changes by other
@@ -240,21 +239,15 @@ class EndpointSlices:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._services, pods = context.informers.of(SERVICES), context.informers.of(PODS)
         self._slices, self._nodes = (
             context.informers.of(ENDPOINT_SLICES),
             context.informers.of(NODES),
         )
         self._slices_of, self._selection = controller_index(self._slices), LabelSelectorIndex(pods)
-        self._controller = context.controller(
-            self._reconcile, self._services, pods, self._slices, self._nodes
-        )
+        super().__init__(context, self._services, pods, self._slices, self._nodes)
         follow_services(self._controller.enqueue, self._services, pods)
         self._slices.on_change(self._slice_changed)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _slice_changed(self, new: Obj | None, old: Obj | None) -> None:
         """Enqueue the Service of a managed slice, as another client may have changed or deleted

@@ -40,34 +40,31 @@ class EventExpiry:
         while True:
             await self._clock.sleep(SCAN_PERIOD, background=True)
             with contextlib.suppress(ApiError, OSError):  # retried in the next period
-                await self._scan()
-
-    async def _scan(self) -> None:
-        now = self._clock.now()
-        oldest, deadline = timestamp_of(now), timestamp_of(now - EVENT_TTL)
-        if self._oldest > deadline:
-            return
-        for event in (await self._api.list(EVENTS)).items:
-            # Timestamps of one zone sort as text, so they are compared without parsing.
-            metadata, series = event["metadata"], event.get("series") or {}
-            occurred = str(
-                max(
-                    metadata["creationTimestamp"],
-                    event.get("lastTimestamp") or "",
-                    series.get("lastObservedTime") or "",
-                )
-            )
-            # Managed fields, a long list, are read only if the Event looks expired.
-            if occurred <= deadline and all(
-                managed.get("time", "") <= deadline
-                for managed in metadata.get("managedFields") or ()
-            ):
-                await self._api.delete(
-                    EVENTS,
-                    metadata["name"],
-                    metadata["namespace"],
-                    precondition_uid=metadata["uid"],
-                )
-            elif occurred < oldest:
-                oldest = occurred
-        self._oldest = oldest
+                now = self._clock.now()
+                oldest, deadline = timestamp_of(now), timestamp_of(now - EVENT_TTL)
+                if self._oldest > deadline:
+                    continue
+                for event in (await self._api.list(EVENTS)).items:
+                    # Timestamps of one zone sort as text, so they are compared without parsing.
+                    metadata, series = event["metadata"], event.get("series") or {}
+                    occurred = str(
+                        max(
+                            metadata["creationTimestamp"],
+                            event.get("lastTimestamp") or "",
+                            series.get("lastObservedTime") or "",
+                        )
+                    )
+                    # Managed fields, a long list, are read only if the Event looks expired.
+                    if occurred <= deadline and all(
+                        managed.get("time", "") <= deadline
+                        for managed in metadata.get("managedFields") or ()
+                    ):
+                        await self._api.delete(
+                            EVENTS,
+                            metadata["name"],
+                            metadata["namespace"],
+                            precondition_uid=metadata["uid"],
+                        )
+                    elif occurred < oldest:
+                        oldest = occurred
+                self._oldest = oldest

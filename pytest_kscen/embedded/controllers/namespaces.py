@@ -12,7 +12,7 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controller import Reconciler, follow
 from pytest_kscen.embedded.controllers.pod_control import in_terminating_namespace
 from pytest_kscen.embedded.controllers.pod_state import is_finished
 from pytest_kscen.kube.cache import Ref
@@ -101,7 +101,7 @@ class RemainingContent:
         return found
 
 
-class Namespaces:
+class Namespaces(Reconciler):
     """Empty and finalize terminating namespaces.
 
     A pass repeats until nothing is left: after half of the longest grace period of the pods, or
@@ -110,13 +110,9 @@ class Namespaces:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._namespaces = context.informers.of(NAMESPACES)
-        self._controller = context.controller(self._reconcile, self._namespaces)
+        super().__init__(context, self._namespaces)
         self._namespaces.on_change(self._changed)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _changed(self, new: Obj | None, _: Obj | None) -> None:
         if new and new["metadata"].get("deletionTimestamp"):
@@ -205,7 +201,7 @@ ROOT_CERTIFICATES = {
 }
 
 
-class NamespaceObjectController:
+class NamespaceObjectController(Reconciler):
     """Keep one object in every namespace that is not terminating.
 
     Created when missing; changed `data` is restored, all other fields belong to the user. Runs as
@@ -213,18 +209,14 @@ class NamespaceObjectController:
     """
 
     def __init__(self, context: ControllerContext, resource: Resource, wanted: Obj) -> None:
-        self._context = context
         self._resource = resource
         self._wanted = wanted
         self._name = wanted["metadata"]["name"]
         self._namespaces = context.informers.of(NAMESPACES)
         self._objects = context.informers.of(resource)
-        self._controller = context.controller(self._reconcile, self._namespaces, self._objects)
+        super().__init__(context, self._namespaces, self._objects)
         follow(self._controller, self._namespaces)
         self._objects.on_change(self._changed)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
         metadata = (new or old or {})["metadata"]

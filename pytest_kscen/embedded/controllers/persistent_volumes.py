@@ -69,7 +69,14 @@ class PersistentVolumes:
         )
         self._claim_queue = context.controller(self._sync_claim, *informers_used)
         self._volume_queue = context.controller(self._sync_volume, *informers_used)
-        self._claims.on_change(self._claim_changed)
+
+        def claim_changed(new: Obj | None, old: Obj | None) -> None:
+            if new:
+                self._claim_queue.enqueue(Ref.of(new))
+            elif old and (name := old["spec"].get("volumeName")):
+                self._volume_queue.enqueue(Ref("", name))
+
+        self._claims.on_change(claim_changed)
         self._volumes.on_change(self._volume_changed)
 
         def class_changed(new: Obj | None, _: Obj | None) -> None:
@@ -80,12 +87,6 @@ class PersistentVolumes:
 
     async def run(self) -> None:
         await asyncio.gather(self._claim_queue.run(), self._volume_queue.run())
-
-    def _claim_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new:
-            self._claim_queue.enqueue(Ref.of(new))
-        elif old and (name := old["spec"].get("volumeName")):
-            self._volume_queue.enqueue(Ref("", name))
 
     def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
         volume = new or old

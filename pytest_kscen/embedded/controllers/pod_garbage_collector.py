@@ -58,7 +58,13 @@ class PodGarbageCollector:
         self._finished: dict[Ref, None] = {}
         self._has_candidates = asyncio.Event()
         self._pods.on_change(self._pod_changed)
-        self._nodes.on_change(self._node_changed)
+
+        def node_changed(new: Obj | None, old: Obj | None) -> None:
+            if new is None and old and self._pods_by_node.of(old["metadata"]["name"]):
+                self._missing_nodes.setdefault(old["metadata"]["name"], None)
+                self._has_candidates.set()
+
+        self._nodes.on_change(node_changed)
 
     async def run(self) -> Never:
         await self._nodes.synced()
@@ -66,7 +72,13 @@ class PodGarbageCollector:
         while True:
             for pod, disruption in [
                 *self._excess_terminated(),
-                *self._out_of_service(),
+                *(
+                    (pod, None)
+                    for pod in self._terminating_pods()
+                    if (node := self._nodes.get(pod["spec"].get("nodeName") or ""))
+                    and not is_true(node, "Ready")
+                    and any(taint["key"] == OUT_OF_SERVICE for taint in taints_of(node))
+                ),
                 *await self._orphans(),
                 *(
                     (pod, None)
@@ -112,11 +124,6 @@ class PodGarbageCollector:
         if self._may_have_garbage():
             self._has_candidates.set()
 
-    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None and old and self._pods_by_node.of(old["metadata"]["name"]):
-            self._missing_nodes.setdefault(old["metadata"]["name"], None)
-            self._has_candidates.set()
-
     def _excess_terminated(self) -> list[tuple[Obj, Obj | None]]:
         if len(self._finished) <= TERMINATED_POD_THRESHOLD:
             return []
@@ -129,18 +136,6 @@ class PodGarbageCollector:
             )
         )
         return [(pod, None) for pod in pods[: len(pods) - TERMINATED_POD_THRESHOLD]]
-
-    def _out_of_service(self) -> list[tuple[Obj, Obj | None]]:
-        found: list[tuple[Obj, Obj | None]] = []
-        for pod in self._terminating_pods():
-            node = self._nodes.get(pod["spec"].get("nodeName") or "")
-            if (
-                node
-                and not is_true(node, "Ready")
-                and any(taint["key"] == OUT_OF_SERVICE for taint in taints_of(node))
-            ):
-                found.append((pod, None))
-        return found
 
     def _terminating_pods(self) -> list[Obj]:
         return [pod for ref in self._terminating if (pod := self._pods.objects.get(ref))]

@@ -94,11 +94,15 @@ def by_deletion_rank(pods: Iterable[Obj], neighbours: dict[str, int], now: float
     def rank(pod: Obj) -> tuple[Any, ...]:
         node = pod["spec"].get("nodeName") or ""
         since = ready_since(pod)
+        try:
+            cost = int((pod["metadata"].get("annotations") or {}).get(DELETION_COST, 0))
+        except ValueError:
+            cost = 0
         return (
             bool(node),
             _PHASES.get(phase(pod), 0),
             since is not None,
-            _deletion_cost(pod),
+            cost,
             -neighbours.get(node, 0) if node else 0,
             _magnitude(now - since) if since is not None else 0,
             -restarts(pod),
@@ -107,13 +111,6 @@ def by_deletion_rank(pods: Iterable[Obj], neighbours: dict[str, int], now: float
         )
 
     return sorted(pods, key=rank)
-
-
-def _deletion_cost(pod: Obj) -> int:
-    try:
-        return int((pod["metadata"].get("annotations") or {}).get(DELETION_COST, 0))
-    except ValueError:
-        return 0
 
 
 def _magnitude(seconds: float) -> int:

@@ -11,6 +11,7 @@ import contextlib
 import datetime
 from typing import TYPE_CHECKING
 
+from pytest_kscen.embedded.controller import Reconciler
 from pytest_kscen.embedded.controllers.ownership import namespace_index
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.objects import quantities
@@ -26,18 +27,17 @@ if TYPE_CHECKING:
 CHARGED_STATUS = ("phase", "allocatedResources")  # fields of a status that usage depends on
 
 
-class ResourceQuotas:
+class ResourceQuotas(Reconciler):
     """Keep `status.used` of every quota equal to the sum over the namespace's objects.
 
     Resources are followed from the first quota that limits them on, and are not dropped again.
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._quotas = context.informers.of(RESOURCE_QUOTAS)
         self._by_namespace = namespace_index(self._quotas)
         self._followed: dict[Resource, Informer] = {}
-        self._controller = context.controller(self._reconcile, self._quotas)
+        super().__init__(context, self._quotas)
 
         def quota_changed(new: Obj | None, old: Obj | None) -> None:
             # Statuses are ignored, as admission and this controller write them.
@@ -45,9 +45,6 @@ class ResourceQuotas:
                 self._controller.enqueue(Ref.of(new))
 
         self._quotas.on_change(quota_changed)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _object_changed(self, new: Obj | None, old: Obj | None) -> None:
         if new and old:

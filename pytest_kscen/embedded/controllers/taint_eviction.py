@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from pytest_kscen.embedded.controller import Reconciler
 from pytest_kscen.embedded.indexes import pods_by_node
 from pytest_kscen.embedded.node_matching import is_same_taint, taints_of, tolerates
 from pytest_kscen.kube.cache import Ref
@@ -32,7 +33,7 @@ DISRUPTION_TARGET = {
 }
 
 
-class TaintEviction:
+class TaintEviction(Reconciler):
     """Delete each pod as soon as its tolerations of the node's NoExecute taints end.
 
     A pod that tolerates a taint for some seconds is evicted after them; if the taint goes first,
@@ -40,11 +41,10 @@ class TaintEviction:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._nodes = context.informers.of(NODES)
         self._pods = context.informers.of(PODS)
         self._pods_by_node = pods_by_node(context.informers)
-        self._controller = context.controller(self._reconcile, self._nodes, self._pods)
+        super().__init__(context, self._nodes, self._pods)
         self._eviction_times: dict[Ref, float] = {}
         """Time at which each pod is to be evicted, fixed when the taint was first seen."""
 
@@ -55,9 +55,6 @@ class TaintEviction:
 
         self._nodes.on_change(node_changed)
         self._pods.on_change(self._pod_changed)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         if new is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controller import Reconciler, follow
 from pytest_kscen.embedded.controllers.ownership import controller_index, controller_of
 from pytest_kscen.embedded.controllers.pod_control import PodControl
 from pytest_kscen.kube.cache import Ref
@@ -166,20 +166,19 @@ def _conditions(
 FINALIZER = "virtualization.deckhouse.io/vm-cleanup"
 
 
-class VirtualMachines:
+class VirtualMachines(Reconciler):
     """Controller of VirtualMachines. It creates and deletes launcher pods, and holds each machine
     by a finalizer until its last pod is gone.
     """
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
-        self._context = context
         self._hypervisor = hypervisor
         self._chance = chance
         self._pod_control = PodControl(context)
         self._vms = context.informers.of(VIRTUAL_MACHINES)
         self._pods = context.informers.of(PODS)
         self._pods_of = controller_index(self._pods)
-        self._controller = context.controller(self._reconcile, self._vms, self._pods)
+        super().__init__(context, self._vms, self._pods)
 
     async def run(self) -> Never:
         follow(self._controller, self._vms)

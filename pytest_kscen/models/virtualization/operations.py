@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pytest_kscen.embedded.controller import Reconciler
 from pytest_kscen.embedded.controllers.ownership import controller_index
 from pytest_kscen.embedded.controllers.pod_control import PodControl
 from pytest_kscen.kube.cache import Ref
@@ -192,22 +193,19 @@ class OperationActions:
         self._receivers.pop(operation["metadata"]["uid"], None)
 
 
-class VirtualMachineOperations:
+class VirtualMachineOperations(Reconciler):
     """Controller of VirtualMachineOperations. It never repeats an action: an operation in progress
     is only observed until it is done or has failed.
     """
 
     def __init__(self, context: ControllerContext, hypervisor: Hypervisor, chance: Stream) -> None:
-        self._context = context
         self._actions = OperationActions(context, hypervisor, chance)
         self._operations = context.informers.of(VIRTUAL_MACHINE_OPERATIONS)
         self._by_machine = self._operations.index(
             "machine", lambda operation: [_machine(operation)]
         )
         self._vms = context.informers.of(VIRTUAL_MACHINES)
-        self._controller = context.controller(
-            self._reconcile, self._operations, self._vms, context.informers.of(PODS)
-        )
+        super().__init__(context, self._operations, self._vms, context.informers.of(PODS))
 
     async def run(self) -> Never:
         def operation_changed(new: Obj | None, old: Obj | None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of, timestamp_of
-from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controller import Reconciler, follow
 from pytest_kscen.embedded.controllers import ownership
 from pytest_kscen.embedded.controllers.pod_control import in_terminating_namespace
 from pytest_kscen.embedded.controllers.workloads.job_completion import COMPLETE, FAILED
@@ -199,7 +199,7 @@ class CronJobSync:
         return epoch_of(status.get("lastScheduleTime") or metadata["creationTimestamp"])
 
 
-class CronJobs:
+class CronJobs(Reconciler):
     """Reconcile each CronJob on changes of its Jobs and at its next scheduled time.
 
     The status is written at the end even if starting the Job failed, so that no Job that was
@@ -207,15 +207,11 @@ class CronJobs:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._cron_jobs, self._jobs = context.informers.of(CRON_JOBS), context.informers.of(JOBS)
         self._jobs_of = ownership.controller_index(self._jobs)
-        self._controller = context.controller(self._reconcile, self._cron_jobs, self._jobs)
+        super().__init__(context, self._cron_jobs, self._jobs)
         follow(self._controller, self._cron_jobs)
         ownership.OwnerEnqueuer(self._controller.enqueue, self._cron_jobs, self._jobs)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def _reconcile(self, ref: Ref) -> float | None:
         cron_job = self._cron_jobs.objects.get(ref)
@@ -300,12 +296,12 @@ class CronJobs:
                 "or check clock skew"
             )
             self._context.recorder.warning(sync.cron_job, "TooManyMissedTimes", message)
-        if (
-            scheduled is not None
-            and scheduled != sync.due
-            and not self._is_too_late(sync, scheduled)
-        ):
-            if sync.cron_job["spec"].get("concurrencyPolicy") == "Forbid" and status.get("active"):
+        if scheduled is not None and scheduled != sync.due:
+            if deadline is not None and scheduled + deadline < now:
+                moment = datetime.datetime.fromtimestamp(scheduled, sync.schedule.zone)
+                message = f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}"
+                self._context.recorder.warning(cron_job, "MissSchedule", message)
+            elif cron_job["spec"].get("concurrencyPolicy") == "Forbid" and status.get("active"):
                 message = (
                     "Not starting job because prior execution is running and concurrency policy "
                     "is Forbid"
@@ -317,15 +313,6 @@ class CronJobs:
         last, _ = sync.schedule.missed(sync.due, now)
         upcoming = sync.schedule.next(last or sync.due)
         return None if upcoming is None else round(upcoming - now, 6), sync.status
-
-    def _is_too_late(self, sync: CronJobSync, scheduled: float) -> bool:
-        deadline = sync.cron_job["spec"].get("startingDeadlineSeconds")
-        if deadline is None or scheduled + deadline >= self._context.now():
-            return False
-        moment = datetime.datetime.fromtimestamp(scheduled, sync.schedule.zone)
-        message = f"Missed scheduled time to start a job: {moment:%a, %d %b %Y %H:%M:%S %z}"
-        self._context.recorder.warning(sync.cron_job, "MissSchedule", message)
-        return True
 
     async def _start(self, sync: CronJobSync, scheduled: float) -> None:
         cron_job = sync.cron_job

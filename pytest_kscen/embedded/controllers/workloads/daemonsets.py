@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import StatusWriter
+from pytest_kscen.embedded.controller import Reconciler, StatusWriter
 from pytest_kscen.embedded.controllers.ownership import ControllerRefManager, OwnerEnqueuer
 from pytest_kscen.embedded.controllers.pod_control import PodControl, in_terminating_namespace
 from pytest_kscen.embedded.controllers.pod_state import (
@@ -43,7 +43,7 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 900.0
 BURST = 250
 
 
-class DaemonSets:
+class DaemonSets(Reconciler):
     """Reconcile each DaemonSet: place pods, roll out a new template, write the status, and truncate
     the revision history.
 
@@ -52,7 +52,6 @@ class DaemonSets:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._sets, self._nodes = context.informers.of(DAEMON_SETS), context.informers.of(NODES)
         pods, revisions = context.informers.of(PODS), context.informers.of(CONTROLLER_REVISIONS)
         self._ref_manager = ControllerRefManager(context, DAEMON_SETS, PODS)
@@ -60,9 +59,7 @@ class DaemonSets:
         self._pods = PodControl(context)
         self._failed_pod_backoff = FailedPodBackoff()
         self._eligibility = NodeEligibility(self._nodes)
-        self._controller = context.controller(
-            self._reconcile, self._sets, self._nodes, pods, revisions
-        )
+        super().__init__(context, self._sets, self._nodes, pods, revisions)
         self._status_writer = StatusWriter(context, self._controller, DAEMON_SETS)
         # Binding is no change: the node of an unscheduled pod is read from its affinity.
         OwnerEnqueuer(
@@ -76,21 +73,16 @@ class DaemonSets:
             if new is None:
                 self._eligibility.clear()
 
+        def node_changed(new: Obj | None, old: Obj | None) -> None:
+            # Heartbeats change nodes often and decide nothing.
+            if new and old and _node_relevant_state(new) == _node_relevant_state(old):
+                return
+            self._eligibility.clear()
+            for ref in self._sets.objects:
+                self._controller.enqueue(ref)
+
         self._sets.on_change(set_changed)
-        self._nodes.on_change(self._node_changed)
-
-    async def run(self) -> None:
-        await self._controller.run()
-
-    def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Enqueue all DaemonSets when a node's labels or taints change. Heartbeats change nodes
-        often and decide nothing.
-        """
-        if new and old and _node_relevant_state(new) == _node_relevant_state(old):
-            return
-        self._eligibility.clear()
-        for ref in self._sets.objects:
-            self._controller.enqueue(ref)
+        self._nodes.on_change(node_changed)
 
     async def _reconcile(self, ref: Ref) -> float | None:
         owner = self._sets.objects.get(ref)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import StatusWriter
+from pytest_kscen.embedded.controller import Reconciler, StatusWriter
 from pytest_kscen.embedded.controllers.ownership import (
     ControllerRefManager,
     OwnerEnqueuer,
@@ -145,7 +145,7 @@ class ReplicaSetWriter:
                 continue
 
 
-class Deployments:
+class Deployments(Reconciler):
     """Reconcile each Deployment: find its ReplicaSets, take one step of the rollout, write the
     status.
 
@@ -154,24 +154,18 @@ class Deployments:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._deployments = context.informers.of(DEPLOYMENTS)
         self._sets = context.informers.of(REPLICA_SETS)
         self._pods = context.informers.of(PODS)
         self._pods_of = controller_index(self._pods)
         self._ref_manager = ControllerRefManager(context, DEPLOYMENTS, REPLICA_SETS)
-        self._controller = context.controller(
-            self._reconcile, self._deployments, self._sets, self._pods
-        )
+        super().__init__(context, self._deployments, self._sets, self._pods)
         self._reporter = DeploymentReporter(
             context, StatusWriter(context, self._controller, DEPLOYMENTS)
         )
         self._set_writer = ReplicaSetWriter(context, self._reporter)
         OwnerEnqueuer(self._controller.enqueue, self._deployments, self._sets)
         self._pods.on_change(self._pod_changed)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
         """Enqueue a Recreate Deployment when one of its pods is gone. Its new set waits for the

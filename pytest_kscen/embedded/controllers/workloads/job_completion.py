@@ -26,8 +26,6 @@ from pytest_kscen.objects.conditions import condition, is_true, set_condition
 from pytest_kscen.objects.resources import JOBS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_kscen.embedded.controller import ControllerContext
     from pytest_kscen.embedded.controllers.workloads.job_state import JobState
     from pytest_kscen.objects.resources import Obj
@@ -67,10 +65,16 @@ def is_finished(job: Obj) -> bool:
 
 
 def find_outcome(state: JobState, now: float) -> JobOutcome | None:
-    for reason_to_end in _OUTCOME_RULES:
-        if job_outcome := reason_to_end(state, now):
-            return job_outcome
-    return None
+    for outcome, announcement in INTERIM_CONDITIONS.items():
+        found = condition(state.job, announcement)
+        if found and found["status"] == "True":
+            return JobOutcome(outcome, found["reason"], found["message"])
+    for pod in state.pods:
+        if is_tracked(pod) and has_failed(pod, state.job):
+            policy_match = match_failure_policy(state.job, pod)
+            if policy_match.action == FAIL_JOB:
+                return JobOutcome(FAILED, "PodFailurePolicy", policy_match.message)
+    return _limit_exceeded(state, now) or _succeeded_by_policy(state)
 
 
 def completion_outcome(state: JobState, active: int) -> JobOutcome | None:
@@ -99,24 +103,7 @@ def seconds_until_deadline(state: JobState, now: float) -> float | None:
     return max(0.0, round(deadline - now, 6))
 
 
-def _interim_outcome(state: JobState, _: float) -> JobOutcome | None:
-    for outcome, announcement in INTERIM_CONDITIONS.items():
-        found = condition(state.job, announcement)
-        if found and found["status"] == "True":
-            return JobOutcome(outcome, found["reason"], found["message"])
-    return None
-
-
-def _failed_by_policy(state: JobState, _: float) -> JobOutcome | None:
-    for pod in state.pods:
-        if is_tracked(pod) and has_failed(pod, state.job):
-            policy_match = match_failure_policy(state.job, pod)
-            if policy_match.action == FAIL_JOB:
-                return JobOutcome(FAILED, "PodFailurePolicy", policy_match.message)
-    return None
-
-
-def _failed_too_often(state: JobState, _: float) -> JobOutcome | None:
+def _limit_exceeded(state: JobState, now: float) -> JobOutcome | None:
     spec = state.job["spec"]
     limit = spec.get("backoffLimit", 2**31 - 1 if state.limited_per_index else 6)
     in_place = 0
@@ -126,19 +113,11 @@ def _failed_too_often(state: JobState, _: float) -> JobOutcome | None:
         return JobOutcome(
             FAILED, "BackoffLimitExceeded", "Job has reached the specified backoff limit"
         )
-    return None
-
-
-def _deadline_exceeded(state: JobState, now: float) -> JobOutcome | None:
     if seconds_until_deadline(state, now) == 0:
         return JobOutcome(
             FAILED, "DeadlineExceeded", "Job was active longer than specified deadline"
         )
-    return None
-
-
-def _indexes_failed(state: JobState, _: float) -> JobOutcome | None:
-    failed, most = len(state.failed_indexes), state.job["spec"].get("maxFailedIndexes")
+    failed, most = len(state.failed_indexes), spec.get("maxFailedIndexes")
     if most is not None and failed > most:
         return JobOutcome(
             FAILED,
@@ -150,7 +129,7 @@ def _indexes_failed(state: JobState, _: float) -> JobOutcome | None:
     return None
 
 
-def _succeeded_by_policy(state: JobState, _: float) -> JobOutcome | None:
+def _succeeded_by_policy(state: JobState) -> JobOutcome | None:
     for place, rule in enumerate((state.job["spec"].get("successPolicy") or {}).get("rules") or ()):
         wanted = (
             job_state.parse_indexes(rule["succeededIndexes"])
@@ -161,16 +140,6 @@ def _succeeded_by_policy(state: JobState, _: float) -> JobOutcome | None:
         if met >= rule.get("succeededCount", len(wanted)):
             return JobOutcome(COMPLETE, "SuccessPolicy", f"Matched rules at index {place}")
     return None
-
-
-_OUTCOME_RULES: tuple[Callable[[JobState, float], JobOutcome | None], ...] = (
-    _interim_outcome,
-    _failed_by_policy,
-    _failed_too_often,
-    _deadline_exceeded,
-    _indexes_failed,
-    _succeeded_by_policy,
-)
 
 
 MOST_UNCOUNTED = 500

@@ -244,7 +244,21 @@ class JobState:
             self.succeeded_indexes = sorted(
                 {*known, *(index for index in new if index is not None)}
             )
-        self.failed_indexes = self._with_failed(parse_indexes(status.get("failedIndexes")))
+        self.failed_indexes = []
+        if self.limited_per_index:
+            # Known ones are joined by those beyond their limit and those failed by policy.
+            limit = self.job["spec"]["backoffLimitPerIndex"]
+            found = set(parse_indexes(status.get("failedIndexes")))
+            for pod in self.pods:
+                index = index_of(pod, self.job)
+                if index is None or not is_tracked(pod) or not has_failed(pod, self.job):
+                    continue
+                policy_match = match_failure_policy(self.job, pod)
+                if policy_match.action == FAIL_INDEX or (
+                    policy_match.counts and failures_of(pod) >= limit
+                ):
+                    found.add(index)
+            self.failed_indexes = sorted(found)
 
     @property
     def indexed(self) -> bool:
@@ -304,24 +318,6 @@ class JobState:
     def _counted(self, outcome: str) -> int:
         counted: int = (self.job.get("status") or {}).get(outcome, 0)
         return counted
-
-    def _with_failed(self, known: list[int]) -> list[int]:
-        """Return the failed indexes in ascending order. Known ones are joined by those beyond
-        their back-off limit and those failed by policy.
-        """
-        if not self.limited_per_index:
-            return []
-        limit, found = self.job["spec"]["backoffLimitPerIndex"], {*known}
-        for pod in self.pods:
-            index = index_of(pod, self.job)
-            if index is None or not is_tracked(pod) or not has_failed(pod, self.job):
-                continue
-            policy_match = match_failure_policy(self.job, pod)
-            if policy_match.action == FAIL_INDEX or (
-                policy_match.counts and failures_of(pod) >= limit
-            ):
-                found.add(index)
-        return sorted(found)
 
     def missing_indexes(self) -> list[int]:
         """Return the indexes that have neither finished nor a pod, in ascending order; pods may

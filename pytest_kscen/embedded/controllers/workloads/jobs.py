@@ -11,7 +11,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import epoch_of
-from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controller import Reconciler, follow
 from pytest_kscen.embedded.controllers.ownership import (
     ControllerRefManager,
     OwnerEnqueuer,
@@ -54,7 +54,7 @@ SUSPENDED = {
 RESUMED = {"type": "Suspended", "status": "False", "reason": "JobResumed", "message": "Job resumed"}
 
 
-class Jobs:
+class Jobs(Reconciler):
     """Reconcile each Job: count its pods, decide whether it is over, create or delete pods, and
     write the status.
 
@@ -63,14 +63,13 @@ class Jobs:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._jobs = context.informers.of(JOBS)
         pods = context.informers.of(PODS)
         self._ref_manager = ControllerRefManager(context, JOBS, PODS, finalizers=(FINALIZER,))
         self._pod_writer = JobPodWriter(context)
         self._status_writer = JobStatusWriter(context)
         self._backoffs: dict[str, BackoffRecord] = {}
-        self._controller = context.controller(self._reconcile, self._jobs, pods)
+        super().__init__(context, self._jobs, pods)
         follow(self._controller, self._jobs)
 
         def forget(new: Obj | None, old: Obj | None) -> None:
@@ -79,9 +78,6 @@ class Jobs:
 
         self._jobs.on_change(forget)
         OwnerEnqueuer(lambda ref: self._controller.enqueue_after(ref, BATCH), self._jobs, pods)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def _reconcile(self, ref: Ref) -> float | None:
         job = self._jobs.objects.get(ref)
@@ -145,30 +141,27 @@ class Jobs:
         return set_condition(conditions, {**fields, "lastProbeTime": now}, now)
 
 
-class OrphanedPods:
+class OrphanedPods(Reconciler):
     """Remove the tracking finalizer from pods whose Job no longer exists. Nothing will count
     these pods, and the finalizer would keep them for ever.
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._jobs, self._pods = context.informers.of(JOBS), context.informers.of(PODS)
         self._pods_of = controller_index(self._pods)
-        self._controller = context.controller(self._reconcile, self._jobs, self._pods)
-        self._pods.on_change(self._pod_changed)
-        self._jobs.on_change(self._job_changed)
+        super().__init__(context, self._jobs, self._pods)
 
-    async def run(self) -> None:
-        await self._controller.run()
+        def pod_changed(new: Obj | None, _: Obj | None) -> None:
+            if new and is_tracked(new) and not self._has_job(new):
+                self._controller.enqueue(Ref.of(new))
 
-    def _pod_changed(self, new: Obj | None, _: Obj | None) -> None:
-        if new and is_tracked(new) and not self._has_job(new):
-            self._controller.enqueue(Ref.of(new))
+        def job_changed(new: Obj | None, old: Obj | None) -> None:
+            if new is None and old:
+                for pod in self._pods_of.of(old["metadata"]["uid"]):
+                    self._controller.enqueue(Ref.of(pod))
 
-    def _job_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None and old:
-            for pod in self._pods_of.of(old["metadata"]["uid"]):
-                self._controller.enqueue(Ref.of(pod))
+        self._pods.on_change(pod_changed)
+        self._jobs.on_change(job_changed)
 
     def _has_job(self, pod: Obj) -> bool:
         reference = controller_of(pod)
@@ -191,19 +184,15 @@ class OrphanedPods:
         await untrack(self._context.api, pod)
 
 
-class FinishedJobs:
+class FinishedJobs(Reconciler):
     """Delete finished Jobs, with their pods, when `ttlSecondsAfterFinished` has passed.
     Foreground deletion keeps the Job until its pods are gone.
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._jobs = context.informers.of(JOBS)
-        self._controller = context.controller(self._reconcile, self._jobs)
+        super().__init__(context, self._jobs)
         follow(self._controller, self._jobs)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def _reconcile(self, ref: Ref) -> float | None:
         job = self._jobs.objects.get(ref)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import StatusWriter
+from pytest_kscen.embedded.controller import Reconciler, StatusWriter
 from pytest_kscen.embedded.controllers.ownership import (
     ControllerRefManager,
     OwnerEnqueuer,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 BURST = 500  # pods created or deleted per reconciliation, at most
 
 
-class ReplicaSets:
+class ReplicaSets(Reconciler):
     """Reconcile each ReplicaSet: claim its pods, create or delete at most `BURST` of them, and
     write the status.
 
@@ -51,14 +51,13 @@ class ReplicaSets:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._sets = context.informers.of(REPLICA_SETS)
         self._informer = context.informers.of(PODS)
         self._ref_manager = ControllerRefManager(context, REPLICA_SETS, PODS)
         self._pods = PodControl(context)
         self._siblings = controller_index(self._sets)
         self._by_set = controller_index(self._informer)
-        self._controller = context.controller(self._reconcile, self._sets, self._informer)
+        super().__init__(context, self._sets, self._informer)
         self._status_writer = StatusWriter(context, self._controller, REPLICA_SETS)
         OwnerEnqueuer(
             self._controller.enqueue,
@@ -66,9 +65,6 @@ class ReplicaSets:
             self._informer,
             relevant_state=owner_relevant_state,
         )
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def _reconcile(self, ref: Ref) -> float | None:
         owner = self._sets.objects.get(ref)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_kscen.embedded.controller import follow
+from pytest_kscen.embedded.controller import Reconciler, follow
 from pytest_kscen.embedded.controllers.ownership import (
     ControllerRefManager,
     OwnerEnqueuer,
@@ -158,7 +158,7 @@ def status_of(state: StatefulSetState, collisions: int) -> Obj:
     }
 
 
-class StatefulSets:
+class StatefulSets(Reconciler):
     """Reconcile each StatefulSet: get the revisions, take the planned steps one by one, and write
     the status.
 
@@ -166,7 +166,6 @@ class StatefulSets:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._context = context
         self._sets = context.informers.of(STATEFUL_SETS)
         pods = context.informers.of(PODS)
         revisions, volume_claims = map(
@@ -175,14 +174,9 @@ class StatefulSets:
         self._ref_manager = ControllerRefManager(context, STATEFUL_SETS, PODS)
         self._revisions = Revisions(context, STATEFUL_SETS, "controller.kubernetes.io/hash")
         self._pod_claims = StatefulSetClaims(context)
-        self._controller = context.controller(
-            self._reconcile, self._sets, pods, revisions, volume_claims
-        )
+        super().__init__(context, self._sets, pods, revisions, volume_claims)
         follow(self._controller, self._sets)
         OwnerEnqueuer(self._controller.enqueue, self._sets, pods)
-
-    async def run(self) -> None:
-        await self._controller.run()
 
     async def _reconcile(self, ref: Ref) -> float | None:
         owner = self._sets.objects.get(ref)
