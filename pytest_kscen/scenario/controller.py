@@ -24,7 +24,6 @@ from pytest_kscen.scenario.progress import Progress, ResultsStrategy
 from pytest_kscen.scenario.waiting import PATIENCE, Convergence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from typing import Never
 
     from pytest_kscen.kube.actor import Actor
@@ -76,9 +75,11 @@ class ScenarioController:
                     continue
                 # Controllers of resources that are served since lately take part too.
                 for waiter in waiters_where_served():
-                    if waiter.name not in self.register.waiters and await self._serves(
-                        waiter.resources
-                    ):
+                    if waiter.name in self.register.waiters:
+                        continue
+                    with contextlib.suppress(NotFound):
+                        for resource in waiter.resources:
+                            await self._actor.api.list(resource, limit=1)
                         self.register.add(waiter, replace=True)
                 if oldest := self._oldest():
                     await self._play(oldest)
@@ -174,14 +175,6 @@ class ScenarioController:
                 self._actor.log(
                     logging.WARNING, "what follows a scenario was refused", why=str(error)
                 )
-
-    async def _serves(self, resources: Sequence[Resource]) -> bool:
-        try:
-            for each in resources:
-                await self._actor.api.list(each, limit=1)
-        except NotFound:
-            return False
-        return True
 
     async def _is_seen(self, scenario: Obj) -> None:
         """Go on when what was written about it is here, or its end."""

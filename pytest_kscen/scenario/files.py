@@ -51,7 +51,12 @@ def _misfits(value: Any, schema: Obj, path: Path) -> Iterator[tuple[Path, str]]:
         for number, each in enumerate(value):
             yield from _misfits(each, schema["items"], (*path, str(number)))
         for key in schema.get("x-kubernetes-list-map-keys") or ():
-            yield from _again(value, key, path)
+            seen: set[str] = set()
+            for number, each in enumerate(value):
+                name = str(each.get(key) or "") if isinstance(each, dict) else ""
+                if name in seen:
+                    yield (*path, str(number)), f"there is one with the {key} {name!r} before it"
+                seen |= {name} - {""}
     elif isinstance(value, dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
         yield from _misfits_in(value, schema, path)
 
@@ -69,16 +74,6 @@ def _misfits_in(value: Obj, schema: Obj, path: Path) -> Iterator[tuple[Path, str
             )
         elif part is not None:
             yield from _misfits(part, properties[name], (*path, name))
-
-
-def _again(elements: list[Any], key: str, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield list elements whose key an earlier element has already."""
-    seen: set[str] = set()
-    for number, each in enumerate(elements):
-        value = str(each.get(key) or "") if isinstance(each, dict) else ""
-        if value in seen:
-            yield (*path, str(number)), f"there is one with the {key} {value!r} before it"
-        seen |= {value} - {""}
 
 
 PLACE = re.compile(r"spec\.operations\[(\d+)\]")

@@ -260,7 +260,7 @@ class Convergence:
                 await self._within(
                     min(left, EVENT_DELAY)
                 )  # some ask their controller as well, whose answers are no news
-            elif await self._is_calm(waiters, or_when) and await self._are_idle(waiters):
+            elif await self._is_calm(waiters, or_when):
                 return
 
     async def until(self, holds: Callable[[], object], patience: float) -> bool:
@@ -276,7 +276,9 @@ class Convergence:
     async def _is_calm(
         self, waiters: Sequence[ControllerWaiter], or_when: Callable[[], object]
     ) -> bool:
-        """Return True if nothing changes for the required time."""
+        """Return True if nothing changes for the required time, and all controllers are idle
+        then.
+        """
         until = self.clock.now() + max(
             self.settle, *(waiter.quiet(self._seen) for waiter in waiters), 0.0
         )
@@ -284,14 +286,10 @@ class Convergence:
         while not or_when() and self._changes == before:
             left = until - self.clock.now()
             if left <= 0:
-                return True
+                self._at_work = [waiter.name for waiter in waiters if not await waiter.is_idle()]
+                return not self._at_work and self._changes == before
             await self._within(left)
         return False
-
-    async def _are_idle(self, waiters: Sequence[ControllerWaiter]) -> bool:
-        before = self._changes
-        self._at_work = [waiter.name for waiter in waiters if not await waiter.is_idle()]
-        return not self._at_work and self._changes == before
 
     def report(self, waiters: Iterable[ControllerWaiter], patience: float) -> str:
         """Return, for people, which controllers have not finished in time, and with what; for

@@ -324,7 +324,14 @@ def picture(results: Sequence[Result], names: Sequence[str] = ()) -> str:
             "nothing is promised",
         )
     scale = _Scale(steps[0], steps[-1])
-    parts = list(_legend(names))
+    parts: list[str] = []
+    for number, name in enumerate(names):
+        x = LEFT + number * 190
+        line = (
+            f'<line x1="{x}" y1="14" x2="{x + 24}" y2="14" stroke="{COLOURS[number]}" '
+            f'stroke-width="2"{DASHES[number]}/>'
+        )
+        parts.append(f'{line}<text x="{x + 30}" y="18">{escape(name)}</text>')
     for number, resource in enumerate(resources):
         parts += _panel(results, resource, scale, TOP + number * (HEIGHT + GAP) + 10)
     title = (
@@ -359,16 +366,6 @@ class _Scale:
     @property
     def ticks(self) -> Iterator[int]:
         yield from range(self.first, self.end, -(-(self.end - self.first) // TICKS))
-
-
-def _legend(names: Sequence[str]) -> Iterator[str]:
-    for number, name in enumerate(names):
-        x = LEFT + number * 190
-        line = (
-            f'<line x1="{x}" y1="14" x2="{x + 24}" y2="14" stroke="{COLOURS[number]}" '
-            f'stroke-width="2"{DASHES[number]}/>'
-        )
-        yield f'{line}<text x="{x + 30}" y="18">{escape(name)}</text>'
 
 
 def _panel(results: Sequence[Result], resource: str, scale: _Scale, top: int) -> Iterator[str]:

@@ -307,9 +307,10 @@ class Transition:
         """Turn a failed step into an event: a refused deletion is retried, another failure is a
         fault.
 
-        A fault whose own handling fails twice ends the node.
+        A fault whose own handling fails twice ends the node as it is, after everything below it is
+        over and its object is deleted if possible.
         """
-        node = self._node
+        tree, node = self._tree, self._node
         node.last_error = why
         if isinstance(step, NodeAction):
             self._processor.reporter.report_failed_action(step, node, why)
@@ -317,26 +318,21 @@ class Transition:
             self._notifications = [(node, EventType.DELETE_REFUSED, why)]
             return
         if self._event.event_type is EventType.FAULT and node.fault_unhandled:
-            await self._give_up(why)
+            node.message = node.message or why
+            if left := [
+                each
+                for each in tree.nodes.values()
+                if each.parent == node.name and not each.is_over
+            ]:
+                self._notifications = [
+                    (each, EventType.FAILED_ELSEWHERE, node.message) for each in left
+                ]
+                return
+            await self._processor.clear(tree, node)
+            self._end(FAILED)
             return
         node.fault_unhandled = self._event.event_type is EventType.FAULT
         self._notifications = [(node, EventType.FAULT, why)]
-
-    async def _give_up(self, why: str) -> None:
-        """Fail the node as it is, after everything below it is over and its object is deleted if
-        possible.
-        """
-        tree, node = self._tree, self._node
-        node.message = node.message or why
-        if left := [
-            each for each in tree.nodes.values() if each.parent == node.name and not each.is_over
-        ]:
-            self._notifications = [
-                (each, EventType.FAILED_ELSEWHERE, node.message) for each in left
-            ]
-            return
-        await self._processor.clear(tree, node)
-        self._end(FAILED)
 
     async def _step(self, step: Step) -> None:
         match step:

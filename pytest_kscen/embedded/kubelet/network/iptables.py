@@ -170,15 +170,14 @@ def _parse_network(text: str, inverted: bool) -> AddressMatch:  # noqa: FBT001
 
 
 def _parse_ports(text: str, inverted: bool) -> PortMatch:  # noqa: FBT001
-    return PortMatch(tuple(_parse_port_range(part) for part in text.split(",")), inverted)
-
-
-def _parse_port_range(text: str) -> tuple[int, int]:
-    first, colon, last = text.partition(":")
-    ends = (first or "0", last or str(TOP_PORT)) if colon else (first, first)
-    if not all(end.isdecimal() and int(end) <= TOP_PORT for end in ends):
-        raise IptablesError(f"invalid port/service `{text}' specified")
-    return int(ends[0]), int(ends[1])
+    ranges: list[tuple[int, int]] = []
+    for part in text.split(","):
+        first, colon, last = part.partition(":")
+        ends = (first or "0", last or str(TOP_PORT)) if colon else (first, first)
+        if not all(end.isdecimal() and int(end) <= TOP_PORT for end in ends):
+            raise IptablesError(f"invalid port/service `{part}' specified")
+        ranges.append((int(ends[0]), int(ends[1])))
+    return PortMatch(tuple(ranges), inverted)
 
 
 def _parse_protocol(text: str, inverted: bool) -> NameMatch | None:  # noqa: FBT001
@@ -238,16 +237,19 @@ MAX_PLAIN_COUNT = 99999  # larger counters are printed with a unit
 
 
 def format_listing(tables: FilterTable, wanted: str, flags: str) -> str:
+    header = "num  " if "0" in flags else ""
+    if "v" in flags:
+        header += "    pkts      bytes " if "x" in flags else " pkts bytes "
+        header += "target     prot opt in     out     source               destination         "
+    else:
+        header += "target     prot opt source               destination         "
     blocks = []
     for chain, policy, entries in tables.chains():
         if wanted in {"", chain}:
             counts = " 0 packets, 0 bytes" if "v" in flags else ""
             rows = [_format_row(number, entry, flags) for number, entry in enumerate(entries, 1)]
             blocks.append(
-                "\n".join(
-                    [f"Chain {chain} (policy {policy}{counts})", _format_header(flags), *rows]
-                )
-                + "\n"
+                "\n".join([f"Chain {chain} (policy {policy}{counts})", header, *rows]) + "\n"
             )
     return "\n".join(blocks)
 
@@ -265,17 +267,6 @@ def format_rules(tables: FilterTable, wanted: str) -> str:
                 for entry in entries
             ),
         ]
-    )
-
-
-def _format_header(flags: str) -> str:
-    number = "num  " if "0" in flags else ""
-    if "v" not in flags:
-        return f"{number}target     prot opt source               destination         "
-    counts = "    pkts      bytes " if "x" in flags else " pkts bytes "
-    return (
-        f"{number}{counts}target     prot opt in     out     source               destination "
-        "        "
     )
 
 
