@@ -110,23 +110,22 @@ class Checker:
     def select(self, node: SelectExpr) -> Type:
         operand = self.type_of(node.operand)
         is_optional = operand.name == "optional"
-        found = self._field(operand.parameters[0] if is_optional else operand, node)
+        subject = operand.parameters[0] if is_optional else operand
+        if subject in (DYN, ERROR):
+            found = subject
+        elif subject.fields is not None:
+            found = subject.fields.get(node.field) or self._report(
+                node.at, f"undefined field '{node.field}'"
+            )
+        elif subject.name == "map":
+            found = subject.parameters[1]
+        else:
+            found = self._report(node.at, f"type '{subject}' does not support field selection")
         if node.test:
             return ERROR if found is ERROR else BOOL
         return (
             optional_of(found) if (is_optional or node.optional) and found is not ERROR else found
         )
-
-    def _field(self, operand: Type, node: SelectExpr) -> Type:
-        if operand in (DYN, ERROR):
-            return operand
-        if operand.fields is not None:
-            return operand.fields.get(node.field) or self._report(
-                node.at, f"undefined field '{node.field}'"
-            )
-        if operand.name == "map":
-            return operand.parameters[1]
-        return self._report(node.at, f"type '{operand}' does not support field selection")
 
     def call(self, node: CallExpr) -> Type:
         target, function = node.target, node.function

@@ -91,24 +91,8 @@ def _quantifier(*, decisive: bool) -> Folded:
     return folded
 
 
-def _exists_one(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> bool:
-    return sum(1 for _round in rounds if step(inner) is True) == 1
-
-
-def _filter(rounds: Rounds, inner: Variables, step: Evaluate, _: Evaluate | None) -> list[Any]:
-    return [it for _key, it in rounds if step(inner) is True]
-
-
 def _map(rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None) -> list[Any]:
     return [step(inner) for _round in rounds if condition is None or condition(inner) is True]
-
-
-def _transform_map(
-    rounds: Rounds, inner: Variables, step: Evaluate, condition: Evaluate | None
-) -> dict[Any, Any]:
-    return {
-        key: step(inner) for key, _it in rounds if condition is None or condition(inner) is True
-    }
 
 
 def _transform_entries(
@@ -127,11 +111,17 @@ def _transform_entries(
 FOLDS: dict[str, Folded] = {
     "all": _quantifier(decisive=False),
     "exists": _quantifier(decisive=True),
-    "exists_one": _exists_one,
-    "filter": _filter,
+    "exists_one": (
+        lambda rounds, inner, step, _: sum(1 for _round in rounds if step(inner) is True) == 1
+    ),
+    "filter": lambda rounds, inner, step, _: [it for _key, it in rounds if step(inner) is True],
     "map": _map,
     "transformList": _map,
-    "transformMap": _transform_map,
+    "transformMap": (
+        lambda rounds, inner, step, condition: {
+            key: step(inner) for key, _it in rounds if condition is None or condition(inner) is True
+        }
+    ),
     "transformMapEntry": _transform_entries,
 }
 

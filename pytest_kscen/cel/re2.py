@@ -133,7 +133,16 @@ class _Re2Rewriter:
         if not letter:
             raise self._refusal("trailing backslash at end of expression", "")
         if letter in "pP":
-            return self._property(at, in_class=in_class)
+            found = re.compile(r"\\[pP](?:\{(\^?)(\w+)\}|(\w))").match(self._text, at)
+            name = (found[2] or found[3]) if found else ""
+            if found is None or not (ranges := _category(name)):
+                raise self._refusal(
+                    "invalid character class range", found[0] if found else self._text[at : at + 2]
+                )
+            negated = (self._text[at + 1] == "P") != bool(found[1])
+            if in_class and not negated:
+                return ranges, len(found[0])
+            return f"[{'^' if negated else ''}{ranges}]", len(found[0])
         if letter == "Q" and not in_class:
             end = self._text.find(r"\E", at)
             quoted = self._text[at + 2 :] if end < 0 else self._text[at + 2 : end]
@@ -148,18 +157,6 @@ class _Re2Rewriter:
         if letter in SAME_IN_BOTH or not letter.isalnum():
             return f"\\{letter}", 2
         raise self._refusal("invalid escape sequence", f"\\{letter}")
-
-    def _property(self, at: int, *, in_class: bool) -> tuple[str, int]:
-        found = re.compile(r"\\[pP](?:\{(\^?)(\w+)\}|(\w))").match(self._text, at)
-        name = (found[2] or found[3]) if found else ""
-        if found is None or not (ranges := _category(name)):
-            raise self._refusal(
-                "invalid character class range", found[0] if found else self._text[at : at + 2]
-            )
-        negated = (self._text[at + 1] == "P") != bool(found[1])
-        if in_class and not negated:
-            return ranges, len(found[0])
-        return f"[{'^' if negated else ''}{ranges}]", len(found[0])
 
     def _class(self) -> None:
         start, at = self._at, self._at + 1

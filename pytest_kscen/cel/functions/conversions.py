@@ -123,11 +123,6 @@ TYPES: list[tuple[type, Type]] = [
 ]
 
 
-def _type(value: Any) -> Type:
-    found = next((type_ for class_, type_ in TYPES if isinstance(value, class_)), None)
-    return found or Type(getattr(value, "cel_type", "type"))
-
-
 def _unconvertible(kind: str) -> EvaluationError:
     return EvaluationError(f"type conversion error from 'string' to '{kind}'")
 
@@ -176,7 +171,12 @@ def _same(value: Any) -> Any:
 
 
 CONVERSION_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "type(A) type(A)": _type,
+    "type(A) type(A)": (
+        lambda value: (
+            next((type_ for class_, type_ in TYPES if isinstance(value, class_)), None)
+            or Type(getattr(value, "cel_type", "type"))
+        )
+    ),
     "dyn(A) dyn": _same,
     **{
         f"{kind}({kind}) {kind}": _same

@@ -330,11 +330,6 @@ def _is_global(ip: Ip) -> bool:
     return not special and str(address) != "255.255.255.255"
 
 
-def _is_local_multicast(ip: Ip) -> bool:
-    wide = ipaddress.ip_network("224.0.0.0/24" if ip.address.version == IPV4 else "ff02::/16")
-    return ip.address in wide
-
-
 ADDRESS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ip(string) net.IP": _ip,
     "isIP(string) bool": _is_parsable(_ip),
@@ -348,7 +343,12 @@ ADDRESS_METHODS: dict[str, Callable[..., Any]] = {
     "net.IP::family() int": lambda ip: ip.address.version,
     "net.IP::isUnspecified() bool": lambda ip: ip.address.is_unspecified,
     "net.IP::isLoopback() bool": lambda ip: ip.address.is_loopback,
-    "net.IP::isLinkLocalMulticast() bool": _is_local_multicast,
+    "net.IP::isLinkLocalMulticast() bool": (
+        lambda ip: (
+            ip.address
+            in ipaddress.ip_network("224.0.0.0/24" if ip.address.version == IPV4 else "ff02::/16")
+        )
+    ),
     "net.IP::isLinkLocalUnicast() bool": lambda ip: ip.address.is_link_local,
     "net.IP::isGlobalUnicast() bool": _is_global,
     "net.CIDR::containsIP(string) bool": _contains_ip,

@@ -132,7 +132,10 @@ def begin_termination(old: Obj, options: Options, now: float) -> Obj:
     `finalize`.
     """
     metadata = {**old["metadata"], "deletionTimestamp": timestamp_of(now)}
-    requested = _requested_finalizers(options)
+    if options.orphan_dependents is not None:
+        requested = [ORPHAN] if options.orphan_dependents else [FOREGROUND]
+    else:
+        requested = {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(options.propagation, [])
     dropped = {ORPHAN, FOREGROUND} - {*requested}
     if options.orphan_dependents is None and not options.propagation:
         dropped = set()
@@ -146,9 +149,3 @@ def begin_termination(old: Obj, options: Options, now: float) -> Obj:
         "metadata": metadata,
         "status": {**old.get("status", {}), "phase": "Terminating"},
     }
-
-
-def _requested_finalizers(options: Options) -> list[str]:
-    if options.orphan_dependents is not None:
-        return [ORPHAN] if options.orphan_dependents else [FOREGROUND]
-    return {"Orphan": [ORPHAN], "Foreground": [FOREGROUND]}.get(options.propagation, [])

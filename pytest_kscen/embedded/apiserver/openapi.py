@@ -261,7 +261,15 @@ def _operation(
 ) -> Obj:
     _, begins, action, parameters, codes = VERB_OPERATIONS[verb]
     resource = kind.resource
-    gvk = _gvk(kind, subresource)
+    if subresource and subresource.kind:
+        group, _, version = (subresource.api_version or resource.api_version).rpartition("/")
+        gvk = {"group": group, "version": version, "kind": subresource.kind}
+    else:
+        gvk = {
+            "group": resource.group,
+            "version": resource.version,
+            "kind": resource.kind,
+        }
     answer = {"type": "string"} if part == "log" else _response_schema(kind, verb, gvk)
     operation: Obj = {
         "tags": [f"{_group_identifier(resource.group, lower=True)}_{resource.version}"],
@@ -277,14 +285,6 @@ def _operation(
     if body := _request_body(kind, verb, gvk):
         operation["requestBody"] = body
     return operation
-
-
-def _gvk(kind: Kind, subresource: Subresource | None) -> Obj:
-    resource = kind.resource
-    if subresource and subresource.kind:
-        group, _, version = (subresource.api_version or resource.api_version).rpartition("/")
-        return {"group": group, "version": version, "kind": subresource.kind}
-    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
 def _operation_id(kind: Kind, begins: str, verb: str, part: str, *, everywhere: bool) -> str:

@@ -124,7 +124,9 @@ class ResourceStore:
         return self.forgotten + len(self.changes)
 
     def position_after(self, revision: int) -> int:
-        return self.forgotten + bisect.bisect_right(self.changes, revision, key=_revision)
+        return self.forgotten + bisect.bisect_right(
+            self.changes, revision, key=lambda change: change.revision
+        )
 
     def at(self, position: int) -> StoreChange | None:
         """Return the change at a position, or None if it was dropped from the history."""
@@ -192,10 +194,6 @@ class ResourceStore:
 def sort_key(place: NamespacedName) -> tuple[str, str]:
     """Return the sort key of a name: in etcd's keys a slash follows the namespace."""
     return f"{place[0]}/", place[1]
-
-
-def _revision(change: StoreChange) -> int:
-    return change.revision
 
 
 # Python's garbage collector belongs to the whole process. While a store is open it collects
@@ -386,7 +384,11 @@ class Store:
         if self.on_commit:
             self.on_commit()
         if not self.revision % FREEZE_INTERVAL:
-            self._freeze_settled()
+            for settled in self._written_earlier:
+                if settled not in self._written and (lasting := self.get(settled)):
+                    compact_managed_fields(lasting)
+            self._written_earlier, self._written = self._written, {}
+            freeze_objects(self)
         return obj
 
     def replace(self, key: Key, obj: Obj) -> None:
@@ -394,13 +396,6 @@ class Store:
         group, plural, namespace, name = key
         self._resource_stores[group, plural].buckets[namespace].put(name, obj)
         self._objects[key] = obj
-
-    def _freeze_settled(self) -> None:
-        for key in self._written_earlier:
-            if key not in self._written and (lasting := self.get(key)):
-                compact_managed_fields(lasting)
-        self._written_earlier, self._written = self._written, {}
-        freeze_objects(self)
 
     def remove(self, key: Key) -> Obj:
         """Delete an object and return its last state, which carries the revision of the

@@ -153,19 +153,12 @@ class Subscription:
             return
         if now >= self.deadline:
             self.expire()
-        elif self._bookmarks and self._needs_bookmark():
-            self._request_bookmark()
-
-    def _needs_bookmark(self) -> bool:
-        """True if a bookmark would carry a new revision.
-
-        For a permanent watch that is so only if changes were filtered out since the last event.
-        """
-        return (
+        elif self._bookmarks and (
             self._sent_position != self._position
             if self._permanent
             else self._bookmarked_revision != self._store.revision
-        )
+        ):
+            self._request_bookmark()
 
     def _request_bookmark(self) -> None:
         if self._bookmarks:

@@ -103,21 +103,17 @@ def add_default_tolerations(review: Review) -> None:
         [
             usual
             for usual in DEFAULT_TOLERATIONS
-            if not any(_tolerates(each, usual["key"]) for each in given)
+            if not any(
+                each.get("key") in {None, "", usual["key"]}
+                and each.get("effect") in {None, "", "NoExecute"}
+                for each in given
+            )
         ]
         if given
         else DEFAULT_TOLERATIONS
     )
     if more:
         review.new["spec"] = {**review.new["spec"], "tolerations": [*given, *more]}
-
-
-def _tolerates(toleration: Obj, key: str) -> bool:
-    return toleration.get("key") in {None, "", key} and toleration.get("effect") in {
-        None,
-        "",
-        "NoExecute",
-    }
 
 
 def taint_new_node(review: Review) -> None:

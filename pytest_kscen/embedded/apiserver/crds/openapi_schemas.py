@@ -104,7 +104,23 @@ def validate_expressions(
         try:
             rule = compile_rule(rule_spec, type_, schema)
         except InvalidRule as mistake:
-            yield Cause.invalid(f"{at}.{mistake.part}", _as_go_rule(rule_spec), str(mistake))
+            named_fields = {
+                go: rule_spec.get(name, "")
+                for go, name in (
+                    ("Rule", "rule"),
+                    ("Message", "message"),
+                    ("MessageExpression", "messageExpression"),
+                )
+            }
+            optional = {
+                "FieldPath": rule_spec.get("fieldPath", ""),
+                "OptionalOldSelf": rule_spec.get("optionalOldSelf"),
+            }
+            yield Cause.invalid(
+                f"{at}.{mistake.part}",
+                {**named_fields, "Reason": rule_spec.get("reason"), **optional},
+                str(mistake),
+            )
             continue
         if rule.uses_old_self and without_old:
             yield Cause.invalid(f"{at}.rule", rule_spec["rule"], f"{UNCORRELATABLE} {without_old}")
@@ -117,22 +133,6 @@ def _validate_nested_rules(schema: Obj, path: str, without_old: str) -> Iterator
     return validate_expressions(
         schema, path, is_root=bool(schema.get(EMBEDDED)), without_old=without_old
     )
-
-
-def _as_go_rule(rule_spec: Obj) -> Obj:
-    named_fields = {
-        go: rule_spec.get(name, "")
-        for go, name in (
-            ("Rule", "rule"),
-            ("Message", "message"),
-            ("MessageExpression", "messageExpression"),
-        )
-    }
-    optional = {
-        "FieldPath": rule_spec.get("fieldPath", ""),
-        "OptionalOldSelf": rule_spec.get("optionalOldSelf"),
-    }
-    return {**named_fields, "Reason": rule_spec.get("reason"), **optional}
 
 
 SCHEMA_TYPES = ("array", "boolean", "integer", "number", "object", "string")

@@ -236,7 +236,25 @@ def _finalize(core: Core, definition: Obj) -> bool:
                 definition["status"], core.now(), TERMINATING, "True", *reason_and_message
             ),
         )
-        _delete_instances(core, definition)
+        group, plural = (
+            definition["spec"]["group"],
+            definition["status"]["acceptedNames"].get("plural", ""),
+        )
+        kind = (
+            next(iter(kinds_of(definition, reconcile_definitions)), None)
+            if is_true(definition, ESTABLISHED)
+            else None
+        )
+        for instance in _instances(core, definition):
+            metadata = instance["metadata"]
+            key = group, plural, metadata.get("namespace", ""), metadata["name"]
+            if kind is None or metadata.get("deletionTimestamp"):
+                continue
+            planned = plan_deletion(kind, instance, DEFAULTS, core.clock.now())
+            if planned.removed:
+                core.store.remove(key)
+            elif planned.marked:
+                core.store.commit(key, planned.marked)
         return True
     if any(_instances(core, definition)):
         return False
@@ -260,28 +278,6 @@ def _instances(core: Core, definition: Obj) -> list[Obj]:
     if not is_true(definition, ESTABLISHED):
         return []
     return list(core.store.all(definition["spec"]["group"], names["plural"]))
-
-
-def _delete_instances(core: Core, definition: Obj) -> None:
-    group, plural = (
-        definition["spec"]["group"],
-        definition["status"]["acceptedNames"].get("plural", ""),
-    )
-    kind = (
-        next(iter(kinds_of(definition, reconcile_definitions)), None)
-        if is_true(definition, ESTABLISHED)
-        else None
-    )
-    for instance in _instances(core, definition):
-        metadata = instance["metadata"]
-        key = group, plural, metadata.get("namespace", ""), metadata["name"]
-        if kind is None or metadata.get("deletionTimestamp"):
-            continue
-        planned = plan_deletion(kind, instance, DEFAULTS, core.clock.now())
-        if planned.removed:
-            core.store.remove(key)
-        elif planned.marked:
-            core.store.commit(key, planned.marked)
 
 
 def _decode_stored_objects(core: Core, kind: Kind) -> None:

@@ -202,7 +202,17 @@ def apply_configuration(
     others = [each for each in distinct_writers(entries) if each is not last]
     new = merge(shape, live, config)
     if last:
-        new = _prune(shape, new, last["fieldsV1"], [own, *(each["fieldsV1"] for each in others)])
+        applied_before = last["fieldsV1"]
+        claims = [own, *(each["fieldsV1"] for each in others)]
+        gone = with_struct_fields(shape, applied_before)
+        everything = with_struct_fields(shape, field_set(shape, new))
+        left = remove_fields(shape, new, gone)
+        kept = {} if left is ABSENT else with_struct_fields(shape, field_set(shape, left))
+        for claim in claims:
+            kept = union(kept, with_struct_fields(shape, claim))
+        left = remove_fields(shape, new, difference(everything, kept))
+        kept = {} if left is ABSENT else with_struct_fields(shape, field_set(shape, left))
+        new = remove_fields(shape, new, intersection(difference(everything, kept), gone))
     changes = compare(shape, live, new).excluding(writer.ignored)
     conflicts = [
         (each, path)
@@ -218,19 +228,6 @@ def apply_configuration(
         before = last.get("time") if last else None
         left.append(writer.entry(own, before if new is live else time))
     return new, sorted_entries(left)
-
-
-def _prune(shape: Shape, new: Any, last: Fields, claims: list[Fields]) -> Any:
-    """Remove the fields that this applier gave up and that have no other owner."""
-    gone = with_struct_fields(shape, last)
-    everything = with_struct_fields(shape, field_set(shape, new))
-    left = remove_fields(shape, new, gone)
-    kept = {} if left is ABSENT else with_struct_fields(shape, field_set(shape, left))
-    for claim in claims:
-        kept = union(kept, with_struct_fields(shape, claim))
-    left = remove_fields(shape, new, difference(everything, kept))
-    kept = {} if left is ABSENT else with_struct_fields(shape, field_set(shape, left))
-    return remove_fields(shape, new, intersection(difference(everything, kept), gone))
 
 
 # managedFields computed on demand. A plain write only notes the writer, the time and the object
@@ -332,7 +329,12 @@ class LazyManagedFields(list[Obj]):
         """
         if self._note is None:
             return
-        pending_writes = self._pending_writes()
+        found = []
+        managed: Sequence[Obj] = self
+        while type(managed) is LazyManagedFields and (note := managed._note):
+            found.append((note, managed))
+            managed = note.earlier
+        pending_writes = found[::-1]
         leaves = [rewritten_leaves(note) for note, _ in pending_writes]
         entries: Sequence[Obj] = list(pending_writes[0][0].earlier)
         for place, (note, managed) in enumerate(pending_writes):
@@ -351,14 +353,6 @@ class LazyManagedFields(list[Obj]):
             super(LazyManagedFields, managed).__setitem__(slice(None), entries)
             managed._note = None
 
-    def _pending_writes(self) -> list[tuple[DeferredWrite, LazyManagedFields]]:
-        found = []
-        managed: Sequence[Obj] = self
-        while type(managed) is LazyManagedFields and (note := managed._note):
-            found.append((note, managed))
-            managed = note.earlier
-        return found[::-1]
-
     def compact(self) -> None:
         """Compute the entries of a long-lived object, drop its past and share equal parts in
         memory.
@@ -375,7 +369,18 @@ class LazyManagedFields(list[Obj]):
         known = {id(entry) for entry in (list(earlier) if is_compact else [])}
         self.fill()
         super().__setitem__(
-            slice(None), [entry if id(entry) in known else _interned(entry) for entry in self]
+            slice(None),
+            [
+                entry
+                if id(entry) in known
+                else _entry(
+                    tuple(
+                        (name, _frozen(value) if name == "fieldsV1" else value)
+                        for name, value in entry.items()
+                    )
+                )
+                for entry in self
+            ],
         )
         self._is_compact = True
 
@@ -458,14 +463,6 @@ def compact_managed_fields(obj: Obj) -> None:
     managed = obj["metadata"].get("managedFields")
     if type(managed) is LazyManagedFields:
         managed.compact()
-
-
-def _interned(entry: Obj) -> Obj:
-    return _entry(
-        tuple(
-            (name, _frozen(value) if name == "fieldsV1" else value) for name, value in entry.items()
-        )
-    )
 
 
 def _frozen(fields: Obj) -> FrozenFields:

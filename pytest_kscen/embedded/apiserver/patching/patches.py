@@ -101,7 +101,13 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
     first.
     """
     config = _configuration(kind, request)
-    _check(kind, config)
+    try:
+        check(shape_of(kind), config)
+    except UnfitError as error:
+        resource, metadata = kind.resource, config.get("metadata")
+        gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+        described = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {gvk}"
+        raise ApiError(f"failed to create typed patch object ({described}): {error}") from None
     writer = writer_of(kind, request, "Apply")
     live = (
         {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {}}
@@ -160,16 +166,6 @@ def _text(part: Any, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _check(kind: Kind, config: Obj) -> None:
-    try:
-        check(shape_of(kind), config)
-    except UnfitError as error:
-        resource, metadata = kind.resource, config.get("metadata")
-        gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-        described = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {gvk}"
-        raise ApiError(f"failed to create typed patch object ({described}): {error}") from None
-
-
 def _merge(
     entries: Entries, writer: Writer, live: Obj, config: Obj, time: str, *, force: bool
 ) -> tuple[Obj, Entries]:
@@ -181,33 +177,29 @@ def _merge(
             owned_by_kubectl = kubectl_owned_fields(writer.shape, live)
             conflicts = [each for each in conflicts if each[1] not in owned_by_kubectl]
         if conflicts:
-            raise _conflict_error(conflicts) from None
+            causes = [
+                {
+                    "reason": "FieldManagerConflict",
+                    "message": f"conflict with {_manager_text(entry)}",
+                    "field": path_text(path),
+                }
+                for entry, path in conflicts
+            ]
+            if len(conflicts) == 1:
+                entry, path = conflicts[0]
+                summary = f"1 conflict: conflict with {_manager_text(entry)}: {path_text(path)}"
+            else:
+                by_manager: dict[str, list[str]] = {}
+                for entry, path in conflicts:
+                    by_manager.setdefault(_manager_text(entry), []).append(f"- {path_text(path)}")
+                lines = [
+                    line
+                    for label, fields in sorted(by_manager.items())
+                    for line in (f"conflicts with {label}:", *fields)
+                ]
+                summary = f"{len(conflicts)} conflicts: " + "\n".join(lines)
+            raise Conflict(f"Apply failed with {summary}", details={"causes": causes}) from None
         return apply_configuration(entries, writer, live, config, time, force=True)
-
-
-def _conflict_error(conflicts: Conflicts) -> Conflict:
-    causes = [
-        {
-            "reason": "FieldManagerConflict",
-            "message": f"conflict with {_manager_text(entry)}",
-            "field": path_text(path),
-        }
-        for entry, path in conflicts
-    ]
-    if len(conflicts) == 1:
-        entry, path = conflicts[0]
-        summary = f"1 conflict: conflict with {_manager_text(entry)}: {path_text(path)}"
-    else:
-        by_manager: dict[str, list[str]] = {}
-        for entry, path in conflicts:
-            by_manager.setdefault(_manager_text(entry), []).append(f"- {path_text(path)}")
-        lines = [
-            line
-            for label, fields in sorted(by_manager.items())
-            for line in (f"conflicts with {label}:", *fields)
-        ]
-        summary = f"{len(conflicts)} conflicts: " + "\n".join(lines)
-    return Conflict(f"Apply failed with {summary}", details={"causes": causes})
 
 
 def _manager_text(entry: Obj) -> str:
@@ -241,7 +233,31 @@ def apply_patch(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj
     if old is None:
         raise not_found(kind.resource, request.name)
     if request.patch_type == JSON_PATCH:
-        return _json_patched(old, request)
+        validation = request.options.field_validation
+        operations, unknown = (
+            (_unchecked(request.body), []) if validation == "Ignore" else _checked(request)
+        )
+        try:
+            places = (
+                place
+                for one in operations
+                for place in (one.get("path"), one.get("from", OWNERLESS[0]))
+            )
+            new = cast(
+                "Obj",
+                json_patch(
+                    materialised(old)
+                    if not all(str(place).startswith(OWNERLESS) for place in places)
+                    else old,
+                    operations,
+                ),
+            )
+        except PatchError:
+            raise Invalid(REJECTED, details={}) from None
+        if unknown and validation == "Strict":
+            raise patch_refusal(request, new, f"strict decoding error: {', '.join(unknown)}")
+        request.warnings.extend(unknown)
+        return new
     if not isinstance(request.body, dict):
         decoding = "error decoding patch: " if request.patch_type == MERGE_PATCH else ""
         raise BadRequest(
@@ -251,34 +267,6 @@ def apply_patch(kind: Kind, old: Obj | None, request: Request, at: float) -> Obj
     if request.patch_type == MERGE_PATCH:
         return cast("Obj", merge_patch(old, request.body))
     return strategic_merge_patch(shape_of(kind), old, request.body)
-
-
-def _json_patched(old: Obj, request: Request) -> Obj:
-    validation = request.options.field_validation
-    operations, unknown = (
-        (_unchecked(request.body), []) if validation == "Ignore" else _checked(request)
-    )
-    try:
-        places = (
-            place
-            for one in operations
-            for place in (one.get("path"), one.get("from", OWNERLESS[0]))
-        )
-        new = cast(
-            "Obj",
-            json_patch(
-                materialised(old)
-                if not all(str(place).startswith(OWNERLESS) for place in places)
-                else old,
-                operations,
-            ),
-        )
-    except PatchError:
-        raise Invalid(REJECTED, details={}) from None
-    if unknown and validation == "Strict":
-        raise patch_refusal(request, new, f"strict decoding error: {', '.join(unknown)}")
-    request.warnings.extend(unknown)
-    return new
 
 
 def _unchecked(body: Any) -> Sequence[Obj]:

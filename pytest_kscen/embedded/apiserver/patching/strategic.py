@@ -25,7 +25,13 @@ FORMATS = {RETAIN: "retainKeys", DELETE_FROM: "primitive list", ORDER: "setEleme
 
 def strategic_merge_patch(shape: Shape, original: Obj, patch: Obj) -> Obj:
     if DIRECTIVE in patch:
-        return _apply_directive(patch)
+        match patch[DIRECTIVE]:
+            case "replace":
+                return {name: value for name, value in patch.items() if name != DIRECTIVE}
+            case "delete":
+                return {}
+            case other:
+                raise ApiError(f"unknown patch type: {plain(other)} in map: {plain(patch)}")
     new = _retain_keys(original, patch)
     orders = {name: _directive_list(name, ORDER) for name in patch if name.startswith(ORDER)}
     for name, key in orders.items():
@@ -35,16 +41,6 @@ def strategic_merge_patch(shape: Shape, original: Obj, patch: Obj) -> Obj:
         if name not in done:
             new = _merge_entry(shape, new, name, value)
     return new
-
-
-def _apply_directive(patch: Obj) -> Obj:
-    match patch[DIRECTIVE]:
-        case "replace":
-            return {name: value for name, value in patch.items() if name != DIRECTIVE}
-        case "delete":
-            return {}
-        case other:
-            raise ApiError(f"unknown patch type: {plain(other)} in map: {plain(patch)}")
 
 
 def _bad_format(directive: str) -> BadRequest:

@@ -258,7 +258,18 @@ class _Comparison:
         elif form == LIST and not shape.atomic_list:
             before, after = (value if isinstance(value, list) else [] for value in (old, new))
             if before or after:
-                self._items(shape, before, after)
+                old_items, new_items = by_element(shape, before), by_element(shape, after)
+                for element in {**old_items, **new_items}:
+                    same_before, same_after = old_items.get(element, ()), new_items.get(element, ())
+                    if len(same_before) <= 1 and len(same_after) <= 1:
+                        self._below(
+                            element,
+                            shape.items,
+                            same_before[0] if same_before else ABSENT,
+                            same_after[0] if same_after else ABSENT,
+                        )
+                    else:
+                        self._duplicates(element, shape.items, list(same_before), list(same_after))
                 return False
         if self._path:
             if new is ABSENT:
@@ -281,17 +292,6 @@ class _Comparison:
             part = field.shape if field else shape.additional
             if part is not None:
                 self._below(field.element if field else f"f:{name}", part, old, new)
-
-    def _items(self, shape: Shape, before: list[Any], after: list[Any]) -> None:
-        old_items, new_items = by_element(shape, before), by_element(shape, after)
-        for element in {**old_items, **new_items}:
-            old, new = old_items.get(element, ()), new_items.get(element, ())
-            if len(old) <= 1 and len(new) <= 1:
-                self._below(
-                    element, shape.items, old[0] if old else ABSENT, new[0] if new else ABSENT
-                )
-            else:
-                self._duplicates(element, shape.items, list(old), list(new))
 
     def _duplicates(self, element: str, shape: Shape, old: list[Any], new: list[Any]) -> None:
         """Compare items that share an element; they are owned together."""
@@ -359,16 +359,16 @@ def _fits_plainly(shape: Shape, value: Any) -> bool:
 
 def _items_fit_plainly(shape: Shape, items: list[Any]) -> bool:
     inner, keys = shape.items, shape.keys
-    if not shape.atomic_list and not all(_has_element(item, keys) for item in items):
+    if not shape.atomic_list and not all(
+        (
+            type(item) is dict and any(item.get(key) is not None for key in keys)
+            if keys
+            else type(item) in {str, int, float, bool}
+        )
+        for item in items
+    ):
         return False
     return all(_fits_plainly(inner, item) for item in items)
-
-
-def _has_element(item: Any, keys: tuple[str, ...]) -> bool:
-    """Return True if an item can be identified in a list that merges."""
-    if keys:
-        return type(item) is dict and any(item.get(key) is not None for key in keys)
-    return type(item) in {str, int, float, bool}
 
 
 def _shape_errors(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:

@@ -94,24 +94,21 @@ def _validate_any_binding(obj: Obj, *, namespaced: bool) -> Causes:
     yield from checks.validate_enum("roleRef.kind", role.get("kind", ""), kinds)
     yield from checks.validate_required_name("roleRef.name", role.get("name"), names.path_segment)
     for index, subject in enumerate(obj.get("subjects") or ()):
-        yield from _validate_subject(f"subjects[{index}]", subject, namespaced=namespaced)
-
-
-def _validate_subject(path: str, subject: Obj, *, namespaced: bool) -> Causes:
-    name, kind, group = (subject.get(field, "") for field in ("name", "kind", "apiGroup"))
-    if not name:
-        yield Cause.required(f"{path}.name")
-    if kind == "ServiceAccount":
-        if name:
-            yield from checks.validate_name(f"{path}.name", name, names.dns1123_subdomain)
-        if group:
-            yield Cause.unsupported(f"{path}.apiGroup", group, ("",))
-        if not namespaced and not subject.get("namespace"):
-            yield Cause.required(f"{path}.namespace")
-    elif kind in SUBJECT_KINDS:
-        yield from checks.validate_enum(f"{path}.apiGroup", group, (RBAC_GROUP,))
-    else:
-        yield Cause.unsupported(f"{path}.kind", kind, SUBJECT_KINDS)
+        path = f"subjects[{index}]"
+        name, kind, group = (subject.get(field, "") for field in ("name", "kind", "apiGroup"))
+        if not name:
+            yield Cause.required(f"{path}.name")
+        if kind == "ServiceAccount":
+            if name:
+                yield from checks.validate_name(f"{path}.name", name, names.dns1123_subdomain)
+            if group:
+                yield Cause.unsupported(f"{path}.apiGroup", group, ("",))
+            if not namespaced and not subject.get("namespace"):
+                yield Cause.required(f"{path}.namespace")
+        elif kind in SUBJECT_KINDS:
+            yield from checks.validate_enum(f"{path}.apiGroup", group, (RBAC_GROUP,))
+        else:
+            yield Cause.unsupported(f"{path}.kind", kind, SUBJECT_KINDS)
 
 
 def validate_role_binding(obj: Obj) -> Causes:

@@ -217,35 +217,27 @@ def _validate_binding_spec(spec: Obj) -> Causes:
         "spec.policyName", spec.get("policyName"), names.dns1123_subdomain
     )
     if "paramRef" in spec:
-        yield from _validate_param_ref("spec.paramRef", spec["paramRef"])
+        path = "spec.paramRef"
+        given = spec["paramRef"]
+        name, selector, absent = (
+            given.get("name", ""),
+            given.get("selector"),
+            given.get("parameterNotFoundAction"),
+        )
+        if name:
+            yield from checks.validate_name(f"{path}.name", name, names.path_segment)
+        if name and selector is not None:
+            yield Cause.forbidden(f"{path}.name", "name and selector are mutually exclusive")
+        yield from checks.validate_label_selector(f"{path}.selector", selector)
+        if name and selector is not None:
+            yield Cause.forbidden(f"{path}.selector", "name and selector are mutually exclusive")
+        if not name and selector is None:
+            yield Cause.required(path, "one of name or selector must be specified")
+        yield from checks.validate_required_enum(
+            f"{path}.parameterNotFoundAction", absent, ("Deny", "Allow")
+        )
     if "matchResources" in spec:
         yield from _validate_match_resources("spec.matchResources", spec["matchResources"])
-
-
-def _validate_param_ref(path: str, given: Obj) -> Causes:
-    name, selector, absent = (
-        given.get("name", ""),
-        given.get("selector"),
-        given.get("parameterNotFoundAction"),
-    )
-    if name:
-        yield from checks.validate_name(f"{path}.name", name, names.path_segment)
-    if name and selector is not None:
-        yield Cause.forbidden(f"{path}.name", "name and selector are mutually exclusive")
-    yield from checks.validate_label_selector(f"{path}.selector", selector)
-    if name and selector is not None:
-        yield Cause.forbidden(f"{path}.selector", "name and selector are mutually exclusive")
-    if not name and selector is None:
-        yield Cause.required(path, "one of name or selector must be specified")
-    yield from checks.validate_required_enum(
-        f"{path}.parameterNotFoundAction", absent, ("Deny", "Allow")
-    )
-
-
-def _validate_policy_status(new: Obj, _: Obj) -> Causes:
-    return checks.validate_conditions(
-        "status.conditions", (new.get("status") or {}).get("conditions")
-    )
 
 
 RULES = {
@@ -255,7 +247,14 @@ RULES = {
         prepare_update=keep_status,
         validate=validate_policy,
         validate_update=lambda new, _: validate_policy(new),
-        parts={"status": SubresourceRules(prepare_status, _validate_policy_status)},
+        parts={
+            "status": SubresourceRules(
+                prepare_status,
+                lambda new, _: checks.validate_conditions(
+                    "status.conditions", (new.get("status") or {}).get("conditions")
+                ),
+            )
+        },
         unconditional_update=False,
     ),
     (ADMISSION_GROUP, "validatingadmissionpolicybindings"): Rules(

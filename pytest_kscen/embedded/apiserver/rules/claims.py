@@ -228,17 +228,14 @@ def validate_claim_update(new: Obj, old: Obj) -> Causes:
     yield from validate_immutable(
         "volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode")
     )
-    yield from _validate_attributes_class(new["spec"].get("volumeAttributesClassName"), old)
-
-
-def _validate_attributes_class(wanted: str | None, old: Obj) -> Causes:
-    changed = wanted != old["spec"].get("volumeAttributesClassName")
+    wanted_class = new["spec"].get("volumeAttributesClassName")
+    changed = wanted_class != old["spec"].get("volumeAttributesClassName")
     if (
         changed
-        and not wanted
+        and not wanted_class
         and old.get("status", {}).get("currentVolumeAttributesClassName") is not None
     ):
-        what = "update to nil" if wanted is None else "update to empty string"
+        what = "update to nil" if wanted_class is None else "update to empty string"
         yield Cause.forbidden(
             "spec.volumeAttributesClassName", f"{what} {_ATTRIBUTES_CLASS_IN_USE}"
         )

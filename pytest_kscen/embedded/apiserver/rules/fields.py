@@ -132,12 +132,6 @@ def _first_pod_ip(pod: Obj) -> str:
     return str(addresses[0].get("ip", "")) if addresses else ""
 
 
-def _event_source(event: Obj) -> str:
-    return str(
-        (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
-    )
-
-
 POD_FIELDS = {
     **field_readers(
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"
@@ -172,7 +166,11 @@ EVENT_FIELDS = {
         "reportingComponent",
         "type",
     ),
-    "source": _event_source,
+    "source": (
+        lambda event: str(
+            (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
+        )
+    ),
 }
 REGARDING_FIELDS = {
     **{f"regarding.{part}": field_reader(f"regarding.{part}") for part in OBJECT_REFERENCE_FIELDS},

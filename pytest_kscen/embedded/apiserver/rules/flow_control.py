@@ -81,7 +81,24 @@ def _validate_policy_rule(path: str, rule: Obj) -> Causes:
     for index, part in enumerate(rule.get("resourceRules") or ()):
         yield from _validate_resource_rule(f"{path}.resourceRules[{index}]", part)
     for index, part in enumerate(rule.get("nonResourceRules") or ()):
-        yield from _validate_non_resource_rule(f"{path}.nonResourceRules[{index}]", part)
+        rule_path = f"{path}.nonResourceRules[{index}]"
+        yield from _validate_verbs(f"{rule_path}.verbs", part.get("verbs") or [])
+        here, urls = f"{rule_path}.nonResourceURLs", part.get("nonResourceURLs") or []
+        if not urls:
+            yield Cause.required(here, "nonResourceURLs must contain at least one value")
+        elif "*" in urls:
+            yield from _validate_wildcard(here, urls, "non-resource URLs")
+        else:
+            for number, url in enumerate(urls):
+                faults = {
+                    "must not be empty": not url,
+                    "must start with slash": not url.startswith("/"),
+                    "must not contain white-space": " " in url,
+                    "must not contain double slash": "//" in url,
+                    "wildcard can only do suffix matching": "*" in url.removesuffix("/*"),
+                }
+                if fault := next((message for message, holds in faults.items() if holds), ""):
+                    yield Cause.invalid(f"{here}[{number}]", url, fault)
 
 
 def _validate_subject(path: str, subject: Obj) -> Causes:
@@ -151,26 +168,6 @@ def _validate_resource_rule(path: str, rule: Obj) -> Causes:
         for index, name in enumerate(namespaces):
             for message in names.dns1123_label(name):
                 yield Cause.invalid(f"{here}[{index}]", name, _BAD_NAMESPACE + message)
-
-
-def _validate_non_resource_rule(path: str, rule: Obj) -> Causes:
-    yield from _validate_verbs(f"{path}.verbs", rule.get("verbs") or [])
-    here, urls = f"{path}.nonResourceURLs", rule.get("nonResourceURLs") or []
-    if not urls:
-        yield Cause.required(here, "nonResourceURLs must contain at least one value")
-    elif "*" in urls:
-        yield from _validate_wildcard(here, urls, "non-resource URLs")
-    else:
-        for index, url in enumerate(urls):
-            faults = {
-                "must not be empty": not url,
-                "must start with slash": not url.startswith("/"),
-                "must not contain white-space": " " in url,
-                "must not contain double slash": "//" in url,
-                "wildcard can only do suffix matching": "*" in url.removesuffix("/*"),
-            }
-            if fault := next((message for message, holds in faults.items() if holds), ""):
-                yield Cause.invalid(f"{here}[{index}]", url, fault)
 
 
 def default_priority_level(obj: Obj) -> None:

@@ -99,30 +99,26 @@ def prepare_job_create(job: Obj, _core: Core) -> None:
     drop_disabled_fields(given)
     job["spec"] = {**job["spec"], "template": given}
     if not job["spec"]["manualSelector"]:
-        _generate_selector(job)
-
-
-def _generate_selector(job: Obj) -> None:
-    uid, name = job["metadata"]["uid"], job["metadata"]["name"]
-    spec, given = job["spec"], job["spec"]["template"]
-    metadata = given.get("metadata") or {}
-    labels = metadata.get("labels") or {}
-    own = {
-        JOB_NAME: name,
-        OLD_JOB_NAME: name,
-        CONTROLLER_UID: uid,
-        OLD_CONTROLLER_UID: uid,
-        **labels,
-    }
-    spec["template"] = {**given, "metadata": {**metadata, "labels": own}}
-    own_labels = job["metadata"].get("labels")
-    if own_labels is None or own_labels is metadata.get("labels"):
-        job["metadata"]["labels"] = own  # a job without labels shares those of its template
-    selector = spec.get("selector") or {}
-    spec["selector"] = {
-        **selector,
-        "matchLabels": {CONTROLLER_UID: uid, **(selector.get("matchLabels") or {})},
-    }
+        uid, name = job["metadata"]["uid"], job["metadata"]["name"]
+        spec, given = job["spec"], job["spec"]["template"]
+        metadata = given.get("metadata") or {}
+        labels = metadata.get("labels") or {}
+        own = {
+            JOB_NAME: name,
+            OLD_JOB_NAME: name,
+            CONTROLLER_UID: uid,
+            OLD_CONTROLLER_UID: uid,
+            **labels,
+        }
+        spec["template"] = {**given, "metadata": {**metadata, "labels": own}}
+        own_labels = job["metadata"].get("labels")
+        if own_labels is None or own_labels is metadata.get("labels"):
+            job["metadata"]["labels"] = own  # a job without labels shares those of its template
+        selector = spec.get("selector") or {}
+        spec["selector"] = {
+            **selector,
+            "matchLabels": {CONTROLLER_UID: uid, **(selector.get("matchLabels") or {})},
+        }
 
 
 def prepare_job_update(new: Obj, old: Obj, core: Core) -> None:
@@ -137,7 +133,26 @@ def prepare_job_update(new: Obj, old: Obj, core: Core) -> None:
 def validate_job(job: Obj) -> Causes:
     spec, name = job["spec"], job["metadata"]["name"]
     if not spec.get("manualSelector") and "selector" in spec:
-        yield from _validate_generated_selector(job)
+        uid, job_name = job["metadata"]["uid"], job["metadata"]["name"]
+        own = (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
+        expected = {
+            OLD_CONTROLLER_UID: uid,
+            OLD_JOB_NAME: job_name,
+            CONTROLLER_UID: uid,
+            JOB_NAME: job_name,
+        }
+        for key, value in expected.items():
+            path = f"spec.template.metadata.labels[{key}]"
+            if key not in own:
+                yield Cause.required(path, f"must be '{value}'")
+            elif own[key] != value:
+                yield Cause.invalid(path, checks.sorted_labels(own), f"must be '{value}'")
+        if checks.selector_matches(job["spec"]["selector"], expected) is False:
+            yield Cause.invalid(
+                "spec.selector",
+                checks.selector_in_go_order(job["spec"]["selector"]),
+                "`selector` not auto-generated",
+            )
     yield from validate_job_spec("spec", spec)
     selector = spec.get("selector")
     if selector is None:
@@ -150,24 +165,6 @@ def validate_job(job: Obj) -> Causes:
         if names.dns1123_label(last):
             detail = f"will not able to create pod with invalid DNS label: {last}"
             yield Cause.invalid("metadata.name", name, detail)
-
-
-def _validate_generated_selector(job: Obj) -> Causes:
-    uid, name = job["metadata"]["uid"], job["metadata"]["name"]
-    own = (job["spec"]["template"].get("metadata") or {}).get("labels") or {}
-    expected = {OLD_CONTROLLER_UID: uid, OLD_JOB_NAME: name, CONTROLLER_UID: uid, JOB_NAME: name}
-    for key, value in expected.items():
-        path = f"spec.template.metadata.labels[{key}]"
-        if key not in own:
-            yield Cause.required(path, f"must be '{value}'")
-        elif own[key] != value:
-            yield Cause.invalid(path, checks.sorted_labels(own), f"must be '{value}'")
-    if checks.selector_matches(job["spec"]["selector"], expected) is False:
-        yield Cause.invalid(
-            "spec.selector",
-            checks.selector_in_go_order(job["spec"]["selector"]),
-            "`selector` not auto-generated",
-        )
 
 
 def validate_job_spec(path: str, spec: Obj) -> Causes:
@@ -287,7 +284,24 @@ def validate_job_update(new: Obj, old: Obj) -> Causes:
     if not (suspended and idle and not status.get("active")):
         yield from checks.validate_immutable("spec.template", given, earlier)
     else:
-        placed = _with_scheduling_of(earlier, given)
+        placed_spec = {
+            name: value
+            for name, value in earlier["spec"].items()
+            if name not in {*_SCHEDULING_FIELDS, "affinity"}
+        }
+        placed_spec.update(
+            {name: given["spec"][name] for name in _SCHEDULING_FIELDS if name in given["spec"]}
+        )
+        affinity = {
+            name: value
+            for name, value in earlier["spec"].get("affinity", {}).items()
+            if name != "nodeAffinity"
+        }
+        if "nodeAffinity" in given["spec"].get("affinity", {}):
+            affinity["nodeAffinity"] = given["spec"]["affinity"]["nodeAffinity"]
+        if affinity or "affinity" in given["spec"]:
+            placed_spec["affinity"] = affinity
+        placed = {**earlier, "spec": placed_spec}
         wanted = {
             **placed["spec"],
             **{
@@ -304,28 +318,6 @@ def validate_job_update(new: Obj, old: Obj) -> Causes:
 
 _CONTAINER_FIELDS = ("containers", "initContainers")
 _SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
-
-
-def _with_scheduling_of(before: Obj, given: Obj) -> Obj:
-    """Return the template `before` with the node selector, tolerations, gates and node affinity of
-    `given`.
-    """
-    spec = {
-        name: value
-        for name, value in before["spec"].items()
-        if name not in {*_SCHEDULING_FIELDS, "affinity"}
-    }
-    spec.update({name: given["spec"][name] for name in _SCHEDULING_FIELDS if name in given["spec"]})
-    affinity = {
-        name: value
-        for name, value in before["spec"].get("affinity", {}).items()
-        if name != "nodeAffinity"
-    }
-    if "nodeAffinity" in given["spec"].get("affinity", {}):
-        affinity["nodeAffinity"] = given["spec"]["affinity"]["nodeAffinity"]
-    if affinity or "affinity" in given["spec"]:
-        spec["affinity"] = affinity
-    return {**before, "spec": spec}
 
 
 def _with_resources_of(before: Obj, given: Obj, kind: str) -> list[Obj]:

@@ -396,21 +396,20 @@ def validate_ingress_class(obj: Obj) -> Causes:
     yield from validate_domain_prefixed_path("spec.controller", controller)
     if parameters is not None:
         yield from _validate_typed_reference("spec.parameters", parameters)
-        yield from _validate_parameters_scope("spec.parameters", parameters)
-
-
-def _validate_parameters_scope(path: str, given: Obj) -> Causes:
-    scope, namespace = given.get("scope"), given.get("namespace")
-    if scope is None:
-        yield Cause.required(f"{path}.scope")
-        return
-    yield from checks.validate_enum(f"{path}.scope", scope, ("Cluster", "Namespace"))
-    if scope == "Namespace" and namespace is None:
-        yield Cause.required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
-    elif scope == "Namespace":
-        yield from checks.validate_name(f"{path}.namespace", namespace or "", names.dns1123_label)
-    elif scope == "Cluster" and namespace is not None:
-        yield Cause.forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
+        path = "spec.parameters"
+        scope, namespace = parameters.get("scope"), parameters.get("namespace")
+        if scope is None:
+            yield Cause.required(f"{path}.scope")
+            return
+        yield from checks.validate_enum(f"{path}.scope", scope, ("Cluster", "Namespace"))
+        if scope == "Namespace" and namespace is None:
+            yield Cause.required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
+        elif scope == "Namespace":
+            yield from checks.validate_name(
+                f"{path}.namespace", namespace or "", names.dns1123_label
+            )
+        elif scope == "Cluster" and namespace is not None:
+            yield Cause.forbidden(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
 
 
 def validate_ingress_class_update(new: Obj, old: Obj) -> Causes:

@@ -321,10 +321,6 @@ def _allocate_node_ports(obj: Obj, before: Obj, core: Core) -> None:
         port["nodePort"] = wanted
         assigned.setdefault(port["port"], wanted)
         taken.add(wanted)
-    _allocate_health_check_port(obj, before, core, taken)
-
-
-def _allocate_health_check_port(obj: Obj, before: Obj, core: Core, taken: set[int]) -> None:
     spec = obj["spec"]
     if not needs_health_check(spec) or needs_health_check(before):
         return

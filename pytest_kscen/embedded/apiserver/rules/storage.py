@@ -42,7 +42,28 @@ def validate_storage_class(obj: Obj) -> Causes:
         yield from checks.validate_enum("reclaimPolicy", obj["reclaimPolicy"], ("Delete", "Retain"))
     modes = ("Immediate", "WaitForFirstConsumer")
     yield from checks.validate_enum("volumeBindingMode", obj.get("volumeBindingMode", ""), modes)
-    yield from _validate_topologies("allowedTopologies", obj.get("allowedTopologies") or [])
+    path = "allowedTopologies"
+    given = obj.get("allowedTopologies") or []
+    seen: list[Any] = []
+    for index, term in enumerate(given):
+        here, parts = (
+            f"{path}[{index}].matchLabelExpressions",
+            term.get("matchLabelExpressions") or [],
+        )
+        for number, part in enumerate(parts):
+            values = part.get("values") or []
+            if not values:
+                yield Cause.required(f"{here}[{number}].values")
+            yield from checks.validate_unique(f"{here}[{number}].values", values)
+            yield from checks.validate_name(
+                f"{here}[{number}].key", part.get("key", ""), names.label_key
+            )
+            if part.get("key") in [other.get("key") for other in parts[:number]]:
+                yield Cause.duplicate(f"{here}[{number}].key", part.get("key", ""))
+        terms = {part.get("key"): set(part.get("values") or ()) for part in parts}
+        if not terms or terms in seen:
+            yield Cause.duplicate(here, "")
+        seen.append(terms)
 
 
 def _validate_provisioner(path: str, name: str) -> Causes:
@@ -65,29 +86,6 @@ def _validate_parameters(given: Obj, *, needed: bool) -> Causes:
         yield Cause.invalid("parameters", "", "field can not be empty.")
     elif needed and not given:
         yield Cause.required("parameters", "must contain at least one key/value pair")
-
-
-def _validate_topologies(path: str, given: list[Obj]) -> Causes:
-    seen: list[Any] = []
-    for index, term in enumerate(given):
-        here, parts = (
-            f"{path}[{index}].matchLabelExpressions",
-            term.get("matchLabelExpressions") or [],
-        )
-        for number, part in enumerate(parts):
-            values = part.get("values") or []
-            if not values:
-                yield Cause.required(f"{here}[{number}].values")
-            yield from checks.validate_unique(f"{here}[{number}].values", values)
-            yield from checks.validate_name(
-                f"{here}[{number}].key", part.get("key", ""), names.label_key
-            )
-            if part.get("key") in [other.get("key") for other in parts[:number]]:
-                yield Cause.duplicate(f"{here}[{number}].key", part.get("key", ""))
-        terms = {part.get("key"): set(part.get("values") or ()) for part in parts}
-        if not terms or terms in seen:
-            yield Cause.duplicate(here, "")
-        seen.append(terms)
 
 
 def validate_storage_class_update(new: Obj, old: Obj) -> Causes:
@@ -166,19 +164,8 @@ def validate_attachment(obj: Obj) -> Causes:
         yield from validate_driver_name("spec.attacher", spec["attacher"])
     else:
         yield Cause.required("spec.attacher")
-    yield from _validate_attachment_source("spec.source", spec.get("source") or {})
-    yield from checks.validate_name(
-        "spec.nodeName", spec.get("nodeName", ""), names.dns1123_subdomain
-    )
-    yield from validate_attachment_status(obj, obj)
-    name = (spec.get("source") or {}).get("persistentVolumeName")
-    if name is not None:
-        yield from checks.validate_name(
-            "spec.source.persistentVolumeName", name, names.dns1123_subdomain
-        )
-
-
-def _validate_attachment_source(path: str, source: Obj) -> Causes:
+    path = "spec.source"
+    source = spec.get("source") or {}
     inline, name = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
     if inline is None and name is None:
         yield Cause.required(path, _ONE_ATTACHMENT_SOURCE)
@@ -190,6 +177,15 @@ def _validate_attachment_source(path: str, source: Obj) -> Causes:
         )
     elif inline is not None:
         yield from validate_volume_spec(f"{path}.inlineVolumeSpec", inline, "", inline=True)
+    yield from checks.validate_name(
+        "spec.nodeName", spec.get("nodeName", ""), names.dns1123_subdomain
+    )
+    yield from validate_attachment_status(obj, obj)
+    name = (spec.get("source") or {}).get("persistentVolumeName")
+    if name is not None:
+        yield from checks.validate_name(
+            "spec.source.persistentVolumeName", name, names.dns1123_subdomain
+        )
 
 
 def validate_attachment_status(new: Obj, _: Obj) -> Causes:
@@ -241,23 +237,8 @@ def validate_csi_driver(obj: Obj) -> Causes:
     spec = obj["spec"]
     policies = ("File", "None", "ReadWriteOnceWithFSType")
     yield from checks.validate_enum("spec.fsGroupPolicy", spec["fsGroupPolicy"], policies)
-    yield from _validate_token_requests("spec.tokenRequests", spec.get("tokenRequests") or ())
-    for mode in spec.get("volumeLifecycleModes") or ():
-        yield from checks.validate_enum(
-            "spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral")
-        )
-    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
-    if period is not None and period < 10:  # noqa: PLR2004
-        detail = "must be greater than or equal to 10 seconds"
-        yield Cause.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, detail)
-    if "serviceAccountTokenInSecrets" in spec and not spec.get("tokenRequests"):
-        detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
-        yield Cause.invalid(
-            "spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], detail
-        )
-
-
-def _validate_token_requests(path: str, given: list[Obj] | tuple[()]) -> Causes:
+    path = "spec.tokenRequests"
+    given = spec.get("tokenRequests") or ()
     seen: set[str] = set()
     for index, request in enumerate(given):
         audience, seconds = request.get("audience", ""), request.get("expirationSeconds")
@@ -271,6 +252,19 @@ def _validate_token_requests(path: str, given: list[Obj] | tuple[()]) -> Causes:
         if seconds is not None and seconds > 1 << 32:
             detail = "may not specify a duration larger than 2^32 seconds"
             yield Cause.invalid(f"{path}[{index}].expirationSeconds", seconds, detail)
+    for mode in spec.get("volumeLifecycleModes") or ():
+        yield from checks.validate_enum(
+            "spec.volumeLifecycleModes", mode, ("Persistent", "Ephemeral")
+        )
+    period = spec.get("nodeAllocatableUpdatePeriodSeconds")
+    if period is not None and period < 10:  # noqa: PLR2004
+        detail = "must be greater than or equal to 10 seconds"
+        yield Cause.invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, detail)
+    if "serviceAccountTokenInSecrets" in spec and not spec.get("tokenRequests"):
+        detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        yield Cause.invalid(
+            "spec.serviceAccountTokenInSecrets", spec["serviceAccountTokenInSecrets"], detail
+        )
 
 
 def validate_csi_driver_update(new: Obj, old: Obj) -> Causes:

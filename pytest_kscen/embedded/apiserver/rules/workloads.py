@@ -190,7 +190,26 @@ def validate_deployment(obj: Obj) -> Causes:
     yield from _validate_selected_template(
         spec, "invalid label selector", "empty selector is invalid for deployment"
     )
-    yield from _validate_deployment_strategy("spec.strategy", spec["strategy"])
+    path = "spec.strategy"
+    given = spec["strategy"]
+    if given.get("type") == "Recreate":
+        if "rollingUpdate" in given:
+            detail = "may not be specified when strategy `type` is 'Recreate'"
+            yield Cause.forbidden(f"{path}.rollingUpdate", detail)
+    elif given.get("type") == "RollingUpdate":
+        unavailable, surge = (given["rollingUpdate"].get(field, 0) for field in ROLLING_DEFAULTS)
+        yield from checks.validate_int_or_percent(
+            f"{path}.rollingUpdate.maxUnavailable", unavailable
+        )
+        yield from checks.validate_int_or_percent(f"{path}.rollingUpdate.maxSurge", surge)
+        if checks.int_or_percent_value(unavailable) == checks.int_or_percent_value(surge) == 0:
+            detail = "may not be 0 when `maxSurge` is 0"
+            yield Cause.invalid(f"{path}.rollingUpdate.maxUnavailable", unavailable, detail)
+        yield from checks.validate_at_most_100_percent(
+            f"{path}.rollingUpdate.maxUnavailable", unavailable
+        )
+    else:
+        yield Cause.unsupported(path, strategy(GO_ROLLING_UPDATE, given), DEPLOYMENT_STRATEGIES)
     yield from checks.validate_nonnegative_fields(
         "spec", spec, ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     )
@@ -227,27 +246,6 @@ def _validate_selected_template(spec: Obj, malformed: str, empty: str) -> Causes
     yield from validate_always_restarts("spec.template", given, "ReplicaSet")
 
 
-def _validate_deployment_strategy(path: str, given: Obj) -> Causes:
-    if given.get("type") == "Recreate":
-        if "rollingUpdate" in given:
-            detail = "may not be specified when strategy `type` is 'Recreate'"
-            yield Cause.forbidden(f"{path}.rollingUpdate", detail)
-    elif given.get("type") == "RollingUpdate":
-        unavailable, surge = (given["rollingUpdate"].get(field, 0) for field in ROLLING_DEFAULTS)
-        yield from checks.validate_int_or_percent(
-            f"{path}.rollingUpdate.maxUnavailable", unavailable
-        )
-        yield from checks.validate_int_or_percent(f"{path}.rollingUpdate.maxSurge", surge)
-        if checks.int_or_percent_value(unavailable) == checks.int_or_percent_value(surge) == 0:
-            detail = "may not be 0 when `maxSurge` is 0"
-            yield Cause.invalid(f"{path}.rollingUpdate.maxUnavailable", unavailable, detail)
-        yield from checks.validate_at_most_100_percent(
-            f"{path}.rollingUpdate.maxUnavailable", unavailable
-        )
-    else:
-        yield Cause.unsupported(path, strategy(GO_ROLLING_UPDATE, given), DEPLOYMENT_STRATEGIES)
-
-
 def validate_daemon_set(obj: Obj) -> Causes:
     spec = obj["spec"]
     selector, given = spec.get("selector"), spec["template"]
@@ -258,15 +256,14 @@ def validate_daemon_set(obj: Obj) -> Causes:
     yield from validate_template("spec.template", given)
     yield from validate_always_restarts("spec.template", given, "DaemonSet")
     yield from checks.validate_nonnegative_fields("spec", spec, ("minReadySeconds",))
-    yield from _validate_daemon_set_strategy("spec.updateStrategy", spec["updateStrategy"])
-    yield from checks.validate_nonnegative_fields("spec", spec, ("revisionHistoryLimit",))
-
-
-def _validate_daemon_set_strategy(path: str, given: Obj) -> Causes:
-    if given.get("type") not in DAEMON_STRATEGIES:
-        yield Cause.unsupported(path, strategy(GO_ROLLING_UPDATE, given), DAEMON_STRATEGIES)
-    elif given["type"] == "RollingUpdate":
-        here, rolling = f"{path}.rollingUpdate", given["rollingUpdate"]
+    path = "spec.updateStrategy"
+    update_strategy = spec["updateStrategy"]
+    if update_strategy.get("type") not in DAEMON_STRATEGIES:
+        yield Cause.unsupported(
+            path, strategy(GO_ROLLING_UPDATE, update_strategy), DAEMON_STRATEGIES
+        )
+    elif update_strategy["type"] == "RollingUpdate":
+        here, rolling = f"{path}.rollingUpdate", update_strategy["rollingUpdate"]
         values = {name: rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
         for name, value in values.items():
             yield from checks.validate_int_or_percent(f"{here}.{name}", value)
@@ -281,6 +278,7 @@ def _validate_daemon_set_strategy(path: str, given: Obj) -> Causes:
             )
         elif not unavailable and not surge:
             yield Cause.required(f"{here}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+    yield from checks.validate_nonnegative_fields("spec", spec, ("revisionHistoryLimit",))
 
 
 def validate_replication_controller(obj: Obj) -> Causes:

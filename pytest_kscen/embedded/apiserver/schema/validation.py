@@ -182,7 +182,16 @@ def _combination_checks(schema: Obj) -> Iterator[Check]:
         if schema.get(name):
             yield combination(schema[name])
     if isinstance(schema.get("not"), dict):
-        yield _not_check(schema["not"])
+        not_schema = schema["not"]
+        check_value = _alternative_check(not_schema)
+
+        def check(value: Any, path: str, old: Any, result: SchemaResult) -> None:
+            tried = SchemaResult()
+            check_value(value, path, old, tried)
+            if not tried.faults:
+                keywords.add_message(result, f'"{path}" must not validate the schema (not)')
+
+        yield check
 
 
 def _try_alternatives(
@@ -249,18 +258,6 @@ def _all_of_check(parts: list[Obj]) -> Check:
                     f"(allOf){'' if valid else '. None validated'}"
                 ),
             )
-
-    return check
-
-
-def _not_check(schema: Obj) -> Check:
-    check_value = _alternative_check(schema)
-
-    def check(value: Any, path: str, old: Any, result: SchemaResult) -> None:
-        tried = SchemaResult()
-        check_value(value, path, old, tried)
-        if not tried.faults:
-            keywords.add_message(result, f'"{path}" must not validate the schema (not)')
 
     return check
 

@@ -152,7 +152,19 @@ def _prepare_and_validate(core: Core, kind: Kind, request: Request, new: Obj, ol
     rules, subresource = kind.rules, request.subresource
     drop_duplicate_owners(new["metadata"], request.warnings, after_admission=True)
     if new["metadata"].get("resourceVersion") != old["metadata"]["resourceVersion"]:
-        _refuse_stale(kind, request, new["metadata"], old["metadata"])
+        new_metadata = new["metadata"]
+        old_metadata = old["metadata"]
+        if not (stated := stated_version(new_metadata)):
+            if not kind.rules.unconditional_update:
+                cause = Cause.invalid(
+                    "metadata.resourceVersion", 0, "must be specified for an update"
+                )
+                raise invalid(
+                    kind.resource._replace(kind=kind.resource.plural), request.name, [cause]
+                )
+            new_metadata["resourceVersion"] = old_metadata["resourceVersion"]
+        elif stated != int(old_metadata["resourceVersion"]):
+            raise conflict(kind.resource, request.name, MODIFIED)
     part = rules.parts.get(subresource)
     if part and part.keeps_metadata:
         part.prepare(new, old, core)
@@ -169,16 +181,6 @@ def _prepare_and_validate(core: Core, kind: Kind, request: Request, new: Obj, ol
         request.warnings += rules.warn(new, old)
     if metadata.get("finalizers") is not before.get("finalizers"):
         request.warnings += finalizer_warnings(kind, new, old)
-
-
-def _refuse_stale(kind: Kind, request: Request, new: Obj, old: Obj) -> None:
-    if not (stated := stated_version(new)):
-        if not kind.rules.unconditional_update:
-            cause = Cause.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(kind.resource._replace(kind=kind.resource.plural), request.name, [cause])
-        new["resourceVersion"] = old["resourceVersion"]
-    elif stated != int(old["resourceVersion"]):
-        raise conflict(kind.resource, request.name, MODIFIED)
 
 
 def _prepare(core: Core, kind: Kind, request: Request, new: Obj, old: Obj) -> None:
@@ -219,7 +221,11 @@ def _commit(core: Core, kind: Kind, key: Key, new: Obj, old: Obj, *, kept: Obj, 
     """
     if old["metadata"].get("deletionTimestamp") and _is_released(new, old["metadata"]):
         remove_object(core, kind, key)
-    elif equal_json(new.get(part), old.get(part)) and _changes_nothing(new, old):
+    elif equal_json(new.get(part), old.get(part)) and (
+        _equal_except("metadata", new, old)
+        and _equal_except("managedFields", new["metadata"], old["metadata"])
+        and same_owners(new, old)
+    ):
         return old
     else:
         core.store.commit(key, kept)
@@ -244,15 +250,6 @@ def _is_released(new: Obj, before: Obj) -> bool:
         new["metadata"].get("finalizers")
         or before.get("deletionGracePeriodSeconds")
         or waits_for_namespace
-    )
-
-
-def _changes_nothing(new: Obj, old: Obj) -> bool:
-    """Return True if a write changes nothing; field owners are compared last, as that is costly."""
-    return (
-        _equal_except("metadata", new, old)
-        and _equal_except("managedFields", new["metadata"], old["metadata"])
-        and same_owners(new, old)
     )
 
 

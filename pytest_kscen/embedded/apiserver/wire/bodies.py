@@ -94,7 +94,19 @@ def read_patch(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
     Server-side apply is read as YAML, all other patches as JSON. Raises UnreadablePatch.
     """
     if patch_type == APPLY_PATCH:
-        return _applied(body)
+        try:
+            parsed, duplicates = _yaml(body, "error decoding YAML: error converting YAML to JSON: ")
+        except UnreadableBody as error:
+            raise BadRequest(str(error)) from error
+        if parsed is not None and not isinstance(parsed, dict):
+            why = (
+                f"json: cannot unmarshal {json_type(parsed)} into Go value of type "
+                "map[string]interface {}"
+            )
+            raise BadRequest(
+                f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}"
+            )
+        return parsed or {}, duplicates
     prefix = "" if patch_type == STRATEGIC_PATCH else "error decoding patch: "
     try:
         parsed, duplicates = _json(body, prefix)
@@ -107,22 +119,6 @@ def _parsed(body: bytes, type_: str) -> tuple[Any, list[str]]:
     if type_ == YAML:
         return _yaml(body)
     return (_protobuf(body), []) if type_ == PROTOBUF else _json(body, VERSION_ERROR)
-
-
-def _applied(body: bytes) -> tuple[Obj, list[str]]:
-    try:
-        parsed, duplicates = _yaml(body, "error decoding YAML: error converting YAML to JSON: ")
-    except UnreadableBody as error:
-        raise BadRequest(str(error)) from error
-    if parsed is not None and not isinstance(parsed, dict):
-        why = (
-            f"json: cannot unmarshal {json_type(parsed)} into Go value of type "
-            "map[string]interface {}"
-        )
-        raise BadRequest(
-            f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}"
-        )
-    return parsed or {}, duplicates
 
 
 def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:

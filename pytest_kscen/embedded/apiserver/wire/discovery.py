@@ -81,7 +81,24 @@ def resource_list(kinds: Kinds, group: str, version: str) -> Obj | None:
     served = groups_of(kinds).get(group, {}).get(version)
     if not served:
         return None
-    rows = [row for kind in served for row in (_resource_entry(kind), *_subresource_entries(kind))]
+    rows = [
+        row
+        for kind in served
+        for row in (
+            _resource_entry(kind),
+            *[
+                {
+                    "name": f"{kind.resource.plural}/{name}",
+                    "singularName": "",
+                    "namespaced": kind.resource.namespaced,
+                    **_group_version(part),
+                    "kind": part.kind or kind.resource.kind,
+                    "verbs": list(part.verbs),
+                }
+                for name, part in kind.subresources.items()
+            ],
+        )
+    ]
     head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
     return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": rows}
 
@@ -101,20 +118,6 @@ def _resource_entry(kind: Kind) -> Obj:
 def _optional_names(kind: Kind) -> Obj:
     named = {"shortNames": list(kind.short_names), "categories": list(kind.categories)}
     return {name: words for name, words in named.items() if words}
-
-
-def _subresource_entries(kind: Kind) -> list[Obj]:
-    return [
-        {
-            "name": f"{kind.resource.plural}/{name}",
-            "singularName": "",
-            "namespaced": kind.resource.namespaced,
-            **_group_version(part),
-            "kind": part.kind or kind.resource.kind,
-            "verbs": list(part.verbs),
-        }
-        for name, part in kind.subresources.items()
-    ]
 
 
 def _group_version(part: Subresource) -> Obj:

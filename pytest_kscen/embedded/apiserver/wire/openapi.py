@@ -58,15 +58,6 @@ def _named_schemas(schemas: Obj) -> bytes:
     )
 
 
-def _additional_properties(value: Any) -> bytes:
-    return _bytes(
-        21,
-        _varint(2 << 3) + _varint(int(value))
-        if isinstance(value, bool)
-        else _bytes(1, _schema(value)),
-    )
-
-
 def _any(value: Any) -> bytes:
     return _text(2, orjson.dumps(value).decode())
 
@@ -78,7 +69,14 @@ FIELDS: dict[str, Callable[[Any], bytes]] = {
     "default": lambda value: _bytes(5, _any(value)),
     "required": lambda value: b"".join(_text(19, each) for each in value),
     "enum": lambda value: b"".join(_bytes(20, _any(each)) for each in value),
-    "additionalProperties": _additional_properties,
+    "additionalProperties": (
+        lambda value: _bytes(
+            21,
+            _varint(2 << 3) + _varint(int(value))
+            if isinstance(value, bool)
+            else _bytes(1, _schema(value)),
+        )
+    ),
     "type": lambda value: _bytes(22, _text(1, value)),
     "items": lambda value: _bytes(23, _bytes(1, _schema(value))),
     "allOf": lambda value: b"".join(_bytes(24, _schema(each)) for each in value),

@@ -92,7 +92,13 @@ class _Scanner:
                 raise _invalid(self._text, position + 1, "in numeric literal")
             rest = self._text[found.end() : found.end() + 1]
             if rest == b"." or (rest in (b"e", b"E") and not found[3]):
-                return self._broken_number(found.end(), rest)
+                broken_at = found.end()
+                if rest == b".":
+                    raise _invalid(
+                        self._text, broken_at + 1, "after decimal point in numeric literal"
+                    )
+                signed = self._text[broken_at + 1 : broken_at + 2] in (b"+", b"-")
+                raise _invalid(self._text, broken_at + 1 + signed, "in exponent of numeric literal")
             return found.end()
         raise _invalid(text, position, where)
 
@@ -158,12 +164,6 @@ class _Scanner:
                 where = f"in literal {word.decode()} (expecting '{chr(letter)}')"
                 raise _invalid(self._text, position + offset, where)
         return position + len(word)
-
-    def _broken_number(self, position: int, rest: bytes) -> int:
-        if rest == b".":
-            raise _invalid(self._text, position + 1, "after decimal point in numeric literal")
-        signed = self._text[position + 1 : position + 2] in (b"+", b"-")
-        raise _invalid(self._text, position + 1 + signed, "in exponent of numeric literal")
 
 
 # Duplicate fields: values are merged as in Go, and the client is warned.
@@ -273,7 +273,11 @@ def _loader() -> Any:
             for key_node, value_node in node.value:
                 if not isinstance(key_node, yaml.ScalarNode):
                     raise yaml.YAMLError("invalid map key: keys are texts, numbers or booleans")
-                key = _name(self.construct_object(key_node, deep=True))
+                read_key = self.construct_object(key_node, deep=True)
+                if isinstance(read_key, bool):
+                    key = "true" if read_key else "false"
+                else:
+                    key = "null" if read_key is None else str(read_key)
                 value = self.construct_object(value_node, deep=True)
                 if key in found:
                     self.duplicates.append(
@@ -320,9 +324,3 @@ def _real(loader: Any, node: yaml.ScalarNode) -> float | str:
     if math.isinf(number):
         return text
     return go_number(number)
-
-
-def _name(key: Any) -> str:
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return "null" if key is None else str(key)

@@ -224,12 +224,7 @@ def parse_path(path: str) -> ResourcePath | None:
         return None
     version, *rest = rest or [""]
     watched = rest[:1] == ["watch"]
-    return _parse_resource(group, version, rest[1:] if watched else rest, watched=watched)
-
-
-def _parse_resource(
-    group: str, version: str, parts: list[str], *, watched: bool
-) -> ResourcePath | None:
+    parts = rest[1:] if watched else rest
     if not parts:
         return None
     namespace = ""

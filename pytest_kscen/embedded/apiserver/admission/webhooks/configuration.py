@@ -199,7 +199,11 @@ class WebhookConfigurations:
         if not resource_store.buckets:
             return ()
         if resource_store.end != self._seen:
-            self._read(review.core.store)
+            configurations = review.core.store.all(GROUP, self._plural)
+            self._webhooks = [
+                Webhook(spec) for each in configurations for spec in each.get("webhooks") or ()
+            ]
+            self._matching.clear()
             self._seen = resource_store.end
         request = review.request
         resource = request.resource
@@ -218,13 +222,6 @@ class WebhookConfigurations:
                 each for each in self._webhooks if each.kind_for(review)
             ]
         return found
-
-    def _read(self, store: Store) -> None:
-        configurations = store.all(GROUP, self._plural)
-        self._webhooks = [
-            Webhook(spec) for each in configurations for spec in each.get("webhooks") or ()
-        ]
-        self._matching.clear()
 
     def calls(self, review: Review) -> Iterator[WebhookCall]:
         """Yield the calls in order; each is decided after the previous one may have changed the

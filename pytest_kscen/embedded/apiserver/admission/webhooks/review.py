@@ -88,7 +88,22 @@ def parse_response(answer: Obj, question: ReviewCall) -> WebhookVerdict:
         _check_patch(patch, patch_type, mutating=question.mutating)
     verdict = WebhookVerdict(warnings=list(response.get("warnings") or ()))
     if not response.get("allowed"):
-        verdict.refusal = _refusal(question.webhook, response.get("status") or {})
+        webhook = question.webhook
+        status = response.get("status") or {}
+        denied = f"admission webhook {quoted(webhook)} denied the request"
+        reason = status.get("message") or status.get("reason")
+        code = status.get("code") or 0
+        verdict.refusal = error_of(
+            {
+                "kind": "Status",
+                "apiVersion": "v1",
+                "metadata": {},
+                "status": "Failure",
+                "message": f"{denied}: {reason}" if reason else f"{denied} without explanation",
+                **{name: status[name] for name in ("reason", "details") if status.get(name)},
+                "code": max(code, LOWEST_ERROR_CODE),
+            }
+        )
     elif patch and question.mutating:
         verdict.patch = _parse_operations(patch)
         if verdict.patch and patch_type != "JSONPatch" and question.version == V1:
@@ -188,23 +203,6 @@ def _parse_operations(patch: bytes) -> list[Obj]:
         why = f"json: cannot unmarshal {found} into Go value of type jsonpatch.{target}"
         raise CallError(f"received undecodable patch in webhook response: {why}")
     return operations
-
-
-def _refusal(webhook: str, status: Obj) -> ApiError:
-    denied = f"admission webhook {quoted(webhook)} denied the request"
-    reason = status.get("message") or status.get("reason")
-    code = status.get("code") or 0
-    return error_of(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": f"{denied}: {reason}" if reason else f"{denied} without explanation",
-            **{name: status[name] for name in ("reason", "details") if status.get(name)},
-            "code": max(code, LOWEST_ERROR_CODE),
-        }
-    )
 
 
 GROUPS_BY_PREFIX = {

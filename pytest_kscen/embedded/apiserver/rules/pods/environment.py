@@ -117,7 +117,12 @@ def validate_field_reference(path: str, given: Obj, allowed: Sequence[str]) -> C
     elif not field:
         yield Cause.required(f"{path}.fieldPath")
     else:
-        base, key = _split_subscript(field)
+        base, opening, key = field.partition("['")
+        base, key = (
+            (base, key.removesuffix("']"))
+            if opening and base and field.endswith("']")
+            else (field, None)
+        )
         refusal = ""
         if version != "v1":
             refusal = f"unsupported pod version: {version}"
@@ -134,18 +139,6 @@ def validate_field_reference(path: str, given: Obj, allowed: Sequence[str]) -> C
             yield from validate_name(path, name, names.label_key)
         elif field not in allowed and field != "spec.host":
             yield Cause.unsupported(f"{path}.fieldPath", field, allowed)
-
-
-def _split_subscript(field: str) -> tuple[str, str | None]:
-    """Split `metadata.labels['a']` into its path and key. The key is None for a path without
-    subscript.
-    """
-    base, opening, key = field.partition("['")
-    return (
-        (base, key.removesuffix("']"))
-        if opening and base and field.endswith("']")
-        else (field, None)
-    )
 
 
 def validate_resource_reference(path: str, given: Obj, *, in_volume: bool = False) -> Causes:

@@ -64,7 +64,17 @@ def prepare_pod_create(pod: Obj, core: Core) -> None:
         for kind in ("podAffinity", "podAntiAffinity"):
             if kind in joined:
                 joined[kind] = {
-                    name: [_with_label_keys_in_term(term, own) for term in terms]
+                    name: [
+                        (
+                            {
+                                **term,
+                                "podAffinityTerm": _with_label_keys(term["podAffinityTerm"], own),
+                            }
+                            if "podAffinityTerm" in term
+                            else _with_label_keys(term, own)
+                        )
+                        for term in terms
+                    ]
                     for name, terms in joined[kind].items()
                 }
         spec["affinity"] = joined
@@ -224,12 +234,6 @@ def _without_stop_signal(container: Obj) -> Obj:
     rest = {name: value for name, value in container.items() if name != "lifecycle"}
     hooks = {name: value for name, value in container["lifecycle"].items() if name != "stopSignal"}
     return {**rest, "lifecycle": hooks} if hooks else rest
-
-
-def _with_label_keys_in_term(term: Obj, own: Mapping[str, str]) -> Obj:
-    if "podAffinityTerm" in term:
-        return {**term, "podAffinityTerm": _with_label_keys(term["podAffinityTerm"], own)}
-    return _with_label_keys(term, own)
 
 
 def _with_label_keys(term: Obj, own: Mapping[str, str]) -> Obj:

@@ -15,7 +15,6 @@ from pytest_kscen.embedded.apiserver.wire.tables.columns import NAME, Column, ag
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_kscen.embedded.apiserver.wire.tables.columns import Cell
     from pytest_kscen.objects.resources import Obj
 
     Step = Callable[[Any], Iterator[Any]]
@@ -163,23 +162,21 @@ def custom_columns(definition: Obj, version: str) -> tuple[Column, ...]:
 
 def _column(given: Obj) -> Column:
     path = given["jsonPath"]
+    type_ = given["type"]
+
+    def cell(obj: Obj, now: float) -> Any:
+        values = find_values(path, obj)
+        return _typed_cell(values[0], type_, now) if values else None
+
     return Column(
         given["name"],
-        _cell(path, given["type"]),
+        cell,
         given["type"],
         given.get("format", ""),
         wide=bool(given.get("priority")),
         description=given.get("description")
         or f"Custom resource definition column (in JSONPath format): {path}",
     )
-
-
-def _cell(path: str, type_: str) -> Cell:
-    def cell(obj: Obj, now: float) -> Any:
-        values = find_values(path, obj)
-        return _typed_cell(values[0], type_, now) if values else None
-
-    return cell
 
 
 def _typed_cell(value: Any, type_: str, now: float) -> Any:

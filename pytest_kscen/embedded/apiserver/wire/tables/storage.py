@@ -50,21 +50,6 @@ def _class(obj: Obj) -> str:
     return annotations.get(CLASS_ANNOTATION) or field_at(obj, "spec.storageClassName") or ""
 
 
-def _claim_capacity(claim: Obj) -> str:
-    """Return a claim's size, which is its volume's, or an empty text while unbound."""
-    return (
-        str(field_at(claim, "status.capacity.storage") or "0")
-        if field_at(claim, "spec.volumeName")
-        else ""
-    )
-
-
-def _claim_modes(claim: Obj) -> str:
-    return (
-        access_modes("status.accessModes")(claim, 0) if field_at(claim, "spec.volumeName") else ""
-    )
-
-
 def _audiences(driver: Obj) -> str:
     found = field_at(driver, "spec.tokenRequests")
     return UNSET if found is None else ",".join(request.get("audience", "") for request in found)
@@ -88,8 +73,26 @@ TABLES = {
         NAME,
         Column("Status", object_cell(_phase)),
         Column("Volume", text("spec.volumeName")),
-        Column("Capacity", object_cell(_claim_capacity)),
-        Column("Access Modes", object_cell(_claim_modes)),
+        Column(
+            "Capacity",
+            object_cell(
+                lambda claim: (
+                    str(field_at(claim, "status.capacity.storage") or "0")
+                    if field_at(claim, "spec.volumeName")
+                    else ""
+                )
+            ),
+        ),
+        Column(
+            "Access Modes",
+            object_cell(
+                lambda claim: (
+                    access_modes("status.accessModes")(claim, 0)
+                    if field_at(claim, "spec.volumeName")
+                    else ""
+                )
+            ),
+        ),
         Column("StorageClass", object_cell(_class)),
         Column("VolumeAttributesClass", text("spec.volumeAttributesClassName", UNSET)),
         AGE,

@@ -191,7 +191,12 @@ def summary_of(pod: Obj) -> PodSummary:
         container["name"] for container in inits if container.get("restartPolicy") == "Always"
     ]
     summary = PodSummary(
-        _first_reason(pod, status), total=len(spec.get("containers") or ()) + len(sidecars)
+        (
+            "SchedulingGated"
+            if condition(pod, "PodScheduled").get("reason") == "SchedulingGated"
+            else str(status.get("reason") or status.get("phase") or "")
+        ),
+        total=len(spec.get("containers") or ()) + len(sidecars),
     )
     initializing = _add_init_containers(
         summary, status.get("initContainerStatuses") or (), sidecars, len(inits)
@@ -214,12 +219,6 @@ def summary_of(pod: Obj) -> PodSummary:
         else:
             summary.reason = reason if status.get("phase") in FINISHED else "Terminating"
     return summary
-
-
-def _first_reason(pod: Obj, status: Obj) -> str:
-    if condition(pod, "PodScheduled").get("reason") == "SchedulingGated":
-        return "SchedulingGated"
-    return str(status.get("reason") or status.get("phase") or "")
 
 
 def _add_init_containers(
