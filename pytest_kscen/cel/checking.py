@@ -160,12 +160,10 @@ class Checker:
         if not possible:
             if function in {"_&&_", "_||_"}:
                 return self._not_bool(node, given)
+            listed = ", ".join(map(str, given[1:] if target is not None else given))
+            applied = f"{given[0]}.({listed})" if target is not None else f"({listed})"
             return self._report(
-                node.at,
-                (
-                    f"found no matching overload for '{function}' applied to "
-                    f"'{_argument_types(target, given)}'"
-                ),
+                node.at, f"found no matching overload for '{function}' applied to '{applied}'"
             )
         self.overloads_of[id(node)] = tuple(overload for overload, _ in possible)
         self._check_literal(node, function)
@@ -280,11 +278,6 @@ RESULTS: dict[str, Callable[[Type], Type]] = {
     **dict.fromkeys(("map", "transformList"), list_of),
     "optMap": optional_of,
 }
-
-
-def _argument_types(target: Expr | None, given: list[Type]) -> str:
-    listed = ", ".join(map(str, given[1:] if target is not None else given))
-    return f"{given[0]}.({listed})" if target is not None else f"({listed})"
 
 
 def _dotted_name(node: Expr) -> str:

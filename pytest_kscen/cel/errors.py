@@ -26,16 +26,16 @@ class CompilationError(ValueError):
         self._issues = sorted(issues)
 
     def __str__(self) -> str:
-        return "\n".join(self._shown(issue) for issue in self._issues)
-
-    def _shown(self, issue: Issue) -> str:
-        before = self._source[: issue.at]
-        number, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
-        line = self._source.split("\n")[number]
-        return (
-            f"ERROR: <input>:{number + 1}:{column + 1}: {issue.message}\n | {line}\n | "
-            f"{'.' * column}^"
-        )
+        shown: list[str] = []
+        for issue in self._issues:
+            before = self._source[: issue.at]
+            number, column = before.count("\n"), len(before) - (before.rfind("\n") + 1)
+            line = self._source.split("\n")[number]
+            shown.append(
+                f"ERROR: <input>:{number + 1}:{column + 1}: {issue.message}\n | {line}\n | "
+                f"{'.' * column}^"
+            )
+        return "\n".join(shown)
 
 
 class EvaluationError(ValueError):

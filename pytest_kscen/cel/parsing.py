@@ -280,31 +280,24 @@ class _CelParser:
 
     def _members(self, node: Expr) -> Expr:
         while operator := self._take(".", "["):
-            node = (
-                self._member(node, operator)
-                if operator.kind == "."
-                else self._index(node, operator)
-            )
+            optional = self._take("?") is not None
+            if operator.kind == "[":
+                key = self._expression()
+                self._expect("]")
+                node = CallExpr(operator.at, "_[?_]" if optional else "_[_]", None, (node, key))
+                continue
+            name = self._take("word", "escaped")
+            if name is None or (name.text == "in" and name.kind == "word"):
+                text = self._token.text
+                raise self._syntax_issue(
+                    f"no viable alternative at input '.{'' if text == END else text}'"
+                )
+            opening = self._take("(") if not optional and name.kind == "word" else None
+            if opening is None:
+                node = SelectExpr(operator.at, node, name.text, optional=optional)
+            else:
+                node = self._call(name.text, node, opening)
         return node
-
-    def _member(self, node: Expr, dot: CelToken) -> Expr:
-        optional = self._take("?") is not None
-        name = self._take("word", "escaped")
-        if name is None or (name.text == "in" and name.kind == "word"):
-            text = self._token.text
-            raise self._syntax_issue(
-                f"no viable alternative at input '.{'' if text == END else text}'"
-            )
-        opening = self._take("(") if not optional and name.kind == "word" else None
-        if opening is None:
-            return SelectExpr(dot.at, node, name.text, optional=optional)
-        return self._call(name.text, node, opening)
-
-    def _index(self, node: Expr, bracket: CelToken) -> Expr:
-        optional = self._take("?") is not None
-        key = self._expression()
-        self._expect("]")
-        return CallExpr(bracket.at, "_[?_]" if optional else "_[_]", None, (node, key))
 
     def _primary(self) -> Expr:
         token = self._token

@@ -66,18 +66,14 @@ def optional_of(inner: Type) -> Type:
 def parse_type(text: str) -> Type:
     match = re.fullmatch(r"([\w.]+)(?:\((.*)\))?", text.strip())
     assert match, text
-    return Type(match[1], tuple(parse_type(part) for part in _parts(match[2] or "")))
-
-
-def _parts(text: str) -> list[str]:
     parts, depth = [""], 0
-    for letter in text:
+    for letter in match[2] or "":
         depth += (letter == "(") - (letter == ")")
         if letter == "," and not depth:
             parts.append("")
         else:
             parts[-1] += letter
-    return [part for part in parts if part.strip()]
+    return Type(match[1], tuple(parse_type(part) for part in parts if part.strip()))
 
 
 def is_assignable(wanted: Type, given: Type, bound: dict[str, Type]) -> bool:

@@ -160,10 +160,6 @@ ORDERED_TYPES = ("int", "uint", "double", "bool", "duration", "timestamp", "stri
 SUMMED: dict[str, Any] = {"int": 0, "uint": UInt(0), "double": 0.0, "duration": timedelta()}
 
 
-def _is_sorted(elements: list[Any]) -> bool:
-    return not any(less_than(after, before) for before, after in pairwise(elements))
-
-
 def _sum(kind: str) -> Callable[[list[Any]], Any]:
     add = OPERATOR_FUNCTIONS[f"_+_({kind}, {kind}) {kind}"]
 
@@ -229,13 +225,6 @@ def _distinct(elements: list[Any]) -> list[Any]:
     return found
 
 
-def _sorted(elements: list[Any]) -> list[Any]:
-    return sorted(
-        elements,
-        key=cmp_to_key(lambda one, other: less_than(other, one) - less_than(one, other)),
-    )
-
-
 def _contains_all(elements: list[Any], wanted: list[Any]) -> bool:
     return all(contains(elements, each) for each in wanted)
 
@@ -251,11 +240,22 @@ LIST_FUNCTIONS: dict[str, Callable[..., Any]] = {
     ),
 }
 LIST_METHODS: dict[str, Callable[..., Any]] = {
-    **{f"list({kind})::isSorted() bool": _is_sorted for kind in ORDERED_TYPES},
+    **{
+        f"list({kind})::isSorted() bool": lambda elements: (
+            not any(less_than(after, before) for before, after in pairwise(elements))
+        )
+        for kind in ORDERED_TYPES
+    },
     **{f"list({kind})::sum() {kind}": _sum(kind) for kind in SUMMED},
     **{f"list({kind})::min() {kind}": _extreme("min") for kind in ORDERED_TYPES},
     **{f"list({kind})::max() {kind}": _extreme("max") for kind in ORDERED_TYPES},
-    **{f"list({kind})::sort() list({kind})": _sorted for kind in ORDERED_TYPES},
+    **{
+        f"list({kind})::sort() list({kind})": lambda elements: sorted(
+            elements,
+            key=cmp_to_key(lambda one, other: less_than(other, one) - less_than(one, other)),
+        )
+        for kind in ORDERED_TYPES
+    },
     "list(A)::indexOf(A) int": _index_of,
     "list(A)::lastIndexOf(A) int": _last_index_of,
     "list(A)::slice(int, int) list(A)": _slice,

@@ -88,17 +88,15 @@ def _scientific(value: Any, _: int) -> str:
 def _whole(verb: str, message: str, others: tuple[type, ...] = ()) -> Callable[[Any, int], str]:
     def show(value: Any, _: int) -> str:
         if type(value) in others:
-            return _hexadecimal(value, verb) if isinstance(value, (str, bytes)) else str(int(value))
+            if not isinstance(value, (str, bytes)):
+                return str(int(value))
+            digits = (value.encode() if isinstance(value, str) else value).hex()
+            return digits.upper() if verb == "X" else digits
         if isinstance(value, bool) or not isinstance(value, int):
             raise _format_error(message, value)
         return f"{value:{verb}}"
 
     return show
-
-
-def _hexadecimal(value: str | bytes, verb: str) -> str:
-    digits = (value.encode() if isinstance(value, str) else value).hex()
-    return digits.upper() if verb == "X" else digits
 
 
 RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

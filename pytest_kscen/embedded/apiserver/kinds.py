@@ -68,10 +68,6 @@ def _no_causes(*_: Any) -> Iterable[Cause]:
     return ()
 
 
-def _no_warnings(*_: Any) -> Iterable[str]:
-    return ()
-
-
 def content_changed(new: Obj, old: Obj) -> bool:
     """Return True if anything but metadata and status changed: the usual rule of `generation`.
 
@@ -145,7 +141,7 @@ class Rules:
     )
     owned_empty_lists: tuple[str, ...] = ()
     """Paths of lists that an empty write owns, though an empty list is not stored."""
-    warn: Callable[[Obj, Obj | None], Iterable[str]] = _no_warnings
+    warn: Callable[[Obj, Obj | None], Iterable[str]] = lambda *_: ()
     grace_period: Callable[[Obj, int | None], int] | None = None
     """Seconds for graceful deletion, given the object and the requested ones."""
     name: Check = dns1123_subdomain

@@ -69,7 +69,25 @@ def record(server: RealServer, folder: Path, listen: str) -> None:
         [group for group in groups if group["metadata"].get("name", "") not in foreign]
     )
     definitions = _read_definitions(server, foreign)
-    _probe_types_and_zeros(server, definitions, rows, listen)
+    kinds, roots = definitions.by_kind(), {}
+    for name, row in rows.items():
+        group, version, plural = name.split("/")
+        if "create" in row["verbs"]:
+            index = Resource(
+                group, version, plural, row["kind"], namespaced=row["namespaced"]
+            ).path("default")
+            roots[f"{index}?dryRun=All"] = kinds[f"{group}/{version}/{row['kind']}"]
+    places = probe_types(server.post, definitions.schemas, roots)
+    with echo_webhook(listen) as configuration:
+        # pods need it; no controller may have made it
+        made = server.post(ACCOUNTS_PATH, {"metadata": {"name": "default"}})
+        server.post(WEBHOOKS_PATH, configuration)
+        try:
+            probe_zeros(server.post, definitions.schemas, places)
+        finally:
+            server.delete(f"{WEBHOOKS_PATH}/{configuration['metadata']['name']}")
+            if "uid" in made.get("metadata", {}):
+                server.delete(f"{ACCOUNTS_PATH}/default")
     for old in folder.glob("*.json"):
         old.unlink()
     files = {"version": server.get("/version"), "resources": rows, "kinds": definitions.by_kind()}
@@ -94,31 +112,6 @@ def _read_definitions(server: RealServer, foreign: set[str]) -> TypeDefinitions:
             for name in sorted(schemas):
                 definitions.add(name, schemas[name])
     return definitions
-
-
-def _probe_types_and_zeros(
-    server: RealServer, definitions: TypeDefinitions, rows: dict[str, Any], listen: str
-) -> None:
-    kinds, roots = definitions.by_kind(), {}
-    for name, row in rows.items():
-        group, version, plural = name.split("/")
-        if "create" in row["verbs"]:
-            index = Resource(
-                group, version, plural, row["kind"], namespaced=row["namespaced"]
-            ).path("default")
-            roots[f"{index}?dryRun=All"] = kinds[f"{group}/{version}/{row['kind']}"]
-    places = probe_types(server.post, definitions.schemas, roots)
-    with echo_webhook(listen) as configuration:
-        made = server.post(
-            ACCOUNTS_PATH, {"metadata": {"name": "default"}}
-        )  # pods need it; no controller may have made it
-        server.post(WEBHOOKS_PATH, configuration)
-        try:
-            probe_zeros(server.post, definitions.schemas, places)
-        finally:
-            server.delete(f"{WEBHOOKS_PATH}/{configuration['metadata']['name']}")
-            if "uid" in made.get("metadata", {}):
-                server.delete(f"{ACCOUNTS_PATH}/default")
 
 
 REF = "#/components/schemas/"

@@ -48,7 +48,31 @@ def set_defaults(review: Review) -> None:
             _defaults(limit_range, "default"),
             _defaults(limit_range, "defaultRequest"),
         )
-        _fill(review.new, limits, requests)
+        pod = review.new
+        spec, filled_in = dict(pod["spec"]), []
+        for kind, label in CONTAINER_KINDS.items():
+            if not spec.get(kind):
+                continue
+            filled = []
+            for container in spec[kind]:
+                resources = dict(container.get("resources") or {})
+                for which, defaults, word in (
+                    ("requests", requests, "request"),
+                    ("limits", limits, "limit"),
+                ):
+                    given = resources.get(which) or {}
+                    missing = sorted(name for name in defaults if name not in given)
+                    if missing:
+                        resources[which] = {**given, **{name: defaults[name] for name in missing}}
+                        filled_in.append(
+                            f"{', '.join(missing)} {word} for {label} {container['name']}"
+                        )
+                filled.append({**container, "resources": resources})
+            spec[kind] = filled
+        if filled_in:
+            pod["spec"], metadata = spec, pod["metadata"]
+            words = "LimitRanger plugin set: " + "; ".join(filled_in)
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION: words}
 
 
 def _defaults(limit_range: Obj, name: str) -> Amounts:
@@ -57,31 +81,6 @@ def _defaults(limit_range: Obj, name: str) -> Amounts:
         if limit["type"] == "Container":
             found |= limit.get(name) or {}
     return found
-
-
-def _fill(pod: Obj, limits: Amounts, requests: Amounts) -> None:
-    spec, filled_in = dict(pod["spec"]), []
-    for kind, label in CONTAINER_KINDS.items():
-        if not spec.get(kind):
-            continue
-        filled = []
-        for container in spec[kind]:
-            resources = dict(container.get("resources") or {})
-            for which, defaults, word in (
-                ("requests", requests, "request"),
-                ("limits", limits, "limit"),
-            ):
-                given = resources.get(which) or {}
-                missing = sorted(name for name in defaults if name not in given)
-                if missing:
-                    resources[which] = {**given, **{name: defaults[name] for name in missing}}
-                    filled_in.append(f"{', '.join(missing)} {word} for {label} {container['name']}")
-            filled.append({**container, "resources": resources})
-        spec[kind] = filled
-    if filled_in:
-        pod["spec"], metadata = spec, pod["metadata"]
-        words = "LimitRanger plugin set: " + "; ".join(filled_in)
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION: words}
 
 
 # Validation.

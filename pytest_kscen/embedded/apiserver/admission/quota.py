@@ -52,7 +52,13 @@ class QuotaUsage:
             change = self._resource_store.at(position)
             if change and change.event.object["metadata"].get("namespace") == self._namespace:
                 if change.old:
-                    self._remove(change.old)
+                    removed = change.old
+                    metadata = removed["metadata"]
+                    if metadata.get("deletionTimestamp"):
+                        self._deleting.pop(metadata["name"], None)
+                    elif is_about(self._quota, self._meter, removed):
+                        for name, amount in self._meter.charge(removed, 0).items():
+                            self._sum[name] = quantities.subtract(self._sum[name], amount)
                 if change.event.type != "DELETED":
                     self._add(change.event.object)
         self._position = end
@@ -76,14 +82,6 @@ class QuotaUsage:
             self._deleting[metadata["name"]] = obj
         else:
             self._sum = sum_amounts([self._sum, self._meter.charge(obj, 0)])
-
-    def _remove(self, obj: Obj) -> None:
-        metadata = obj["metadata"]
-        if metadata.get("deletionTimestamp"):
-            self._deleting.pop(metadata["name"], None)
-        elif is_about(self._quota, self._meter, obj):
-            for name, amount in self._meter.charge(obj, 0).items():
-                self._sum[name] = quantities.subtract(self._sum[name], amount)
 
 
 class QuotaUsages:

@@ -58,37 +58,6 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def _is_datetime(text: str) -> bool:
-    if COMMON_TIMESTAMP.fullmatch(text):
-        return True
-    day, _, rest = text.lower().partition("t")
-    found = TIME.fullmatch(rest.split("t")[0])
-    return (
-        found is not None
-        and _is_date(day)
-        and found[1] <= "23"
-        and found[2] <= "59"
-        and found[3] <= "59"
-    )
-
-
-def _is_uri(text: str) -> bool:
-    """Report whether a text is an absolute URI or an absolute path."""
-    if re.search(r"[\x00-\x20\x7f<>\"{}|\\^`]", text.split("?", maxsplit=1)[0]) or re.search(
-        r"%(?![0-9A-Fa-f]{2})", text
-    ):
-        return False
-    try:
-        parts = urlsplit(text)
-        return (
-            text.startswith("/")
-            or (bool(parts.scheme) and parts.port is not None)
-            or bool(parts.scheme)
-        )
-    except ValueError:
-        return False
-
-
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     """Parse an IP address; leading zeros are ignored, as Kubernetes does."""
     without_zeros = re.sub(r"(?<![0-9A-Fa-f:])0+(?=\d)", "", text) if ":" not in text else text
@@ -96,26 +65,6 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(without_zeros)
     except ValueError:
         return None
-
-
-def _is_cidr(text: str) -> bool:
-    address, slash, bits = text.partition("/")
-    found = _address(address)
-    return (
-        bool(slash)
-        and found is not None
-        and bits.isascii()
-        and bits.isdigit()
-        and int(bits) <= found.max_prefixlen
-    )
-
-
-def _is_hostname(text: str) -> bool:
-    return (
-        HOSTNAME.fullmatch(text) is not None
-        and len(text) <= 255  # noqa: PLR2004
-        and all(len(part) <= 63 for part in text.split("."))  # noqa: PLR2004
-    )
 
 
 def _is_email(text: str) -> bool:
@@ -127,19 +76,6 @@ def _is_email(text: str) -> bool:
     return bool(
         re.fullmatch(rf"{atom}(\.{atom})*|\"[^\"]+\"", name)
         and re.fullmatch(rf"{atom}(\.{atom})*|\[[0-9.]+\]", domain)
-    )
-
-
-def _is_credit_card(text: str) -> bool:
-    digits = re.sub(r"[^0-9]+", "", text)
-    kinds = (
-        r"4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}"
-        r"|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11}"
-    )
-    doubled = [int(digit) * (1 + index % 2) for index, digit in enumerate(reversed(digits))]
-    return (
-        re.fullmatch(kinds, digits) is not None
-        and sum(part // 10 + part % 10 for part in doubled) % 10 == 0
     )
 
 
@@ -168,12 +104,9 @@ def _uuid(version: str, variant: str = HEX4) -> Callable[[str], bool]:
 
 FORMATS: dict[str, Callable[[str], bool]] = {
     "bsonobjectid": _matches(r"[0-9a-fA-F]{24}"),
-    "uri": _is_uri,
     "email": _is_email,
-    "hostname": _is_hostname,
     "ipv4": lambda text: "." in text and _address(text) is not None,
     "ipv6": lambda text: ":" in text and "%" not in text and _address(text) is not None,
-    "cidr": _is_cidr,
     "mac": lambda text: (
         MAC_BYTES.fullmatch(text) is not None or MAC_WORDS.fullmatch(text) is not None
     ),
@@ -184,7 +117,6 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "isbn": lambda text: _is_isbn10(text) or _is_isbn13(text),
     "isbn10": _is_isbn10,
     "isbn13": _is_isbn13,
-    "creditcard": _is_credit_card,
     "ssn": lambda text: (
         len(text) == len("078-05-1120")
         and re.fullmatch(r"\d{3}[- ]?\d{2}[- ]?\d{4}", text, re.ASCII) is not None
@@ -197,10 +129,85 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "duration": lambda text: (
         GO_DURATION.fullmatch(text) is not None or SCALA_DURATION.search(text) is not None
     ),
-    "datetime": _is_datetime,
     "k8sshortname": _matches(SHORT_NAME, longest=63),
     "k8slongname": _matches(rf"{SHORT_NAME}(\.{SHORT_NAME})*", longest=253),
 }
+
+
+def _format(name: str) -> Callable[[Callable[[str], bool]], Callable[[str], bool]]:
+    """Return a decorator that makes a function the check of a text format."""
+    return lambda check: FORMATS.setdefault(name, check)
+
+
+@_format("datetime")
+def _is_datetime(text: str) -> bool:
+    if COMMON_TIMESTAMP.fullmatch(text):
+        return True
+    day, _, rest = text.lower().partition("t")
+    found = TIME.fullmatch(rest.split("t")[0])
+    return (
+        found is not None
+        and _is_date(day)
+        and found[1] <= "23"
+        and found[2] <= "59"
+        and found[3] <= "59"
+    )
+
+
+@_format("uri")
+def _is_uri(text: str) -> bool:
+    """Report whether a text is an absolute URI or an absolute path."""
+    if re.search(r"[\x00-\x20\x7f<>\"{}|\\^`]", text.split("?", maxsplit=1)[0]) or re.search(
+        r"%(?![0-9A-Fa-f]{2})", text
+    ):
+        return False
+    try:
+        parts = urlsplit(text)
+        return (
+            text.startswith("/")
+            or (bool(parts.scheme) and parts.port is not None)
+            or bool(parts.scheme)
+        )
+    except ValueError:
+        return False
+
+
+@_format("cidr")
+def _is_cidr(text: str) -> bool:
+    address, slash, bits = text.partition("/")
+    found = _address(address)
+    return (
+        bool(slash)
+        and found is not None
+        and bits.isascii()
+        and bits.isdigit()
+        and int(bits) <= found.max_prefixlen
+    )
+
+
+@_format("hostname")
+def _is_hostname(text: str) -> bool:
+    return (
+        HOSTNAME.fullmatch(text) is not None
+        and len(text) <= 255  # noqa: PLR2004
+        and all(len(part) <= 63 for part in text.split("."))  # noqa: PLR2004
+    )
+
+
+@_format("creditcard")
+def _is_credit_card(text: str) -> bool:
+    digits = re.sub(r"[^0-9]+", "", text)
+    kinds = (
+        r"4\d{12}(\d{3})?|5[1-5]\d{14}|6(011|5\d\d)\d{12}|3[47]\d{13}"
+        r"|3(0[0-5]|[68]\d)\d{11}|(2131|1800|35\d{3})\d{11}"
+    )
+    doubled = [int(digit) * (1 + index % 2) for index, digit in enumerate(reversed(digits))]
+    return (
+        re.fullmatch(kinds, digits) is not None
+        and sum(part // 10 + part % 10 for part in doubled) % 10 == 0
+    )
+
+
 NUMBER_FORMATS = {"integer": {"int32", "int64"}, "number": {"float", "double"}}
 
 

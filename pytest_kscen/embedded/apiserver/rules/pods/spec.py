@@ -81,7 +81,29 @@ def _validate_optional_fields(path: str, spec: Obj) -> Causes:
         if field in spec:
             yield from validate(path, spec)
     if "env" in fields:
-        yield from _validate_file_references(path, spec)
+        # The file of a variable must lie in an emptyDir of the pod.
+        for where, container in security.visit_containers(spec):
+            for index, variable in enumerate(container.get("env") or ()):
+                reference = variable.get("valueFrom", {}).get("fileKeyRef")
+                if reference is not None:
+                    here, name = (
+                        f"{path}.{where}.env[{index}].valueFrom.fileKeyRef.volumeName",
+                        reference.get("volumeName", ""),
+                    )
+                    volume = next(
+                        (
+                            one
+                            for one in reversed(spec.get("volumes") or ())
+                            if one.get("name", "") == name
+                        ),
+                        None,
+                    )
+                    if volume is None:
+                        yield Cause.not_found(here, name)
+                    elif "emptyDir" not in volume:
+                        yield Cause.invalid(
+                            here, name, "referenced volume must be of type emptyDir"
+                        )
 
 
 def _validate_volumes_and_containers(path: str, spec: Obj, pod: Obj | None) -> Causes:
@@ -234,33 +256,6 @@ def _validate_host_aliases(path: str, given: Sequence[Obj]) -> Causes:
             yield from validate_name(
                 f"{path}[{index}].hostnames[{number}]", hostname, names.dns1123_subdomain
             )
-
-
-def _validate_file_references(path: str, spec: Obj) -> Causes:
-    """Yield the causes for variables that are read from a file.
-
-    The file must lie in an emptyDir volume of the pod.
-    """
-    for where, container in security.visit_containers(spec):
-        for index, variable in enumerate(container.get("env") or ()):
-            reference = variable.get("valueFrom", {}).get("fileKeyRef")
-            if reference is not None:
-                here, name = (
-                    f"{path}.{where}.env[{index}].valueFrom.fileKeyRef.volumeName",
-                    reference.get("volumeName", ""),
-                )
-                volume = next(
-                    (
-                        one
-                        for one in reversed(spec.get("volumes") or ())
-                        if one.get("name", "") == name
-                    ),
-                    None,
-                )
-                if volume is None:
-                    yield Cause.not_found(here, name)
-                elif "emptyDir" not in volume:
-                    yield Cause.invalid(here, name, "referenced volume must be of type emptyDir")
 
 
 def _field_validator(field: str, validate: Validator) -> Validator:

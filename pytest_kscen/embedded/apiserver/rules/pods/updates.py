@@ -204,9 +204,17 @@ def validate_resize_changes(new: Obj, old: Obj) -> Causes:
             for index, (one, other) in enumerate(
                 zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
             ):
-                yield from _validate_resources_kept(
-                    f"spec.{kind}[{index}].resources", one.get("resources"), other.get("resources")
-                )
+                path = f"spec.{kind}[{index}].resources"
+                resources = one.get("resources")
+                old_resources = other.get("resources")
+                for kept_kind in ("requests", "limits"):
+                    if (
+                        not ((old_resources or {}).get(kept_kind) or {}).keys()
+                        <= ((resources or {}).get(kept_kind) or {}).keys()
+                    ):
+                        yield Cause.forbidden(
+                            f"{path}.{kept_kind}", f"resource {kept_kind} cannot be removed"
+                        )
         yield from _validate_nothing_else_changed(spec, before)
 
 
@@ -235,12 +243,6 @@ def _validate_same_containers(spec: Obj, before: Obj) -> Causes:
                     f"spec.{kind}[{index}].name",
                     f"{kind} may not be renamed or reordered on resize",
                 )
-
-
-def _validate_resources_kept(path: str, new: Obj | None, old: Obj | None) -> Causes:
-    for kind in ("requests", "limits"):
-        if not ((old or {}).get(kind) or {}).keys() <= ((new or {}).get(kind) or {}).keys():
-            yield Cause.forbidden(f"{path}.{kind}", f"resource {kind} cannot be removed")
 
 
 def _validate_nothing_else_changed(spec: Obj, before: Obj) -> Causes:
