@@ -38,7 +38,7 @@ from pytest_kscen.objects.go_values import plain
 from pytest_kscen.objects.names import dns1035_label, path_segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pytest_kscen.embedded.apiserver.schema.cel_evaluation import Evaluate
     from pytest_kscen.embedded.apiserver.schema.fast_path import Fits
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.schema.scalars import Decoder
     from pytest_kscen.embedded.apiserver.schema.validation import Visit
     from pytest_kscen.objects.resources import Obj
+
+    HeadValidator = Callable[[Any, str], Iterator[Cause]]
 
 
 MAX_REPLICAS = (1 << 31) - 1
@@ -131,6 +133,15 @@ def _validate_embedded(value: Any, path: str) -> Iterator[Cause]:
             yield from HEAD_VALIDATORS[name](part, f"{path}.{name}")
 
 
+HEAD_VALIDATORS: dict[str, HeadValidator] = {}
+
+
+def _head(field: str) -> Callable[[HeadValidator], HeadValidator]:
+    """Return a decorator that makes a function the validator of a field that objects begin with."""
+    return lambda validate: HEAD_VALIDATORS.setdefault(field, validate)
+
+
+@_head("apiVersion")
 def _validate_api_version(value: Any, path: str) -> Iterator[Cause]:
     if not value:
         yield Cause.invalid(path, value, "must not be empty")
@@ -138,6 +149,7 @@ def _validate_api_version(value: Any, path: str) -> Iterator[Cause]:
         yield Cause.invalid(path, value, f"unexpected GroupVersion string: {value}")
 
 
+@_head("kind")
 def _validate_kind(value: Any, path: str) -> Iterator[Cause]:
     if not value:
         yield Cause.invalid(path, value, "must not be empty")
@@ -147,19 +159,13 @@ def _validate_kind(value: Any, path: str) -> Iterator[Cause]:
         )
 
 
+@_head("metadata")
 def _validate_metadata(value: Any, path: str) -> Iterator[Cause]:
     if name := value.get("name"):
         for message in path_segment(name):
             yield Cause.invalid(f"{path}.name", name, message)
     yield from label_errors(f"{path}.labels", value.get("labels") or {})
     yield from annotation_errors(f"{path}.annotations", value.get("annotations") or {})
-
-
-HEAD_VALIDATORS = {
-    "apiVersion": _validate_api_version,
-    "kind": _validate_kind,
-    "metadata": _validate_metadata,
-}
 
 
 HEAD_FIELDS = ("apiVersion", "kind", "metadata")

@@ -19,6 +19,8 @@ from pytest_kscen.embedded.apiserver.wire.parsing import go_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Reader = Callable[[bytes], Any]
+
     from pytest_kscen.objects.resources import Obj
 
 MAGIC = b"k8s\x00"
@@ -117,6 +119,14 @@ def _entry(schema: Obj, value: Any) -> tuple[str, Any]:
 # Types with another form in JSON.
 
 
+SPECIAL_TYPES: dict[str, Reader] = {}
+
+
+def _special(type_: str) -> Callable[[Reader], Reader]:
+    """Return a decorator that makes a function the reader of a type's messages."""
+    return lambda read: SPECIAL_TYPES.setdefault(type_, read)
+
+
 def _time(data: bytes, *, micro: bool = False) -> str | None:
     parts = dict(_fields(data))
     if not parts:
@@ -124,11 +134,13 @@ def _time(data: bytes, *, micro: bool = False) -> str | None:
     return timestamp_of(parts.get(1, 0) + parts.get(2, 0) / 1e9, micro=micro)
 
 
+@_special("io.k8s.apimachinery.pkg.util.intstr.IntOrString")
 def _int_or_string(data: bytes) -> int | str:
     parts = dict(_fields(data))
     return str(parts.get(3, b"").decode()) if parts.get(1) else int(parts.get(2, 0))
 
 
+@_special("io.k8s.apimachinery.pkg.api.resource.Quantity")
 def _quantity(data: bytes) -> str:
     return dict(_plain(data)).get(1, b"").decode() or "0"
 
@@ -142,35 +154,33 @@ def _schema(data: bytes) -> Obj:
     return _message(data, f"{CRD}.JSONSchemaProps", f"{CRD}.JSONSchemaProps")
 
 
+@_special(f"{CRD}.JSONSchemaPropsOrBool")
 def _schema_or_flag(data: bytes) -> Any:
     parts = dict(_fields(data))
     # the schema's number
     return _schema(parts[2]) if 2 in parts else bool(parts.get(1))  # noqa: PLR2004
 
 
+@_special(f"{CRD}.JSONSchemaPropsOrArray")
 def _schema_or_many(data: bytes) -> Any:
     schemas = [(number, _schema(value)) for number, value in _plain(data)]
     many = [schema for number, schema in schemas if number != 1]
     return many or (schemas[0][1] if schemas else None)
 
 
+@_special(f"{CRD}.JSONSchemaPropsOrStringArray")
 def _schema_or_names(data: bytes) -> Any:
     parts = list(_plain(data))
     names = [value.decode() for number, value in parts if number != 1]
     return names or next((_schema(value) for number, value in parts if number == 1), None)
 
 
-SPECIAL_TYPES: dict[str, Callable[[bytes], Any]] = {
+SPECIAL_TYPES |= {
     f"{META}.Time": _time,
     f"{META}.MicroTime": lambda data: _time(data, micro=True),
     f"{META}.FieldsV1": _raw,
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": _quantity,
-    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": _int_or_string,
     "io.k8s.apimachinery.pkg.runtime.RawExtension": _raw,
     f"{CRD}.JSON": _raw,
-    f"{CRD}.JSONSchemaPropsOrBool": _schema_or_flag,
-    f"{CRD}.JSONSchemaPropsOrArray": _schema_or_many,
-    f"{CRD}.JSONSchemaPropsOrStringArray": _schema_or_names,
 }
 
 
