@@ -12,7 +12,7 @@ from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.report.story import story
-from pytest_kscen.run import lifecycle
+from pytest_kscen.run import cleanup
 from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.runner import ScenarioRunner
 
@@ -43,7 +43,7 @@ def scenario_runner(cluster, generation, request):
 @pytest.mark.parametrize("generation", ["conditions"], indirect=True)
 def test_two_lost_replicas_of_three_are_seen(scenario_runner, monkeypatch):
     monkeypatch.setattr(
-        lifecycle, "HEALING", 5.0
+        cleanup, "RECOVERY", 5.0
     )  # nothing will heal, and its five minutes are real ones here
     with scenario_runner as run:
         volume = run.volumes.create(storage_class="consistency-and-availability")

@@ -233,7 +233,7 @@ class Ours:
         configuration = load_configuration({**HEAD, "profiles": PROFILES}, Registry())
         self.scheduler = Scheduler(bench, chance.stream("scheduler"), configuration=configuration)
         self.task = rival.runner.loop.create_task(self.informers.run())
-        rival.ask(self.scheduler._following.synced())
+        rival.ask(self.scheduler._handlers.synced())
 
     def opinion(self, pod):
         """The best nodes, or why there are none."""
