@@ -166,7 +166,7 @@ async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
 
 
 async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
-    """Rules that these Jobs may have left on their nodes; a node on which nobody can tell is
+    """Rules that these Jobs may have left on their nodes; a node on which this is unknown is
     named and left.
     """
     await _all([_sweep_one(actor, number, *where) for number, where in enumerate(marks(jobs))])

@@ -61,7 +61,7 @@ class ClusterClients:
     def in_parent(self) -> Actor:
         if self.parent is None:
             raise FaultImpossible(
-                f"{self.nested.name} acts on virtual machines, and this run knows of no "
+                f"{self.nested.name} acts on virtual machines, and this run has no "
                 "parent cluster that has them"
             )
         return self.parent
@@ -133,9 +133,7 @@ async def delete_and_wait(actor: Actor, resource: Resource, name: str, namespace
 
 NAMESPACE = "default"
 IMAGE = "krpsh/iperf3:0.1.0"
-LONGEST_JOB = (
-    86400.0  # seconds for which a Job is there at most of which nobody knows how long it is needed
-)
+LONGEST_JOB = 86400.0  # seconds that a Job lives at most if its need is unknown
 DEADLINE, TTL = (
     10,
     12,
@@ -312,8 +310,8 @@ def swept_rules(log: str) -> int | None:
 
 def pushed_bytes(log: str) -> int | None:
     """Return the bytes that iperf3 has sent; None if it has printed none."""
-    told = _PUSHED.findall(log)
-    return sum(int(float(amount) * UNITS[unit]) for amount, unit in told) if told else None
+    amounts = _PUSHED.findall(log)
+    return sum(int(float(amount) * UNITS[unit]) for amount, unit in amounts) if amounts else None
 
 
 def _rule(job: str, source: str, loss: float) -> str:
@@ -352,7 +350,7 @@ async def finish_sweep(actor: Actor, name: str, node: str, mark: str) -> int:
     found = swept_rules(await log_of(actor, name))
     if not done or found is None:
         raise TimeoutError(
-            f"nobody can tell whether {node} is rid of the iptables rules with {mark!r} "
+            f"it is unknown whether {node} still has the iptables rules with {mark!r} "
             "in their comment"
         )
     await delete_and_wait(actor, JOBS, name, NAMESPACE)

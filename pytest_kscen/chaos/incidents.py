@@ -66,7 +66,7 @@ class FaultAnswers:
 
     def never(self, parts: Container[str]) -> None:
         """Somebody has looked: of those whose answers were lost these were not done, and of the
-        others nobody can tell.
+        others cannot be distinguished.
         """
         self.lost = [part for part in self.lost if part not in parts]
 
@@ -119,10 +119,10 @@ class Fault(Protocol):
         """True if it ends by itself: undoing it then waits for that."""
 
     async def aim(self, clients: ClusterClients) -> Fault:
-        """The same fault with what only the cluster knows; `Impossible` says what is missing."""
+        """Complete the fault with what the cluster shows; `Impossible` names what is missing."""
 
     async def inject(self, incident: Incident) -> None:
-        """Ask for it, so that the incident knows what was answered."""
+        """Request it, so that the incident has the answer."""
 
     async def heal(self, incident: Incident) -> None:
         """Undo it, and see that it is undone. Asked again if it failed."""
@@ -254,7 +254,7 @@ class Incident:
     async def end(self) -> None:
         """Undo the fault.
 
-        Whoever asks again waits for the same end; a cancellation waits for it too.
+        A second call waits for the same end; a cancellation waits for it too.
         """
         await await_despite_cancellation(self._begin_to_end())
 

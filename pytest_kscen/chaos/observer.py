@@ -3,8 +3,8 @@ what it has done to them.
 
 Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own, or perhaps
 its own, has been in trouble for a little while, unless others were on meanwhile that may keep it
-so: then nobody can tell, and what was left is waited for by those. What goes before it is well
-again was not seen to recover.
+so: then the cause is unknown, and those incidents wait for what was left. What goes before it is
+well again was not seen to recover.
 
 A link that is to be made, and does not come within the time in which a lost one would have been
 noticed, is a trouble from then on. What its volume has suffered since it was due is judged once
@@ -48,9 +48,9 @@ FIRST_LOOK = (
     5.0  # seconds within which the pictures should be there; a resource that is not served has none
 )
 NOTHING: tuple[None, list[ObservedState]] = None, []  # was said
-RECOVERY = 300.0  # seconds after which nobody waits any longer
-TOLD = 3  # how many effects of each kind are told, of each volume
-LISTED = 10  # how many troubles are told at once
+RECOVERY = 300.0  # seconds after which an incident stops waiting
+RECORDED = 3  # effects of each kind that are recorded of each volume
+LISTED = 10  # troubles in one entry
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -58,7 +58,7 @@ class WatchedIncident(SuspectedIncident):
     """An incident of which more may be seen."""
 
     incident: Incident
-    told: dict[tuple[object, ...], int] = field(default_factory=dict)
+    recorded: dict[tuple[object, ...], int] = field(default_factory=dict)
     went: list[ObservedState] = field(default_factory=list)
     """Troubles whose objects were deleted; from before its end only if no other trouble was left.
     """
@@ -69,8 +69,8 @@ class WatchedIncident(SuspectedIncident):
 
     def may_be_told(self, *kind: object) -> bool:
         """The first few of each kind are."""
-        self.told[kind] = self.told.get(kind, 0) + 1
-        return self.told[kind] <= TOLD
+        self.recorded[kind] = self.recorded.get(kind, 0) + 1
+        return self.recorded[kind] <= RECORDED
 
 
 class Observer:
@@ -194,7 +194,7 @@ class Observer:
 
     async def _look(self) -> None:
         shared, machines = SharedInformers.of_run(self._context), self._machines()
-        async with shared.heard() as ears, asyncio.TaskGroup() as looking:
+        async with shared.listen() as ears, asyncio.TaskGroup() as looking:
             replicas, volumes, nodes = map(
                 shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES)
             )
@@ -264,7 +264,7 @@ class Observer:
         """An object's aspects are made of what it says: as long as it says the same, they stay as
         they are.
 
-        Those of one that may go are asked of nobody once it has gone.
+        Those of one that may go are no longer looked up once it has gone.
         """
         shown: dict[Ref, tuple[Said, list[ObservedState]]] = {}
 

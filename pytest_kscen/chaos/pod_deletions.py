@@ -174,8 +174,8 @@ def _goes(pod: Obj) -> bool:
 
 
 def _place(pod: Obj) -> tuple[Obj, str]:
-    """Whose it is, and where it has to be; one that nobody owns, or that was to serve a node and
-    never came to it, has none.
+    """Return a pod's owner and required node. A pod without an owner, or one that was to serve
+    a node and never came to it, has none.
     """
     owner = _owner(pod)
     return owner, pod["spec"].get("nodeName", "") if owner.get("kind") == DAEMON else ANYWHERE

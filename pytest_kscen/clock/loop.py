@@ -293,7 +293,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return future
 
     def next_timer(self) -> float | None:
-        """When the next timer is due, background ones too."""
+        """Return when the next timer is due, background timers included."""
         timers, background = self._timers, self._background
         if timers and background:
             return min(timers[0][0], background[0][0])

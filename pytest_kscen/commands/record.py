@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Dumper(yaml.SafeDumper):
-    """What stands in two places is written in both."""
+    """YAML writer without anchors: an object used twice is written twice."""
 
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # as yaml calls it
         return True

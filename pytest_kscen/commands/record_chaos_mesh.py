@@ -36,7 +36,7 @@ class Parts:
             self._count(definition)
 
     def _count(self, value: Any) -> None:
-        """How many others hold it; what is held by the same thing in two places is held once."""
+        """Count the holders of a value; a holder counts once."""
         if not isinstance(value, dict | list):
             return
         text = _text(value)

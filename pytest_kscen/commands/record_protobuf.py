@@ -1,4 +1,4 @@
-"""Read from Kubernetes' Go sources by which number protobuf knows each field, and write it into the
+"""Read the protobuf number of each field from Kubernetes' Go sources, and write it into the
 package.
 
 `python -m pytest_kscen record-protobuf --modules DIR`, where DIR is Go's module cache (`go env

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PlayFailed(Exception):
-    """Its words are the scenario's."""
+    """Scenario that failed; the message is the scenario's."""
 
 
 def main(arguments: list[str]) -> int:

@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
     )
     signal.signal(
         signal.SIGTERM, signal.default_int_handler
-    )  # whoever ends it so wants as little left behind
+    )  # so that as little as possible is left behind
     try:
         waiters = [_waiter(path) for path in chosen.waiter]
         with contextlib.closing(
@@ -120,7 +120,7 @@ def open_scenario_player(
     journal: pathlib.Path | None = None,
     waiters: Sequence[ControllerWaiter] = (),
 ) -> ScenarioPlayer:
-    """For Scenarios of anybody: what becomes of them is told as it happens."""
+    """Open the player of Scenarios on a cluster; it prints each phase and writes the journal."""
     scenario_player = ScenarioPlayer.of(cluster, terms)
     for waiter in waiters:
         scenario_player.controller.register.add(waiter)

@@ -26,7 +26,7 @@ MOST = 20  # names in a message
 
 
 class Unknown(Exception):
-    """There is nothing of this name; the message says what there is."""
+    """Volume or folder that does not exist; the message lists those that do."""
 
 
 def main(arguments: list[str]) -> int:
@@ -55,27 +55,25 @@ def tell(lines: Iterable[str]) -> None:
         for line in lines:
             print(line)
         sys.stdout.flush()
-    except (
-        BrokenPipeError
-    ):  # whoever reads has had enough; what is left is not to be complained of when Python ends
+    except BrokenPipeError:  # the reader closed the pipe; no error when Python flushes at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
     path, journal = read_in(folder)
     outcome = judge(journal, path)
-    told = outcome.volumes
-    if not told and (crashed := _crashes(outcome)):
+    volumes = outcome.volumes
+    if not volumes and (crashed := _crashes(outcome)):
         raise Unknown(crashed[0])
     if wanted is None:
-        return [f"{one.verdict:<11} {one.name}" for one in told] or [
+        return [f"{one.verdict:<11} {one.name}" for one in volumes] or [
             f"the run has no volume; lines in its journal: {len(journal)}"
         ]
-    return story(journal, _one_of(list(dict.fromkeys(one.name for one in told)), wanted))
+    return story(journal, _one_of(list(dict.fromkeys(one.name for one in volumes)), wanted))
 
 
 def _crashes(outcome: Outcome) -> list[str]:
-    """Why nobody knows the volumes."""
+    """Return why the volumes are unknown."""
     return [one.why for one in outcome.findings if one.check == "volumes" and "crashed" in one.why]
 
 

@@ -18,8 +18,7 @@ from pytest_kscen.objects.documents import Document, DocumentRefused, documents,
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.scenario import validation
 from pytest_kscen.workflow import expectations
-from pytest_kscen.workflow.files import issue_line as told
-from pytest_kscen.workflow.files import issues_in
+from pytest_kscen.workflow.files import issue_line, issues_in
 from pytest_kscen.workflow.validation import ERROR, WARNING, is_workflow_or_schedule
 from pytest_kscen.workflow.validation.workflows import KINDS
 
@@ -84,13 +83,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _files(path: pathlib.Path) -> list[pathlib.Path]:
-    """Those of a folder, however deep; what holds none is what cannot be read."""
+    """Return the YAML files below a folder; a folder without any is returned itself and cannot
+    be read.
+    """
     below = (file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
     return sorted(below) or [path] if path.is_dir() else [path]
 
 
 def _beside(path: pathlib.Path) -> list[Document]:
-    """What is played beside a file of expectations."""
+    """Return the documents that a file of expectations belongs to."""
     stem, _, ending = path.name.rpartition(".expect.")
     files = [path.with_name(f"{stem}.{word}.{ending}") for word in ("scenario", "workflow")]
     try:
@@ -104,7 +105,7 @@ def _lines(document: Document, played: list[Document], *, strict: bool) -> Itera
     if _is_meant(document):
         for fault in issues_in(document):
             severity = ERROR if strict else fault.severity
-            yield severity, told(document, fault, severity)
+            yield severity, issue_line(document, fault, severity)
     elif _is_scenario(document):
         yield from _as_lines(validation.errors(document), ERROR)
         yield from _as_lines(validation.warnings(document), ERROR if strict else WARNING)
@@ -153,7 +154,7 @@ def _is_workflow(document: Document) -> bool:
 
 
 def _is_meant(document: Document) -> bool:
-    """It is known, or nearly: whoever wrote it meant a Workflow, or a Schedule."""
+    """Return True if the kind is that of a Workflow or Schedule, or spelt almost like it."""
     if is_workflow_or_schedule(document.content):
         return True
     obj = document.content if isinstance(document.content, dict) else {}
@@ -167,8 +168,8 @@ def _is_meant(document: Document) -> bool:
     )
 
 
-def _as_lines(told: Iterable[str], severity: str) -> Iterator[Line]:
-    for line in told:
+def _as_lines(texts: Iterable[str], severity: str) -> Iterator[Line]:
+    for line in texts:
         where, _, said = line.partition(" ")
         yield severity, f"{where.removesuffix(':')}: {severity}: {said}"
 

@@ -135,7 +135,7 @@ class JournalLost(Exception):
 
 @dataclass(slots=True)
 class Entry:
-    """One event of a run: `at` in seconds since its start, the actor, the kind of event, and its
+    """Event of a run: `at` in seconds since its start, the actor, the kind of event, and its
     data.
 
     Never changed after it was written. Not frozen, since very many are made.

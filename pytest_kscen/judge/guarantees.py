@@ -37,11 +37,11 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
                 f"{len(unknown)} of {len(seen)} volumes could not be judged: {', '.join(unknown)}"
             )
         if untold:
-            told = (
+            names = (
                 f"{len(interrupted)} of {len(seen)} volumes were interrupted, and none was "
                 "seen to come back"
             )
-            said.append(f"{told} by {' or by '.join(untold)}: run longer")
+            said.append(f"{names} by {' or by '.join(untold)}: run longer")
         yield Finding(
             "volumes",
             INVALID if broken else UNKNOWN if unknown or untold else VALID,
@@ -85,16 +85,16 @@ def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     why = "; ".join(
         [*(finding.why for finding in blame), *([failed[0].why] if failed and not blame else [])]
     )
-    told = (
+    names = (
         f"none of the {len(undone) + unanswered} attachments that were asked for was seen to "
         "succeed"
     )
     verdict = blame[0].verdict if blame else UNKNOWN
-    yield Finding("attachments", verdict, f"{told}: {why or 'though they had the time'}")
+    yield Finding("attachments", verdict, f"{names}: {why or 'though they had the time'}")
 
 
 def _in_time(check: str, undone: Sequence[FailedOperation]) -> Iterator[Finding]:
-    """A single one that the storage did not do in peace is its fault, or may be, if nobody
+    """A single one that the storage did not do without faults is its fault, or may be, if no actor
     waited to the end.
     """
     failed, cut = ([one for one in undone if one.cut is so] for so in (False, True))

@@ -48,7 +48,7 @@ class IncidentRecord:
     deleted_before_recovery: list[str] = field(default_factory=list)
     """Affected objects that were deleted before they recovered."""
     overlapping: list[str] = field(default_factory=list)
-    """Incidents whose effects could not be told from its own: it has no recovery time."""
+    """Incidents whose effects cannot be distinguished from its own: it has no recovery time."""
     refused_nodes: list[str] = field(default_factory=list)
     """Nodes among its targets to which nothing was done, because it was refused there, or came
     too late.
@@ -234,7 +234,7 @@ def judge(
         f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone
     ]:
         yield Finding(
-            "chaos", UNKNOWN, f"nobody knows whether these faults are undone: {'; '.join(stuck)}"
+            "chaos", UNKNOWN, f"it is unknown whether these faults are undone: {'; '.join(stuck)}"
         )
 
 
@@ -283,7 +283,7 @@ def _unrest(
     volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
 ) -> Iterator[tuple[float, float]]:
     """A fault that is a lasting state excuses nothing, nor does one that never came to be; one that
-    nobody undid may have.
+    was not undone may have.
 
     So does what we have done to the volume ourselves.
     """

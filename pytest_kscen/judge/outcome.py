@@ -165,7 +165,7 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
     """The outcome of a journal, which is read once for all checks; one that crashes makes its part
     unknown.
 
-    `path` is where it was read from: whoever judges a run again is told which line a check crashed
+    `path` is where it was read from: a later `judge` names the line at which a check crashed
     at."""
     outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
     began, end = start_and_end.RunStart(), start_and_end.RunEnd()
@@ -219,7 +219,7 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
                 crashes[check] = CheckCrash(error)
         if check in crashes:
             name = check.__name__.removeprefix("of_")
-            outcome.findings.append(Finding(name, UNKNOWN, crashes[check].told(path)))
+            outcome.findings.append(Finding(name, UNKNOWN, crashes[check].message(path)))
     outcome.findings = [_doubted(one) if end.cluster_crashed else one for one in outcome.findings]
     return outcome
 
@@ -236,7 +236,7 @@ def _doubted(finding: Finding) -> Finding:
 
 
 def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, CheckCrash]:
-    """Tell each of every entry, which is a line; whoever crashes, as is told here, hears no
+    """Pass every entry, which is a line, to each check; a check that crashes gets no
     more.
     """
     crashes: dict[Check, CheckCrash] = {}
@@ -249,6 +249,6 @@ def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Chec
                 except Exception as error:  # noqa: BLE001  # it is that check's alone
                     crashes[check] = CheckCrash(error, line, entry)
                     hearing = [one for one in hearing if one[0] is not check]
-    except Exception as error:  # noqa: BLE001  # of what cannot be read nobody has judged anything
+    except Exception as error:  # noqa: BLE001  # a check that cannot read an entry has judged nothing
         crashes = {**dict.fromkeys(learners, CheckCrash(error)), **crashes}
     return crashes

@@ -67,7 +67,7 @@ class RunEnd:
 
     @property
     def lasted(self) -> float:
-        """Until the counters were frozen; of a run that was killed nobody knows more than that
+        """Until the counters were frozen; of a killed run no more is known than that
         it was on until then.
         """
         return self.told_until if self.frozen_at is None else self.frozen_at
@@ -215,7 +215,7 @@ def judge_end(ending: RunEnd) -> Iterator[Finding]:
         yield Finding(
             "calm",
             UNKNOWN,
-            f"faults may still be on nodes from which nobody could take them back: {places}",
+            f"faults may still be on nodes that could not be cleaned up: {places}",
         )
     yield _liveness(ending)
     yield _leftovers(ending)
@@ -224,7 +224,9 @@ def judge_end(ending: RunEnd) -> Iterator[Finding]:
 def _liveness(ending: RunEnd) -> Finding:
     if ending.late is None:
         return Finding(
-            "liveness", UNKNOWN, "nobody saw whether the volumes that were left became ready again"
+            "liveness",
+            UNKNOWN,
+            "it was not observed whether the remaining volumes became ready again",
         )
     if blamed := [name for name in ending.late if name not in ending.excused]:
         return Finding("liveness", INVALID, "; ".join(_late(ending, blamed)))
@@ -253,19 +255,21 @@ def _late(ending: RunEnd, late: Sequence[str]) -> Iterator[str]:
 
 
 def _leftovers(ending: RunEnd) -> Finding:
-    told = ", ".join(ending.leftovers or ())
-    if told and ending.leftovers == ending.abandoned:
+    names = ", ".join(ending.leftovers or ())
+    if names and ending.leftovers == ending.abandoned:
         return Finding(
-            "leftovers", UNKNOWN, f"left behind, since nobody waited until they were gone: {told}"
+            "leftovers",
+            UNKNOWN,
+            f"left behind, since the run did not wait for their deletion: {names}",
         )
-    if told:
-        return Finding("leftovers", INVALID, f"still there: {told}")
+    if names:
+        return Finding("leftovers", INVALID, f"still there: {names}")
     if ending.leftovers is None:
         there = f"; what is still there has the label {ending.label}" if ending.label else ""
         return Finding("leftovers", UNKNOWN, f"the run ended before anybody looked for them{there}")
     if ending.overlooked:
         places = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
-        return Finding("leftovers", UNKNOWN, f"nobody could look into {places}")
+        return Finding("leftovers", UNKNOWN, f"these could not be listed: {places}")
     return Finding("leftovers", VALID)
 
 
@@ -300,7 +304,7 @@ def learn_start(beginning: RunStart, entry: Entry) -> None:
 
 def judge_start(beginning: RunStart) -> Iterator[Finding]:
     if beginning.chaos is None:
-        yield Finding("journal", UNKNOWN, "it has no beginning: nobody knows what was declared")
+        yield Finding("journal", UNKNOWN, "it has no beginning: the plan is unknown")
 
 
 # A check that crashed: how, at which line of the journal, and what is amiss there.
@@ -314,7 +318,7 @@ class CheckCrash:
     line: int = 0
     entry: Entry | None = None
 
-    def told(self, path: pathlib.Path | None) -> str:
+    def message(self, path: pathlib.Path | None) -> str:
         """`path` is the journal's, if it was read from a file."""
         said = f"the check crashed: {self.error!r}"
         if self.entry is None:

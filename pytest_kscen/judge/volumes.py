@@ -159,7 +159,7 @@ class VolumeRecord:
         if self.crash:
             return f"the checker crashed: {self.crash}"
         if self.ready_at is None and not self.waited_for:
-            return "it was not ready, and nobody waited for it"
+            return "it was not ready, and the run did not wait for it"
         return "" if self.stopped_at is not None else "it was not checked to the end"
 
     def as_json(self) -> dict[str, Any]:

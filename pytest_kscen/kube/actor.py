@@ -167,7 +167,7 @@ class OngoingAction:
     result: str = "done"
     """How it has ended, if nothing is raised."""
 
-    def heard(self) -> None:
+    def accepted(self) -> None:
         """Mark the action as accepted by the API: from now on the responsible component has
         time to perform it.
         """

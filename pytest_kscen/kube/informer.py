@@ -282,7 +282,7 @@ class SharedInformers(Informers):
             await asyncio.wait((life,))
 
     @contextlib.asynccontextmanager
-    async def heard(self) -> AsyncIterator[ListenerHandlers]:
+    async def listen(self) -> AsyncIterator[ListenerHandlers]:
         """Look, and listen for a while."""
         ears = ListenerHandlers(self.look())
         try:
@@ -303,7 +303,7 @@ class ListenerHandlers:
         self._handlers: list[tuple[Informer, Handler]] = []
 
     def on_change(self, informer: Informer, handler: Handler) -> None:
-        def heard(new: Obj | None, old: Obj | None) -> None:
+        def handle(new: Obj | None, old: Obj | None) -> None:
             if self._crash.done():
                 return
             try:
@@ -311,8 +311,8 @@ class ListenerHandlers:
             except Exception as error:  # noqa: BLE001  # whatever it is, it is not the others'
                 self._crash.set_exception(error)
 
-        self._handlers.append((informer, heard))
-        informer.on_change(heard)
+        self._handlers.append((informer, handle))
+        informer.on_change(handle)
 
     async def run(self) -> None:
         """Run until a handler or the informers crash."""

@@ -136,8 +136,8 @@ class _Wait:
 
     rv: Subject
     actor: Actor
-    told: list[tuple[str, Observed]] = field(default_factory=list)
-    told_of_replicas: dict[str, list[str]] = field(default_factory=dict)
+    reported: list[tuple[str, Observed]] = field(default_factory=list)
+    reported_replicas: dict[str, list[str]] = field(default_factory=dict)
 
     async def look_again(self) -> Never:
         while True:
@@ -153,10 +153,10 @@ class _Wait:
             return
         lacks = list(_lacks(self.rv).items())
         replicas = replicas_false(self.rv.watch.replicas(self.rv.name), attached_nodes(self.rv))
-        same = lacks == self.told if last else _states(lacks) == _states(self.told)
-        if same and replicas == self.told_of_replicas:
+        same = lacks == self.reported if last else _states(lacks) == _states(self.reported)
+        if same and replicas == self.reported_replicas:
             return
-        self.told, self.told_of_replicas = lacks, replicas
+        self.reported, self.reported_replicas = lacks, replicas
         self.actor.note("not-ready", volume=self.rv.name, **_told(lacks, replicas))
 
 

@@ -110,7 +110,7 @@ def asking(deed: OngoingAction) -> Iterator[None]:
     """
     with unless_hindered(lambda: "the API has not taken it"):
         yield
-    deed.heard()
+    deed.accepted()
 
 
 def disk_going(rv: Subject, node: str = "") -> str:

@@ -164,7 +164,7 @@ def _disturbing_actors(
 
 def _spec(rv: Subject, volume_plan: VolumePlan) -> Obj:
     spec: Obj = {"size": volume_plan.size, "replicatedStorageClassName": volume_plan.storage_class}
-    if rv.health.has_layout:  # it attaches to one node unless it is told, and none could migrate
+    if rv.health.has_layout:  # it attaches to one node by default, and none could migrate
         spec["maxAttachments"] = MOST_ATTACHMENTS
     return spec
 

@@ -178,7 +178,7 @@ class _SessionStop(Report):
 
     def finish(self, run: ReportedRun) -> None:
         if run.signal_handlers and run.stopped():
-            self._item.session.shouldstop = "told to stop"
+            self._item.session.shouldstop = "a stop was requested"
             self._item.config.add_cleanup(run.signal_handlers.pop_all().close)
 
 

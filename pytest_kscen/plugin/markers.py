@@ -265,7 +265,7 @@ def declares(item: pytest.Item) -> list[str]:
 
 
 def _unused(item: pytest.Item) -> Iterator[str]:
-    """A plan that nobody plays would pass for one that went well.
+    """A plan that is never run would look like one that went well.
 
     Who has `request` may ask for any fixture.
     """
@@ -275,13 +275,13 @@ def _unused(item: pytest.Item) -> Iterator[str]:
     mark = item.get_closest_marker(WORKFLOW)
     if mark and mark.args and WORKFLOW not in info.names_closure:
         yield (
-            "@pytest.mark.workflow: nobody plays it: the test has to take the fixture "
+            "@pytest.mark.workflow: it is never played: the test has to request the fixture "
             "workflow, which has been played then"
         )
     if SCENARIO_RUNNER in info.names_closure:
         return
     if marks := [f"@pytest.mark.{name}" for name in declares(item)]:
         yield (
-            f"{', '.join(marks)}: nobody plays it: the test has to take the fixture "
+            f"{', '.join(marks)}: it is never run: the test has to request the fixture "
             f"scenario_runner, and {HOW_TO_RUN}"
         )

@@ -38,7 +38,7 @@ def read(config: pytest.Config, options: Iterable[Option]) -> dict[str, Given]:
 
 
 def misspelt(options: Iterable[Option]) -> list[str]:
-    """Variables that nobody reads, named almost like one that is read; others may use our prefix
+    """Variables that are not read, named almost like one that is read; others may use our prefix
     for what is theirs.
     """
     known = {option.variable.removeprefix(PREFIX) for option in options} | READ_ELSEWHERE

@@ -164,9 +164,7 @@ class VolumesByHand:
         async with rv.watch:
             life = await unless(state.volumes_abandoned, make(rv, volume_plan))
             if life is None:
-                raise InterruptedError(
-                    f"the volume {name} was not made: the run was told to leave everything as it is"
-                )
+                raise InterruptedError(f"the volume {name} was not made, because the run is ending")
             self._names[name] = None
             self._run.life.start_actor(life(), name)
             await rv.watch.until(
@@ -278,7 +276,7 @@ class ChaosByHand:
 
     def _cause(self, fault: Fault) -> ActiveFault:
         self._run.do(self._run.life.claim())
-        # From the first fault on: a run without any writes much that nobody is to hear.
+        # From the first fault on: a run without faults reports less.
         if not self._learns:
             self._learns = True
             self._run.journal.follow(self._learn)

@@ -117,7 +117,7 @@ def _fill_in(review: Review) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Each attempt of the embedded scheduler: whole for the scenario that is on, and in the
+    """Recorder of the embedded scheduler's attempts: whole for the active scenario, and in the
     pod's annotations.
     """
 
@@ -199,7 +199,7 @@ class RealScheduling:
         before, self.now = self.now, wanted
         await self.cluster.program_pauser.apply_scenarios(
             self.cluster.api(NAME)
-        )  # nobody is held before a scenario's first step
+        )  # no controller is held before a scenario's first step
         try:
             await self.cluster.scheduler.restart(wanted)
         except ClusterRefused as error:

@@ -370,7 +370,9 @@ class Workflows:
         finally:
             if self._engine:
                 self._engine.cancel()
-                if self._leading:  # whoever is next may begin when it has given back what it holds
+                if (
+                    self._leading
+                ):  # the next leader may begin when this one has released what it holds
                     await asyncio.wait([self._engine])
 
     async def _remove(self) -> None:
@@ -400,9 +402,7 @@ class Workflows:
         for namespace, name in on:
             with contextlib.suppress(NotFound):
                 await self._api.patch(self._family.workflows, name, abort, namespace)
-        if (
-            self._engine and self._engine.done()
-        ):  # and so nobody ends them now; who drives next does
+        if self._engine and self._engine.done():  # not ended now; the next engine does
             return
         for key in on:
             await self._wait(key, lambda obj: obj is None or phase_of(obj) in OVER)

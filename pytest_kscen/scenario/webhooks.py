@@ -46,9 +46,9 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# How a scheduler that knows nothing of scenarios sees one pod after the other: all are made
+# How a scheduler without support for scenarios sees one pod after the other: all are made
 # with a scheduling gate of ours. A pod's gate is opened when it is its turn, by priority and
-# then by arrival, and nobody is looked at any more. It cannot be closed again: the scheduler's
+# then by arrival, and no other pod is considered. It cannot be closed again: the scheduler's
 # whole process stands still where that would matter.
 
 

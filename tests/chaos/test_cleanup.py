@@ -215,7 +215,7 @@ def test_rules_on_a_node_that_does_not_answer_are_told_in_the_journal_and_in_the
         world.call(cleanup.clear_before(world.stage))
 
         why = (
-            "nobody can tell whether node-1 is rid of the iptables rules with 'kscen/' in "
+            "it is unknown whether node-1 still has the iptables rules with 'kscen/' in "
             "their comment"
         )
         ((at, _, data),) = world.told("not-swept")

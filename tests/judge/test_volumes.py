@@ -129,8 +129,8 @@ def test_a_volume_that_went_without_our_doing_says_so():
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ([], "it was not ready, and nobody waited for it"),
-        ([FROZEN], "it was not ready, and nobody waited for it"),
+        ([], "it was not ready, and the run did not wait for it"),
+        ([FROZEN], "it was not ready, and the run did not wait for it"),
         ([STARTED], "it was not checked to the end"),
         ([STARTED, change(20)], "it was not checked to the end"),
         ([STARTED, CRASHED, STOPPED], "the checker crashed: KeyError('x')"),
@@ -152,7 +152,7 @@ def test_a_broken_volume_does_not_hide_an_unknown_one():
     assert finding.verdict == "invalid"
     assert finding.why == (
         "1 of 2 volumes did not keep the state they promise: v; "
-        "1 of 2 volumes could not be judged: w (it was not ready, and nobody waited for it)"
+        "1 of 2 volumes could not be judged: w (it was not ready, and the run did not wait for it)"
     )
 
 

@@ -206,8 +206,8 @@ def test_a_plan_that_nobody_plays_is_refused_at_collection(pytester, marker):
     result.stderr.fnmatch_lines(
         [
             (
-                f"*::TestAll::test_it: @pytest.mark.{name}: nobody plays it: the test has to "
-                "take the fixture*"
+                f"*::TestAll::test_it: @pytest.mark.{name}: it is never run: the test has to "
+                "request the fixture*"
             )
         ]
     )

@@ -186,7 +186,7 @@ def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
         "kscen: Stopping: undoing faults and deleting volumes *",
         "*::test_it: valid after * of cluster time, stopped early; *",
     ]
-    result.stdout.fnmatch_lines([*lines, "*told to stop*"])
+    result.stdout.fnmatch_lines([*lines, "*a stop was requested*"])
     assert "Keeping the volumes" not in result.stdout.str()
 
 

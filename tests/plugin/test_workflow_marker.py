@@ -76,7 +76,7 @@ def test_nobody_plays_it(project):
         "test_it(scenario_runner): pass\n"
     )
     result = project.runpytest()
-    assert "nobody plays it: the test has to take the fixture workflow" in result.stderr.str()
+    assert "it is never played: the test has to request the fixture workflow" in result.stderr.str()
 
 
 def test_nothing_to_play(project):

@@ -272,7 +272,7 @@ def test_a_journal_that_breaks_off_is_unknown(tmp_path, capsys):
     assert told.startswith(f"unknown after {last} of cluster time; seed ")
     assert f"journal is unknown: it breaks off after {last}, while the run was on" in told
     assert (
-        "liveness is unknown: nobody saw whether the volumes that were left became ready again"
+        "liveness is unknown: it was not observed whether the remaining volumes became ready again"
         in told
     )
     assert "leftovers is unknown: the run ended before anybody looked for them" in told

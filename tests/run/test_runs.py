@@ -298,7 +298,7 @@ def test_volumes_that_nobody_could_look_at_are_not_late(play, monkeypatch):
     outcome, _ = play(Plan(Churn(max_volumes=1, lifetime=(3600.0, 3600.0))), "2m")
     assert outcome.verdict == "unknown"
     assert (
-        "liveness is unknown: nobody saw whether the volumes that were left became ready again"
+        "liveness is unknown: it was not observed whether the remaining volumes became ready again"
         in outcome.explain()
     )
 

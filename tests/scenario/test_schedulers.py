@@ -136,4 +136,4 @@ def test_who_is_sent_away_is_so_for_somebody(runner):
 
     (event,) = played.timeline.of("podUnscheduled")
     assert event.pod_unscheduled.preempted_by == "default/large"
-    assert [each.evidence for each in played.result.preemptions] == ["told"]
+    assert [each.evidence for each in played.result.preemptions] == ["reported"]

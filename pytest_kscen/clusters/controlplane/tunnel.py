@@ -152,7 +152,7 @@ class Tunnel:
         host, _, text = target.rpartition(":")
         address, port = host.strip("[]"), int(text)
         if port != KUBELET_PORT:
-            if self._web.knows(address):
+            if self._web.serves(address):
                 await serve_simulated_pod(self._web, address, port, reader, writer)
             else:
                 await _forward(address, port, reader, writer)

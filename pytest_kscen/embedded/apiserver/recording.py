@@ -119,7 +119,7 @@ GVK = "x-kubernetes-group-version-kind"
 
 
 class TypeDefinitions:
-    """All types of a server by name. Documents that share a type are merged."""
+    """Types of a server by name. Documents that share a type are merged."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, dict[str, Any]] = {}

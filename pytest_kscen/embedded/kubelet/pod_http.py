@@ -40,7 +40,7 @@ class PodHttpClient:
         self._clock = clock
         self._chance = chance
 
-    def knows(self, address: str) -> bool:
+    def serves(self, address: str) -> bool:
         return self._worker_at(address) is not None
 
     async def ask(self, address: str, port: int, call: HttpCall) -> HttpAnswer:

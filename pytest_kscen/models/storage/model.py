@@ -87,7 +87,7 @@ async def create_definition(api: Api, clock: Clock, resource: Resource) -> None:
 
 
 class ReplicatedStorageModel(StorageModel):
-    """One generation of the replicated storage."""
+    """Model of one generation of the replicated storage."""
 
     def __init__(self, generation: str) -> None:
         self.name = generation

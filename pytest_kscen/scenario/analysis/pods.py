@@ -127,14 +127,14 @@ def attempts_of(pod: Obj) -> list[PodAttempt]:
     """
     metadata = pod["metadata"]
     annotations = results_of(pod)
-    told = parsed(annotations.pop(HISTORY, "[]"))
-    told = [
-        {key.removeprefix(RESULTS): value for key, value in each.items()} for each in told or ()
+    history = parsed(annotations.pop(HISTORY, "[]"))
+    history = [
+        {key.removeprefix(RESULTS): value for key, value in each.items()} for each in history or ()
     ]
-    if annotations and (not told or told[-1] != annotations):
-        told.append(annotations)
+    if annotations and (not history or history[-1] != annotations):
+        history.append(annotations)
     name = metadata.get("namespace") or "default", metadata["name"]
-    results = [{key: parsed(value) for key, value in each.items()} for each in told]
+    results = [{key: parsed(value) for key, value in each.items()} for each in history]
     return [PodAttempt(*name, number, results=each) for number, each in enumerate(results, 1)]
 
 
@@ -288,7 +288,7 @@ class _Minors:
 # be found is not named.
 
 
-REPORTED, NOMINATED, FOLLOWED = "told", "nominated", "followed"
+REPORTED, NOMINATED, FOLLOWED = "reported", "nominated", "followed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class Preemption:
     by: str
     """The pod that came, as namespace/name; empty if unknown."""
     evidence: str
-    """Source of that: told, nominated, followed; empty if unknown."""
+    """Source of that: reported, nominated, followed; empty if unknown."""
 
 
 def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
@@ -321,13 +321,13 @@ def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
     return found
 
 
-Told = list[tuple["TimelineEvent", int]]
+TimedEvents = list[tuple["TimelineEvent", int]]
 """Events, each with the priority of the pod that it is about, as it was before the event."""
 
 
-def _by_step(events: Iterable[TimelineEvent]) -> Iterable[Told]:
+def _by_step(events: Iterable[TimelineEvent]) -> Iterable[TimedEvents]:
     """The major steps that have preemptions."""
-    within: Told = []
+    within: TimedEvents = []
     priorities: dict[Name, int] = {}
     for event, scene in scenes(events):
         if within and within[0][0].step.major != event.step.major:
@@ -347,11 +347,11 @@ def _by_step(events: Iterable[TimelineEvent]) -> Iterable[Told]:
 class _Clues:
     """Events of one major step that show for which pod another was preempted."""
 
-    def __init__(self, told: Sequence[tuple[TimelineEvent, int]]) -> None:
-        self._told = told
+    def __init__(self, timed: Sequence[tuple[TimelineEvent, int]]) -> None:
+        self._events = timed
         self._nominations: dict[str, list[tuple[int, str]]] = {}
         self._arrivals: dict[str, list[tuple[int, str]]] = {}
-        for place, (event, _) in enumerate(told):
+        for place, (event, _) in enumerate(timed):
             if event.pod_attempted:
                 results = (event.pod_attempted.results or {}).get("postfilter-result") or {}
                 for node in (node for node, by in results.items() if by):
@@ -368,11 +368,11 @@ class _Clues:
         nominations = self._nominations.get(what.bound_to)
         if nominations:
             return min(nominations, key=lambda each: abs(each[0] - place))[1], NOMINATED
-        priority = self._told[place][1]
+        priority = self._events[place][1]
         later = (
             who
             for when, who in self._arrivals.get(what.bound_to, ())
-            if when > place and self._told[when][1] > priority
+            if when > place and self._events[when][1] > priority
         )
         by = next(later, "")
         return by, FOLLOWED if by else ""

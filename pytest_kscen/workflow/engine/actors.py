@@ -256,7 +256,7 @@ SAVE_BEFORE = frozenset(ACTORS) - {
     NodeAction.FIND_POD,
     NodeAction.FIND_CHECK,
 }
-"""Actions before which the node's status is saved, so that a restarted engine knows of them."""
+"""Actions before which the node's status is saved, so that a restarted engine finds them."""
 CREATING_ACTIONS = frozenset(
     {NodeAction.CREATE_CHAOS, NodeAction.CREATE_POD, NodeAction.CREATE_CHECK}
 )

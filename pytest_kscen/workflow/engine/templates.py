@@ -1,7 +1,7 @@
 """Templates as the engine reads them, with retry limits and back-off.
 
 Templates are read as they are written, without judging them: `validation` does that before a
-workflow starts. Called by `repository` and the manager; nothing here knows of nodes' phases.
+workflow starts. Called by `repository` and the manager; nothing here depends on nodes' phases.
 """
 
 from __future__ import annotations

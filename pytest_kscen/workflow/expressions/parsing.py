@@ -69,7 +69,7 @@ class MapLiteral(NamedTuple):
 
 
 class Member(NamedTuple):
-    """`of[key]`, `of.key`, and `of?.key`, which is nil if `of` is nil."""
+    """Member access: `of[key]`, `of.key`, and `of?.key`, which is nil if `of` is nil."""
 
     of: Node
     key: Node

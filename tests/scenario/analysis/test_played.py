@@ -37,7 +37,7 @@ def test_who_had_to_go_for_whom(runner):
         "a",
         3,
         "default/first",
-        "told",
+        "reported",
     )
     assert result.pod("low").state == "preempted"
     assert (result.pod("first").node, result.pod("second").state) == ("a", "pending")

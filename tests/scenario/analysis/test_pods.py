@@ -182,7 +182,7 @@ def test_a_preemption_that_says_who_came():
         "a",
         (2, 1),
         "high",
-        "told",
+        "reported",
     )
 
 

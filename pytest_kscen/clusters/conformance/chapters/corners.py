@@ -128,7 +128,7 @@ def a_converter_knows_the_names_of_types(client: CaseClient) -> None:
             "error decoding from json: illegal base64 data at input byte 0",
         ),
         (
-            "uid of nobody",
+            "uid of absent",
             {**CONFIG, "metadata": {"name": "y", "namespace": "elsewhere", "uid": "u"}},
             409,
             "uid mismatch: the provided object specified uid u",
@@ -194,10 +194,10 @@ def preconditions_may_stand_in_the_query(
 def who_deletes_a_job_is_told_of_its_pods(
     client: CaseClient,
     query: dict[str, str],
-    told: bool,  # noqa: FBT001
+    is_warned: bool,  # noqa: FBT001
 ) -> None:
     answer = client.delete("jobs/none", **query).refused(404, "NotFound")
-    assert ("child pods are preserved by default" in answer.headers.get("warning", "")) == told
+    assert ("child pods are preserved by default" in answer.headers.get("warning", "")) == is_warned
 
 
 @case

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import CaseClient
 
 
-NOBODY = {"schedulerName": "nobody"}
+UNSCHEDULED = {"schedulerName": "absent"}
 
 
 def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """Return a pod whose scheduler does not exist, so that it stays unscheduled."""
     containers = [{"name": "c", "image": "i:1", **(container or {})}]
-    return {"metadata": {"name": "p"}, "spec": {**NOBODY, "containers": containers, **spec}}
+    return {"metadata": {"name": "p"}, "spec": {**UNSCHEDULED, "containers": containers, **spec}}
 
 
 def made(client: CaseClient, body: dict[str, Any]) -> Any:
@@ -405,7 +405,7 @@ def they_are_selected_by_their_node_and_their_phase(client: CaseClient) -> None:
         "spec.nodeName=",
         "status.phase=Pending",
         "spec.restartPolicy=Always",
-        "spec.schedulerName=nobody",
+        "spec.schedulerName=absent",
     ):
         assert len(client.get("pods", fieldSelector=selector).ok()["items"]) == 1, selector
     for selector in ("spec.nodeName=n", "status.phase!=Pending", "spec.restartPolicy=Never"):
@@ -469,8 +469,8 @@ def eviction_without_a_budget_deletes(client: CaseClient) -> None:
             "BadRequest",
             'invalid service request "ftp:bare:80"',
         ),
-        ("nobody", "nobody", 404, "NotFound", 'services "nobody" not found'),
-        ("a port of nobody", "http:nobody:80", 404, "NotFound", 'services "nobody" not found'),
+        ("absent", "absent", 404, "NotFound", 'services "absent" not found'),
+        ("a port of absent", "http:absent:80", 404, "NotFound", 'services "absent" not found'),
         (
             "no such port",
             "bare:81",
@@ -491,7 +491,7 @@ def a_service(client: CaseClient, name: str, status: int, reason: str, message: 
 @parametrized_case(
     [
         ("too many parts", "a:b:c:d", 400, "BadRequest", 'invalid pod request "a:b:c:d"'),
-        ("nobody", "nobody:80", 404, "NotFound", 'pods "nobody" not found'),
+        ("absent", "absent:80", 404, "NotFound", 'pods "absent" not found'),
         ("without an address", "p:80", 400, "BadRequest", "address not allowed"),
     ]
 )

@@ -113,7 +113,7 @@ def a_selector_that_cannot_be_read_is_a_bad_request(
         ("name", "metadata.name=anna", "anna"),
         ("not name", "metadata.name!=anna", "bert carl dora"),
         ("twice equal", "metadata.name==carl", "carl"),
-        ("nobody", "metadata.name=eve", ""),
+        ("absent", "metadata.name=eve", ""),
     ]
 )
 def fields_select(client: CaseClient, selector: str, expected: str) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 LABELS = {"app": "x"}
 TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": LABELS},
-    "spec": {"containers": [{"name": "c", "image": "i:1"}], "schedulerName": "nobody"},
+    "spec": {"containers": [{"name": "c", "image": "i:1"}], "schedulerName": "absent"},
 }
 ONCE = {"metadata": {"labels": LABELS}, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
 SELECTED = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
@@ -390,7 +390,7 @@ def a_limit_range_fills_in_and_refuses(client: CaseClient) -> None:
     client.post("limitranges", {"metadata": {"name": "l"}, "spec": {"limits": limits}}).ok(201)
     pod = {
         "metadata": {"name": "p"},
-        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]},
+        "spec": {"schedulerName": "absent", "containers": [{"name": "c", "image": "i"}]},
     }
 
     def limited() -> Any:
@@ -405,7 +405,7 @@ def a_limit_range_fills_in_and_refuses(client: CaseClient) -> None:
     large = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "2"}}}
     refusal = client.post(
         "pods",
-        {"metadata": {"name": "q"}, "spec": {"schedulerName": "nobody", "containers": [large]}},
+        {"metadata": {"name": "q"}, "spec": {"schedulerName": "absent", "containers": [large]}},
     )
     refusal.refused(403, "Forbidden", "maximum cpu usage per Container is 1, but limit is 2")
 

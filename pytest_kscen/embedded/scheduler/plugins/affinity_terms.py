@@ -74,7 +74,7 @@ class AffinityTerm:
 
 
 class PodAffinityTerms(NamedTuple):
-    """All affinity terms of one pod, by kind."""
+    """Affinity terms of one pod, by kind."""
 
     required: tuple[AffinityTerm, ...]
     forbidden: tuple[AffinityTerm, ...]
