@@ -30,8 +30,9 @@ meaning only in a release that the [changelog](../CHANGELOG.md) marks, and after
 its use warned. Everything else in the package is private and may change in any release. Fixtures,
 markers, options and commands are in [the reference](reference.md).
 
-`journal.jsonl`, `run.json` and `outcome.json` carry the version of their schema. `judge` reads
-older versions, or names a release that can.
+`journal.jsonl`, `run.json` and `outcome.json` carry the version of their schema. `judge` and
+`story` read journals of older versions. They refuse a later one and name the version that wrote it.
+No command reads `run.json` and `outcome.json` back.
 
 This page is generated: `python .ci/api_page.py`.
 """

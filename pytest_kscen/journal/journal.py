@@ -251,11 +251,11 @@ class Journal:
         self._followers.append(follower)
 
     def __iter__(self) -> Iterator[Entry]:
-        rest = b""
+        reader, rest = EntryReader(), b""
         for block in self._blocks():
             *lines, rest = (rest + block).split(b"\n")
             for line in lines:
-                yield _entry(line)
+                yield reader.entry(line)
 
     def content(self) -> bytes:
         """Return the whole journal as the bytes of its file."""
@@ -348,11 +348,11 @@ def stored(path: pathlib.Path) -> Iterator[Entry]:
     """Yield the entries of a journal's file; raise JournalDamaged at the first line that cannot
     be.
     """
-    course = EntryOrder()
+    course, reader = EntryOrder(), EntryReader()
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{path}:{number}"
-            entry = _stored(line, where) if line.endswith(b"\n") else None
+            entry = _stored(reader, line, where) if line.endswith(b"\n") else None
             if (
                 why := course.against(entry.at, entry.what, entry.data)
                 if entry
@@ -363,9 +363,9 @@ def stored(path: pathlib.Path) -> Iterator[Entry]:
                 yield entry
 
 
-def _stored(line: bytes, where: str) -> Entry:
+def _stored(reader: EntryReader, line: bytes, where: str) -> Entry:
     try:
-        entry = _entry(line)
+        entry = reader.entry(line)
     except UnicodeDecodeError as error:
         raise JournalDamaged(
             f"{where}: no UTF-8: {error.reason} at byte {error.start + 1}"
@@ -420,14 +420,25 @@ def _parsed(line: bytes) -> dict[str, Any]:
         return json.loads(line.decode())  # type: ignore[no-any-return]
 
 
-def _entry(line: bytes) -> Entry:
-    data = _parsed(line)
-    if "who" in data:
-        data = schema.upgrade_entry(data)
-    elif "schema" in data:
-        schema.check(data, "the journal")
-        del data["schema"], data["written_by"]
-    return Entry(data.pop("at"), data.pop("actor"), data.pop("what"), data)
+class EntryReader:
+    """Read a journal's lines in their order; the first states the schema of all of them.
+
+    One instance reads one journal. Raise SchemaUnknown at the first line if this version cannot
+    read its schema.
+    """
+
+    __slots__ = ("_schema",)
+
+    def __init__(self) -> None:
+        self._schema = 0  # no line was read yet
+
+    def entry(self, line: bytes) -> Entry:
+        data = _parsed(line)
+        if not self._schema:
+            self._schema = schema.pop_version(data)
+        if self._schema == 1:
+            data = schema.upgrade_entry(data)
+        return Entry(data.pop("at"), data.pop("actor"), data.pop("what"), data)
 
 
 class JournalSwitch:

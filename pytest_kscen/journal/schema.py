@@ -1,8 +1,8 @@
-"""Schema of what a run leaves: its version, and how records of older versions are read.
+"""Schema of a run's records: the stamp of all, and the upgrade of journals of older versions.
 
 `journal.jsonl` has the version in its first line, `run.json` and `outcome.json` as the key
-`schema`. A version that only renames or adds keys is read with the tables below; a journal of a
-later version is refused. Must not import anything of the package.
+`schema`. Only journals are read back: those of schema 1 with the tables below; later ones are
+refused. `journal.py` is the caller. Must not import anything of the package.
 """
 
 from __future__ import annotations
@@ -27,17 +27,6 @@ RENAMED_KINDS = {
 """Kinds of journal entries (`what`) that schema 1 named otherwise: old -> new."""
 RENAMED_KEYS = {"perhaps_done": "possibly_done", "had": "available"}
 """Keys of journal entries: old -> new. Besides, `who` became `actor`."""
-RENAMED_OUTCOME_KEYS = {
-    "perhaps": "possible_effects",
-    "gone": "deleted_before_recovery",
-    "mingled": "overlapping",
-    "spared": "refused_nodes",
-    "stuck": "overdue_deletions",
-    "asked_at": "requested_at",
-}
-"""Keys of outcome.json: old -> new."""
-RENAMED_RUN_KEYS = {"again": "command", "again_in": "command_folder"}
-"""Keys of run.json: old -> new."""
 
 LINK_PROFILES = ("network-block", "network-degrade")
 """Profiles of schema 1 whose incidents cut links between two nodes; later journals state it."""
@@ -46,7 +35,7 @@ STOPPING_PROFILE = "vm-stop"
 
 
 class SchemaUnknown(ValueError):
-    """A record of a later version. The message names the version that has written it."""
+    """Report a journal whose schema this version does not read, and the version that wrote it."""
 
 
 def stamp() -> dict[str, Any]:
@@ -54,14 +43,26 @@ def stamp() -> dict[str, Any]:
     return {"schema": SCHEMA, "written_by": f"pytest-kscen {VERSION}"}
 
 
-def check(data: dict[str, Any], where: str) -> None:
-    """Raise SchemaUnknown if a record with these keys is of a later version."""
-    schema = data.get("schema", 1)
-    if schema not in range(1, SCHEMA + 1):
+def pop_version(first: dict[str, Any]) -> int:
+    """Return the schema of the journal that begins with this line, and remove the stamp from it.
+
+    Raise SchemaUnknown if this version cannot read it. Schema 1 has no stamp and names the actor
+    `who`; any other line without a stamp belongs to a journal that has lost its first line.
+    """
+    version = first.pop("schema", 1 if "who" in first else SCHEMA)
+    writer = first.pop("written_by", "")
+    if type(version) is not int or version < 1:
         raise SchemaUnknown(
-            f"{where} has the schema {schema!r}, and pytest-kscen {VERSION} reads 1 to {SCHEMA}: "
-            f"read it with {data.get('written_by', 'the version that has written it')} or later"
+            f"'schema' is {version!r}, and has to be a number from 1 on: restore the file as the "
+            "run has written it"
         )
+    if version > SCHEMA:
+        name = f" ({writer})" if writer else ""
+        raise SchemaUnknown(
+            f"the journal has schema {version}; this installation reads 1 to {SCHEMA}. Read it "
+            f"with the installation that wrote it{name}, or with a later one"
+        )
+    return version
 
 
 def upgrade_entry(data: dict[str, Any]) -> dict[str, Any]:
@@ -84,15 +85,3 @@ def _sides(profile: str, targets: dict[str, list[str]]) -> list[list[str]]:
         return [targets["group_a"], targets["group_b"]]
     nodes = targets.get("nodes", [])
     return [[node] for node in nodes] if profile in LINK_PROFILES else [nodes]
-
-
-def upgrade_outcome(data: dict[str, Any]) -> dict[str, Any]:
-    """Return an outcome.json of schema 1 as schema 2 has it."""
-    parts = {
-        key: [
-            {RENAMED_OUTCOME_KEYS.get(name, name): value for name, value in each.items()}
-            for each in data[key]
-        ]
-        for key in ("volumes", "incidents")
-    }
-    return {**stamp(), **data, **parts}

@@ -7,7 +7,8 @@ import tomllib
 
 import pytest
 
-from pytest_kscen.journal import JournalDamaged, read, schema
+from pytest_kscen.clock import VirtualRunner
+from pytest_kscen.journal import Entry, Journal, JournalDamaged, read, schema
 from pytest_kscen.judge.outcome import judge
 
 OLD = """\
@@ -66,30 +67,74 @@ def test_facts_of_incidents_are_added(profile, targets, sides, powers_off):
     assert (upgraded["sides"], upgraded["powers_off"]) == (sides, powers_off)
 
 
-def test_a_journal_of_a_later_schema_is_refused(journal):
-    path = journal(
-        '{"schema":99,"written_by":"pytest-kscen 7.1","at":0.0,"actor":"a","what":"b"}\n'
-    )
+LATER = "the journal has schema 99; this installation reads 1 to 2. Read it with the installation "
+NO_SCHEMA = "and has to be a number from 1 on: restore the file as the run has written it"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (
+            '{"schema":99,"written_by":"pytest-kscen 7.1","at":0.0,"actor":"a","what":"b"}',
+            f"{LATER}that wrote it (pytest-kscen 7.1), or with a later one",
+        ),
+        (
+            '{"schema":99,"at":0.0,"actor":"a","what":"b"}',
+            f"{LATER}that wrote it, or with a later one",
+        ),
+        (
+            '{"schema":99,"at":0.0,"actor":"a","what":"b","who":"c"}',
+            f"{LATER}that wrote it, or with a later one",
+        ),
+        ('{"schema":0,"at":0.0,"who":"a","what":"b"}', f"'schema' is 0, {NO_SCHEMA}"),
+        ('{"schema":true,"at":0.0,"who":"a","what":"b"}', f"'schema' is True, {NO_SCHEMA}"),
+        ('{"schema":"2","at":0.0,"actor":"a","what":"b"}', f"'schema' is '2', {NO_SCHEMA}"),
+    ],
+)
+def test_a_journal_of_another_schema_is_refused(journal, line, why):
+    path = journal(f"{line}\n")
     with pytest.raises(JournalDamaged) as refused:
         read(path)
-    assert str(refused.value) == (
-        f"{path}:1: the journal has the schema 99, and pytest-kscen {schema.VERSION} reads 1 to "
-        f"{schema.SCHEMA}: read it with pytest-kscen 7.1 or later"
+    assert str(refused.value) == f"{path}:1: {why}"
+
+
+def test_the_first_line_states_the_schema_of_all_lines(journal):
+    stamped = '{"schema":2,"written_by":"pytest-kscen 0.1.0","at":0.0,"actor":"a","what":"b"}'
+    later = '{"at":1.0,"actor":"a","what":"wrote","who":"c","schema":7,"had":1}'
+    assert read(journal(f"{stamped}\n{later}\n"))[1] == Entry(
+        1.0, "a", "wrote", {"who": "c", "schema": 7, "had": 1}
     )
 
 
-def test_an_outcome_of_the_first_schema_is_upgraded():
-    old = {
-        "verdict": "valid",
-        "volumes": [{"name": "v", "stuck": []}],
-        "incidents": [{"id": "i", "spared": ["a"], "perhaps": []}],
-    }
-    assert schema.upgrade_outcome(old) == {
-        **schema.stamp(),
-        "verdict": "valid",
-        "volumes": [{"name": "v", "overdue_deletions": []}],
-        "incidents": [{"id": "i", "refused_nodes": ["a"], "possible_effects": []}],
-    }
+def test_the_first_line_may_have_a_key_who(journal):
+    line = (
+        '{"schema":2,"written_by":"pytest-kscen 0.1.0","at":0.0,"actor":"a","what":"b","who":"c"}'
+    )
+    assert read(journal(f"{line}\n")) == [Entry(0.0, "a", "b", {"who": "c"})]
+
+
+def test_a_stamp_without_the_writer_is_read(journal):
+    path = journal('{"schema":2,"at":0.0,"actor":"a","what":"b"}\n')
+    assert read(path) == [Entry(0.0, "a", "b", {})]
+
+
+def test_a_later_line_of_the_first_schema_needs_its_keys(journal):
+    path = journal(f'{OLD}{{"at":4.0,"actor":"x","what":"y"}}\n')
+    with pytest.raises(JournalDamaged, match=r"it has no 'who'$"):
+        read(path)
+
+
+def test_the_run_reads_its_own_journal_with_any_keys():
+    runner = VirtualRunner()
+    journal = Journal(runner.clock)
+    journal.write("a", "first", {"who": "b"})
+    journal.write("a", "second", {"schema": 7, "written_by": "c"})
+    assert list(journal) == [
+        Entry(0.0, "a", "first", {"who": "b"}),
+        Entry(0.0, "a", "second", {"schema": 7, "written_by": "c"}),
+    ]
+    journal.close()
+    runner.close()
 
 
 def test_the_version_is_that_of_the_distribution():
