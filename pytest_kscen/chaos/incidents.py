@@ -50,7 +50,7 @@ class FaultAnswers:
 
     @contextlib.contextmanager
     def of(self, part: str) -> Iterator[None]:
-        """The request for this part of it is made within."""
+        """Record the answer to the request for this part, which the caller makes inside."""
         try:
             yield
         except BaseException as error:
@@ -60,14 +60,12 @@ class FaultAnswers:
         self.yes.append(part)
 
     def found(self) -> None:
-        """Somebody has looked: what was asked for is there."""
+        """Count the parts without an answer as done: their objects were found."""
         self.yes += self.lost
         self.lost.clear()
 
     def never(self, parts: Container[str]) -> None:
-        """Somebody has looked: of those whose answers were lost these were not done, and of the
-        others cannot be distinguished.
-        """
+        """Drop parts that were not done from those without an answer; the others stay unknown."""
         self.lost = [part for part in self.lost if part not in parts]
 
     def nothing(self) -> None:
@@ -87,16 +85,12 @@ T = TypeVar("T")
 
 UNDO_TIMEOUT = 900.0  # seconds of trying to undo a fault
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 80.0  # seconds between two attempts
-EXPECTED_ERRORS = (
-    FaultImpossible,
-    ApiError,
-    OSError,
-    TimeoutError,
-)  # what may go wrong with a fault, and is no mistake of ours
+EXPECTED_ERRORS = (FaultImpossible, ApiError, OSError, TimeoutError)
+"""Errors of the cluster and of its network, as opposed to defects of a fault's code."""
 
 
 class Fault(Protocol):
-    """Something that can be done to a cluster, and undone."""
+    """Fault that can be injected into a cluster and undone."""
 
     @property
     def profile(self) -> str: ...
@@ -119,18 +113,21 @@ class Fault(Protocol):
         """True if it ends by itself: undoing it then waits for that."""
 
     async def aim(self, clients: ClusterClients) -> Fault:
-        """Complete the fault with what the cluster shows; `Impossible` names what is missing."""
+        """Return the fault with its targets read from the cluster.
+
+        Raises FaultImpossible, with the missing part in its message.
+        """
 
     async def inject(self, incident: Incident) -> None:
-        """Request it, so that the incident has the answer."""
+        """Request the fault, with the answers recorded in `incident.answers`."""
 
     async def heal(self, incident: Incident) -> None:
-        """Undo it, and see that it is undone. Asked again if it failed."""
+        """Undo the fault and verify that; called again if it raises an expected error."""
 
 
 @dataclass(slots=True, eq=False)
 class Incident:
-    """A fault that is on, or was. Times are seconds since the run began."""
+    """Fault that is or was active. Times are seconds since the run began."""
 
     fault: Fault
     clients: ClusterClients
@@ -186,13 +183,13 @@ class Incident:
         self.note("incident-possible-effect", effect=what, **({"volume": volume} if volume else {}))
 
     def was_done(self, what: str) -> None:
-        """Somebody else, who had to do it, says so."""
+        """Record that the controller which carries the fault out has reported success."""
         self.done = True
-        self.observer.acts(self)
+        self.observer.mark_active(self)
         self.has_effect(what)
 
     async def put(self, actor: Actor, resource: Resource, obj: Obj, part: str = "") -> None:
-        """Make what does it, or a part of it."""
+        """Create the object that causes the fault or one part of it, and record the answer."""
         await remove_namesake(actor, resource, obj)
         with self.answers.of(part):
             await actor.api.create(resource, obj)
@@ -210,7 +207,7 @@ class Incident:
                 self.reaches(self.fault.reach)
 
     def reaches(self, reach: Reach) -> None:
-        """Tell the observer what it may affect from now on."""
+        """Set the troubles that the observer may attribute to it from now on."""
         self.observer.reaches(self, reach)
 
     def refused(self, nodes: Iterable[str]) -> None:
@@ -219,7 +216,7 @@ class Incident:
             self.note("incident-refused", nodes=refused)
 
     def recovered(self, at: float) -> None:
-        """Since then nothing that it shook was in trouble."""
+        """Report the recovery: since `at` no affected object was in trouble."""
         self.recovered_at = at
         self.note("incident-recovered", took=round(at - (self.removed_at or at), 6))
 
@@ -254,7 +251,7 @@ class Incident:
     async def end(self) -> None:
         """Undo the fault.
 
-        A second call waits for the same end; a cancellation waits for it too.
+        Further calls wait for the same end. A cancellation is passed on after it.
         """
         await await_despite_cancellation(self._begin_to_end())
 
@@ -294,7 +291,7 @@ class Incident:
 
 
 async def cause_incident(context: RunContext, fault: Fault, *, by: str = "chaos") -> Incident:
-    """Do this to the cluster; what comes back is on until its `end`."""
+    """Inject the fault, and return its incident, which is active until its `end` is called."""
     clients = ClusterClients.of(context, by)
     aimed = await fault.aim(clients)
     name = f"{aimed.variant}-{clients.nested.chance.suffix(8)}"
@@ -364,9 +361,7 @@ async def repeat_incidents(
 
 
 async def end_incident(incident: Incident) -> None:
-    """End it; that it cannot be undone stands in the journal, and is no reason to stop
-    everything else.
-    """
+    """End the incident; log the error if it cannot be undone, and let the run continue."""
     try:
         await incident.end()
     except EXPECTED_ERRORS as error:
@@ -376,7 +371,7 @@ async def end_incident(incident: Incident) -> None:
 
 
 def note_skipped(actor: Actor, profile: str, error: Exception) -> None:
-    """Say why there is no incident this time."""
+    """Report the reason for which no incident is caused this time."""
     why = str(error) if isinstance(error, FaultImpossible) else repr(error)
     actor.note("incident-skipped", profile=profile, why=why)
     actor.log(logging.WARNING, "no incident this time", profile=profile, why=why)
@@ -390,4 +385,4 @@ def draw_variant(chance: Stream, variants: Sequence[str], weights: Mapping[str, 
         number -= weight
         if number < 0:
             return variant
-    raise ValueError("there is nothing to draw from")
+    raise ValueError("no variant has a weight: give at least one variant that can be drawn")

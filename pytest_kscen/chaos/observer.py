@@ -1,14 +1,14 @@
-"""A run's one observer: it watches replicas, volumes, nodes and machines, and tells each incident
-what it has done to them.
+"""Observer of a run: watches replicas, volumes, nodes and machines, and reports to each incident
+its effects on them.
 
-Whose a trouble is, `blame` says. An incident is recovered from when nothing of its own, or perhaps
-its own, has been in trouble for a little while, unless others were on meanwhile that may keep it
-so: then the cause is unknown, and those incidents wait for what was left. What goes before it is
-well again was not seen to recover.
+Incidents call it; it sends no writes. `troubles.attribute_trouble` decides which incident owns a
+trouble. An incident has recovered when its own and its possible troubles have been over for SETTLED
+seconds. If an active incident may prolong them, the recovery time is unknown and that incident
+takes them over. An object that is deleted while in trouble did not recover.
 
-A link that is to be made, and does not come within the time in which a lost one would have been
-noticed, is a trouble from then on. What its volume has suffered since it was due is judged once
-more."""
+A missing link becomes a trouble after NOTICING seconds, DRBD's time to notice a lost one. Troubles
+of its volume since then are attributed again.
+"""
 
 from __future__ import annotations
 
@@ -41,24 +41,23 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.informer import ListenerHandlers
     from pytest_kscen.objects.resources import Obj
 
-Said = TypeVar("Said")
+Reading = TypeVar("Reading")
 
 NAME = "chaos-observer"
-FIRST_LOOK = (
-    5.0  # seconds within which the pictures should be there; a resource that is not served has none
-)
-NOTHING: tuple[None, list[ObservedState]] = None, []  # was said
-RECOVERY = 300.0  # seconds after which an incident stops waiting
-RECORDED = 3  # effects of each kind that are recorded of each volume
-LISTED = 10  # troubles in one entry
+FIRST_SYNC = 5.0  # seconds to wait for the informers; a resource that is not served never syncs
+NOT_READ: tuple[None, list[ObservedState]] = None, []
+RECOVERY = 300.0  # seconds to wait for the recovery of an incident
+REPORTED = 3  # effects of each kind that are reported per volume
+LISTED = 10  # troubles in one message
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class WatchedIncident(SuspectedIncident):
-    """An incident of which more may be seen."""
+    """Incident whose effects or recovery are still observed."""
 
     incident: Incident
-    recorded: dict[tuple[object, ...], int] = field(default_factory=dict)
+    reported: dict[tuple[object, ...], int] = field(default_factory=dict)
+    """Reports by kind of effect."""
     went: list[ObservedState] = field(default_factory=list)
     """Troubles whose objects were deleted; from before its end only if no other trouble was left.
     """
@@ -67,14 +66,14 @@ class WatchedIncident(SuspectedIncident):
     calm_since: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def may_be_told(self, *kind: object) -> bool:
-        """The first few of each kind are."""
-        self.recorded[kind] = self.recorded.get(kind, 0) + 1
-        return self.recorded[kind] <= RECORDED
+    def count_report(self, *kind: object) -> bool:
+        """Count an effect of this kind, and return True if it is among the first REPORTED ones."""
+        self.reported[kind] = self.reported.get(kind, 0) + 1
+        return self.reported[kind] <= REPORTED
 
 
 class Observer:
-    """Watches while somebody holds it, or an incident is not recovered from."""
+    """Watcher of the cluster, running while it is held or an incident has not recovered."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -88,7 +87,7 @@ class Observer:
 
     @classmethod
     def of(cls, context: RunContext) -> Observer:
-        """The run's one observer."""
+        """Return the observer of the run; the first call creates it."""
         if NAME not in context.shared:
             context.shared[NAME] = cls(context)
         observer: Observer = context.shared[NAME]
@@ -111,7 +110,7 @@ class Observer:
         """Watch an incident from before its first request."""
         self._take()
         try:
-            await _within(self._seen, FIRST_LOOK)
+            await _within(self._seen, FIRST_SYNC)
         except BaseException:
             self._leave()
             raise
@@ -131,12 +130,12 @@ class Observer:
                 if each.shaken or each.maybe:
                     each.changed.set()
 
-    def acts(self, incident: Incident) -> None:
+    def mark_active(self, incident: Incident) -> None:
         """Record that the controller which carries it out has reported success."""
-        self._watched[incident.id].acts(self._context.journal.now)
+        self._watched[incident.id].mark_active(self._context.journal.now)
 
     def ended(self, incident: Incident) -> None:
-        """The incident is undone: see how long its traces stay."""
+        """Start to wait for the recovery of an incident that was undone."""
         watched = self._watched[incident.id]
         watched.until = watched.calm_since = self._context.journal.now
         watched.overlapping = list(dict.fromkeys(watched.left.values()))
@@ -154,11 +153,9 @@ class Observer:
         self._leave()
 
     async def settle(self) -> None:
-        """Wait until every incident that has ended is recovered from, or will not be."""
+        """Wait until each ended incident has recovered, or its RECOVERY seconds are over."""
         while self._recoveries:
             await asyncio.wait(list(self._recoveries.values()))
-
-    # --- looking ---
 
     def _take(self) -> None:
         self._holders += 1
@@ -194,7 +191,7 @@ class Observer:
 
     async def _look(self) -> None:
         shared, machines = SharedInformers.of_run(self._context), self._machines()
-        async with shared.listen() as ears, asyncio.TaskGroup() as looking:
+        async with shared.listen() as handlers, asyncio.TaskGroup() as looking:
             replicas, volumes, nodes = map(
                 shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES)
             )
@@ -205,36 +202,36 @@ class Observer:
                     node_of(replica) for replica in of_volume.of(volume["metadata"]["name"])
                 )
 
-            looking.create_task(ears.run(), name=NAME)
+            looking.create_task(handlers.run(), name=NAME)
             for machine in machines:
                 looking.create_task(machine.run(), name=f"{NAME} of {machine.resource.plural}")
-                self._follow(ears, machine, phase_of, troubles.of_machine)
+                self._follow(handlers, machine, phase_of, troubles.of_machine)
             self._follow(
-                ears,
+                handlers,
                 replicas,
                 troubles.connections,
                 lambda replica, links: troubles.of_replica(
                     replica, links, of_volume.of(volume_of(replica))
                 ),
                 unless=troubles.has_same_links,
-                may_go=lambda replica: not _goes(volumes.get(volume_of(replica))),
+                may_go=lambda replica: not _is_deleted(volumes.get(volume_of(replica))),
             )
             self._follow(
-                ears,
+                handlers,
                 volumes,
                 self._context.health.read,
                 lambda volume, health: troubles.of_volume(volume, health, seats_of(volume)),
             )
-            self._follow(ears, nodes, troubles.readiness, troubles.of_node)
+            self._follow(handlers, nodes, troubles.readiness, troubles.of_node)
             looking.create_task(
-                self._see_what_does_not_come(replicas), name=f"{NAME} of links that are due"
+                self._report_missing_links(replicas), name=f"{NAME} of links that are due"
             )
             for informer in (replicas, volumes, nodes, *machines):
                 await informer.synced()
             self._seen.set()
 
     def _machines(self) -> list[Informer]:
-        """The picture of the parent cluster's, if there is one."""
+        """Return the informer of the parent cluster's virtual machines, if there is a parent."""
         if self._context.parent is None:
             return []
         actor, jitter = (
@@ -253,32 +250,33 @@ class Observer:
 
     def _follow(
         self,
-        ears: ListenerHandlers,
+        handlers: ListenerHandlers,
         informer: Informer,
-        says: Callable[[Obj], Said | None],
-        aspects: Callable[[Obj, Said], Iterable[ObservedState]],
+        read: Callable[[Obj], Reading | None],
+        aspects: Callable[[Obj, Reading], Iterable[ObservedState]],
         *,
         unless: Callable[[Obj, Obj], bool] = lambda _new, _old: False,
         may_go: Callable[[Obj], bool] = lambda _old: False,
     ) -> None:
-        """An object's aspects are made of what it says: as long as it says the same, they stay as
-        they are.
+        """Report the aspects of each object to the troubles, whenever its reading changes.
 
-        Those of one that may go are no longer looked up once it has gone.
+        `read` returns the part of an object that its aspects are made of, or None. `unless` skips
+        a change. The troubles of an object whose deletion `may_go` allows are over once it is
+        deleted.
         """
-        shown: dict[Ref, tuple[Said, list[ObservedState]]] = {}
+        shown: dict[Ref, tuple[Reading, list[ObservedState]]] = {}
 
         def handler(new: Obj | None, old: Obj | None) -> None:
             if new and old and unless(new, old):
                 return
             ref = Ref.of(new or old or {})
-            said, before = shown.get(ref, NOTHING)
-            saying = says(new) or None if new else None
-            if saying == said:
+            earlier, before = shown.get(ref, NOT_READ)
+            reading = read(new) or None if new else None
+            if reading == earlier:
                 return
-            now = list(aspects(new, saying)) if new and saying else []
-            if new and saying:
-                shown[ref] = saying, now
+            now = list(aspects(new, reading)) if new and reading else []
+            if new and reading:
+                shown[ref] = reading, now
             else:
                 del shown[ref]
             if new:
@@ -288,9 +286,7 @@ class Observer:
             else:
                 self._troubles.see(before, now, gone=not (old and may_go(old)))
 
-        ears.on_change(informer, handler)
-
-    # --- links that do not come ---
+        handlers.on_change(informer, handler)
 
     def _is_due(self, due: MissingLink) -> None:
         """Note a link that is missing, if an incident may prevent it."""
@@ -299,19 +295,17 @@ class Observer:
         ):
             self._due.put_nowait((self._context.journal.now, due))
 
-    async def _see_what_does_not_come(self, replicas: Informer) -> None:
+    async def _report_missing_links(self, replicas: Informer) -> None:
         await replicas.synced()
         self._due = asyncio.Queue()
         while True:
             since, due = await self._due.get()
             await self._actor.clock.sleep(max(0.0, since + NOTICING - self._context.journal.now))
             if self._troubles.is_still_due(due) and not any(
-                _goes(replicas.get(end.key[1])) for end in due.ends
+                _is_deleted(replicas.get(end.key[1])) for end in due.ends
             ):
-                self._troubles.never_came(due, since)
+                self._troubles.report_missing(due, since)
                 self._judge_again(due, since)
-
-    # --- whose trouble it is ---
 
     def _began(self, trouble: ObservedState) -> None:
         now = self._context.journal.now if trouble.due is None else trouble.due + NOTICING
@@ -323,13 +317,13 @@ class Observer:
         for other in others:
             other.maybe[trouble.key] = trouble
             other.changed.set()
-            if other.may_be_told(trouble.kind, trouble.volume, "perhaps"):
+            if other.count_report(trouble.kind, trouble.volume, "possible"):
                 other.incident.may_have_effect(trouble.words, trouble.volume)
 
     def _belongs(self, trouble: ObservedState, owner: WatchedIncident, now: float) -> None:
-        owner.shook(trouble, now)
+        owner.add_trouble(trouble, now)
         owner.changed.set()
-        if owner.may_be_told(trouble.kind, trouble.volume):
+        if owner.count_report(trouble.kind, trouble.volume):
             owner.incident.has_effect(trouble.words, trouble.volume)
 
     def _judge_again(self, due: MissingLink, since: float) -> None:
@@ -348,12 +342,12 @@ class Observer:
         for watched in self._watched.values():
             if watched.until is None and watched.has(trouble):
                 watched.went.clear()
-        self._is_rid_of(trouble)
+        self._drop(trouble)
 
-    def _is_rid_of(self, trouble: ObservedState) -> None:
+    def _drop(self, trouble: ObservedState) -> None:
         self._unowned.pop(trouble.key, None)
         for watched in self._watched.values():
-            if watched.is_rid_of(trouble):
+            if watched.drop_trouble(trouble):
                 watched.calm_since = self._context.journal.now
                 watched.changed.set()
 
@@ -361,7 +355,7 @@ class Observer:
         for watched in self._watched.values():
             if watched.has(trouble) and trouble.key not in watched.left:
                 watched.went.append(trouble)
-        self._is_rid_of(trouble)
+        self._drop(trouble)
 
     async def _recovers(self, watched: WatchedIncident) -> None:
         incident = watched.incident
@@ -397,9 +391,9 @@ class Observer:
                 incident.recovered(watched.calm_since)
 
     async def _calm(self, watched: WatchedIncident) -> list[WatchedIncident]:
-        """Wait until all is well, and stays so.
+        """Wait until all its troubles have been over for SETTLED seconds.
 
-        If others are on that cover what is not: who they are.
+        Return at once the active incidents that may prolong them, if there are any.
         """
         while True:
             watched.changed.clear()
@@ -424,12 +418,12 @@ def _leave_to(others: list[WatchedIncident], watched: WatchedIncident) -> None:
 
 
 def _words(aspects: list[ObservedState]) -> list[str]:
-    """The first of them, and how many more there are."""
+    """Return the first LISTED descriptions, and the number of further ones."""
     words = [one.words for one in aspects[:LISTED]]
     return [*words, f"{len(aspects) - LISTED} more"] if len(aspects) > LISTED else words
 
 
-def _goes(replica: Obj | None) -> bool:
+def _is_deleted(replica: Obj | None) -> bool:
     return replica is None or bool(replica["metadata"].get("deletionTimestamp"))
 
 

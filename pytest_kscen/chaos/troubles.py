@@ -35,12 +35,13 @@ class ReplicaLink:
 
 
 async def links_of(clients: ClusterClients, node: str) -> list[ReplicaLink]:
-    """The links that have an end on this node, in the order of their volumes' keys: that of the
-    names is a salt's.
+    """Return the links with an end on this node, sorted by their volumes' keys.
+
+    Volume names hold a salt, so their order would differ between runs of one seed.
     """
     try:
         replicas = (await clients.nested.api.list(REPLICATED_VOLUME_REPLICAS)).items
-    except NotFound:  # there is no such storage here
+    except NotFound:  # the cluster has no replicated storage
         return []
     return list(
         links(sorted(replicas, key=lambda replica: _without_salt(replica, clients.keys)), node)
@@ -48,7 +49,7 @@ async def links_of(clients: ClusterClients, node: str) -> list[ReplicaLink]:
 
 
 def _without_salt(replica: Obj, keys: Mapping[str, str]) -> str:
-    """The replica's name with its volume's key."""
+    """Return the replica's name with its volume's key in place of the salted name."""
     volume, name = volume_of(replica), str(replica["metadata"]["name"])
     return keys.get(volume, volume) + name.removeprefix(volume)
 
@@ -107,7 +108,7 @@ class ObservedState(NamedTuple):
     is down.
     """
     due: float | None = None
-    """Since when it was to be made, if it is a link that has never been."""
+    """Time from which a link that was never made is missing; None for other states."""
 
     @property
     def kind(self) -> str:
@@ -125,7 +126,7 @@ class ObservedState(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MissingLink:
-    """A link that was never made, as both of its ends tell it, who try."""
+    """Link that was never made, although both of its ends try to connect."""
 
     ends: tuple[ObservedState, ObservedState]
 
@@ -165,15 +166,17 @@ class Troubles:
         going: bool = False,
         gone: bool = False,
     ) -> None:
-        """An object's aspects have changed; one that is being deleted may fail as it likes, one
-        that is gone is well no more.
+        """Compare the aspects of an object before and after a change, and notify the listeners.
+
+        A failure of an object that is being deleted (`going`) is no trouble. For a deleted object
+        (`gone`), its troubles are reported as gone and not as over.
         """
         there = [aspect.key for aspect in new]
         for aspect in old:
             if aspect.key not in there:
                 self._well.pop(aspect.key, None)
                 self._end(aspect.key, self._went if gone else self._over)
-                self._is_not_tried(aspect)
+                self._drop_tried(aspect)
         for aspect in new:
             key, may_fail = aspect.key, going or aspect.excused
             if aspect.well:
@@ -183,15 +186,15 @@ class Troubles:
                 self._troubles[key] = aspect
                 self._began(aspect)
             if aspect.is_tried and key not in self._well and not may_fail:
-                self._is_tried(aspect)
+                self._add_tried(aspect)
             else:
-                self._is_not_tried(aspect)
+                self._drop_tried(aspect)
 
     def is_still_due(self, due: MissingLink) -> bool:
-        """Neither end has said anything else since."""
+        """Return True if neither end has changed its state since."""
         return self._due.get(_end_of(due.ends[0])) is due
 
-    def never_came(self, due: MissingLink, since: float) -> None:
+    def report_missing(self, due: MissingLink, since: float) -> None:
         """Report a link that did not come in time, unless one of its nodes is down."""
         for end in due.ends:
             if end.key in self._troubles:
@@ -202,21 +205,21 @@ class Troubles:
             trouble = self._troubles[end.key] = end._replace(due=since, excused=down)
             self._began(trouble)
 
-    def _end(self, key: Key, tell: Callable[[ObservedState], None]) -> None:
+    def _end(self, key: Key, notify: Callable[[ObservedState], None]) -> None:
         if key in self._troubles:
-            tell(self._troubles.pop(key))
+            notify(self._troubles.pop(key))
 
-    def _is_tried(self, aspect: ObservedState) -> None:
+    def _add_tried(self, aspect: ObservedState) -> None:
         here, there = _end_of(aspect), (aspect.volume, *reversed(aspect.nodes))
         if self._tried_as.get(aspect.key, here) != here:
-            self._is_not_tried(aspect)
+            self._drop_tried(aspect)
         self._tried[here], self._tried_as[aspect.key] = aspect, here
         if there in self._tried and here not in self._due:
             self._due[here] = self._due[there] = due = MissingLink((self._tried[there], aspect))
             self._is_due(due)
 
-    def _is_not_tried(self, aspect: ObservedState) -> None:
-        """Forget a link that is made, or not wanted any more: one end is enough."""
+    def _drop_tried(self, aspect: ObservedState) -> None:
+        """Drop a link that is made or no longer wanted; one end of it is enough."""
         here = self._tried_as.pop(aspect.key, None)
         if here and self._tried[here].key == aspect.key:
             del self._tried[here]
@@ -313,20 +316,20 @@ class ExplanatoryPower(IntEnum):
     """Rank of explanations: of several incidents, the highest one explains a trouble."""
 
     WORSENS = 0
-    """The network, which is often borne."""
+    """Slow or lossy network, which storage often tolerates."""
     OVER = 1
-    """Whatever ended, and still moves what it had shaken."""
+    """Incident that has ended, and whose effects still continue."""
     STOPS = 2
-    """Packets, or those who serve a node."""
+    """Blocked packets, or stopped services of a node."""
     TAKES_AWAY = 3
-    """A whole machine, once it has been seen to be gone."""
+    """Machine that was powered off or deleted, once that is observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
     """Troubles that an incident may cause, by kind and node.
 
-    With `against`: between these nodes and those. With `volume`: of that volume only.
+    With `against`: between `nodes` and `against`. With `volume`: of that volume only.
     """
 
     kinds: tuple[str, ...]
@@ -347,8 +350,9 @@ class Reach:
         return all(any(node in side for node in aspect.nodes) for side in sides)
 
     def may_isolate(self, aspect: ObservedState) -> bool:
-        """A cut may take a node from those who watch over it, where these live on one of its
-        machines.
+        """Return True if a network cut may separate a node from the control plane.
+
+        The control plane may run on one of the nodes of the cut.
         """
         return (
             aspect.kind == NODE
@@ -363,7 +367,7 @@ NOWHERE = Reach((), ())
 
 @dataclass(slots=True, eq=False)
 class SuspectedIncident:
-    """An incident that is on or is not recovered from."""
+    """Incident that is active or has not recovered."""
 
     reach: Reach
     since: float
@@ -371,7 +375,7 @@ class SuspectedIncident:
     asked: bool = False
     """True while its request has no answer: it may act or not."""
     seen: bool = field(init=False)
-    """True once it acts. A machine is taken away by a controller: later, or never."""
+    """True once it is active. A controller powers a machine off later, or never."""
     shaken: dict[Key, ObservedState] = field(default_factory=dict)
     """Troubles that are its own, and not over."""
     maybe: dict[Key, ObservedState] = field(default_factory=dict)
@@ -400,19 +404,20 @@ class SuspectedIncident:
         }
         self.left = {key: incident for key, incident in self.left.items() if key in self.maybe}
 
-    def acts(self, at: float) -> None:
-        """Record that it acts since this time."""
+    def mark_active(self, at: float) -> None:
+        """Record that it is active since this time."""
         if not self.seen:
             self.seen, self.since = True, at
 
-    def shook(self, trouble: ObservedState, at: float) -> None:
+    def add_trouble(self, trouble: ObservedState, at: float) -> None:
+        """Add a trouble that it explains; a machine that is down proves that it is active."""
         self.shaken[trouble.key] = trouble
         self.maybe.pop(trouble.key, None)
         self.left.pop(trouble.key, None)
         if trouble.kind == LINK:
             self.volumes[trouble.volume] = None
         if trouble.kind == MACHINE:
-            self.acts(at)
+            self.mark_active(at)
 
     def has(self, trouble: ObservedState) -> bool:
         """Return True if the trouble is its own, or possibly."""
@@ -423,7 +428,7 @@ class SuspectedIncident:
         """Return the troubles that are its own, or possibly."""
         return [*self.shaken.values(), *self.maybe.values()]
 
-    def is_rid_of(self, trouble: ObservedState) -> bool:
+    def drop_trouble(self, trouble: ObservedState) -> bool:
         """Drop a trouble that is over, and return True if it was its own or possibly."""
         own, perhaps = self.shaken.pop(trouble.key, None), self.maybe.pop(trouble.key, None)
         self.left.pop(trouble.key, None)
@@ -437,7 +442,7 @@ class SuspectedIncident:
         ):
             return False
         if trouble.due is not None and self.since > trouble.due:
-            return False  # it found a link that did not come already
+            return False  # the link was missing before the incident began
         if trouble.kind == VOLUME and self.reach.against and trouble.volume not in self.volumes:
             return False  # packets reach a volume through its links
         begun = self.since if trouble.due is None else trouble.due

@@ -47,12 +47,12 @@ def machine(since, seen=None, until=None):
         Reach(EVERYTHING, ("a",), power=ExplanatoryPower.TAKES_AWAY), since, until
     )
     if seen is not None:
-        found.acts(seen)
+        found.mark_active(seen)
     return found
 
 
 def shaken(suspect, trouble=LOST):
-    suspect.shook(trouble, suspect.since)
+    suspect.add_trouble(trouble, suspect.since)
     return suspect
 
 
@@ -174,9 +174,9 @@ def test_what_was_not_done_has_perhaps_done_nothing():
 
 def test_what_was_left_to_one_and_is_its_own_or_out_of_its_reach_is_left_to_it_no_more():
     for changed in (
-        lambda one: one.shook(LOST, 2),
+        lambda one: one.add_trouble(LOST, 2),
         lambda one: one.reaches(NOWHERE),
-        lambda one: one.is_rid_of(LOST),
+        lambda one: one.drop_trouble(LOST),
     ):
         suspect = cut(0)
         suspect.maybe[LOST.key], suspect.left[LOST.key] = LOST, "first"
