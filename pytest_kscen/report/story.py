@@ -6,6 +6,7 @@ The command `story`, the archive and Allure print it; nothing but the journal is
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.judge.verdict import DELETE
@@ -28,8 +29,14 @@ HIDDEN = (
 )
 
 
+UUID = re.compile(r"([0-9a-f]{4})[0-9a-f]{4}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
 def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
-    """Yield a line for each event of the volume, in order. The journal is read once."""
+    """Yield a line for each event of the volume, in order. The journal is read once.
+
+    A uuid in the volume's own name is shortened to its first four digits.
+    """
     faults = _Faults(volume)
     for entry in journal:
         yield from _lines(entry, volume, faults)
@@ -54,9 +61,10 @@ def stories(journal: Iterable[Entry], volumes: Iterable[str]) -> dict[str, list[
 
 def _lines(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
     try:
-        yield from _events(entry, volume, faults)
+        for line in _events(entry, volume, faults):
+            yield line.replace(volume, faults.short_name) if volume in line else line
     except (KeyError, TypeError, ValueError, AttributeError) as missing:
-        yield _line(entry, f"{entry.what}: its line lacks what belongs to it: {missing!r}")
+        yield _line(entry, f"{entry.what}: incomplete journal entry: {missing!r}")
 
 
 def _events(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
@@ -81,6 +89,7 @@ class _Faults:
 
     def __init__(self, volume: str) -> None:
         self._volume = volume
+        self.short_name = UUID.sub(r"\1…", volume)
         self._nodes: list[str] = []
         self._on: dict[str, dict[str, Any]] = {}
         self._touching: dict[str, str] = {}
@@ -95,10 +104,10 @@ class _Faults:
         self._nodes = entry.data["nodes"]
         for fault in self._on.values():
             if fault["incident"] not in self._touching:
-                yield from self._noticed(entry, fault, "is already at work")
+                yield from self._noticed(entry, fault, "is already active")
 
     def forget(self) -> None:
-        """Forget the nodes of a volume that is gone: faults there are no part of its story."""
+        """Forget the nodes of a deleted volume, so that later faults on them are left out."""
         self._nodes = []
         self._is_gone = True
 
@@ -183,23 +192,21 @@ def _stopped(conditions: dict[str, str]) -> str:
 
 
 _EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "volume": lambda data: f"wanted{_particulars(data)}",
+    "volume": lambda data: f"requested{_particulars(data)}",
     "began": lambda data: f"{data['action']} begins{_particulars(data)}",
     "ended": lambda data: (
         f"{data['action']}: {data['result']} after {data['took']:g} s{_particulars(data)}"
     ),
     "volume-placed": lambda data: f"has replicas on {', '.join(data['nodes']) or 'no node'}",
-    "volume-disappeared": lambda _: "goes",
-    "replicas-restored": lambda _: (
-        "has as many disks again as before one was deleted, and all are up to date"
-    ),
+    "volume-disappeared": lambda _: "disappeared",
+    "replicas-restored": lambda _: "all disks are replaced and up to date",
     "attached": lambda data: f"is attached to {data['node']}",
     "not-ready": reasons_not_ready,
     "ready": lambda _: "is ready",
-    "checker-started": lambda data: f"is checked: {', '.join(data['conditions'])}",
+    "checker-started": lambda data: f"check started: {', '.join(data['conditions'])}",
     "condition-changed": _changed,
     "replicas-false": _replicas,
-    "checker-stopped": lambda data: f"is checked no more: {_stopped(data['conditions'])}",
+    "checker-stopped": lambda data: f"check ended: {_stopped(data['conditions'])}",
     "check-crashed": lambda data: f"its checker crashed: {data['error']}",
     "never-ready": lambda data: f"was not ready within {data['waited']:g} s",
     "not-deleted": lambda data: f"could not be deleted yet: {data['why']}",
@@ -208,24 +215,26 @@ _EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
 }
 _OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
-    "incident-failed": lambda data: f"could not be caused as it should: {data['error']}",
+    "incident-failed": lambda data: f"could not be injected completely: {data['error']}",
     "incident-effect": lambda data: f"has an effect: {data['effect']}",
-    "incident-possible-effect": lambda data: f"has perhaps an effect: {data['effect']}",
-    "incident-refused": lambda data: f"does nothing to {', '.join(data['nodes'])}",
-    "incident-lasting": lambda _: "is left on until all is judged",
+    "incident-possible-effect": lambda data: f"has a possible effect: {data['effect']}",
+    "incident-refused": lambda data: (
+        f"had no effect on {', '.join(data['nodes'])}: request refused"
+    ),
+    "incident-lasting": lambda _: "stays active until the checks end",
     "incident-ended": lambda data: f"ends after {data['lasted']:g} s",
-    "incident-not-undone": lambda data: f"is perhaps not undone: {data['error']}",
-    "incident-recovered": lambda data: f"is recovered from, {data['took']:g} s after its end",
+    "incident-not-undone": lambda data: f"may not be undone: {data['error']}",
+    "incident-recovered": lambda data: f"recovered {data['took']:g} s after its end",
     "incident-overtaken": lambda data: (
-        f"is overtaken by {', '.join(data['by'])} before it is recovered from"
+        f"was overtaken by {', '.join(data['by'])} before it recovered"
     ),
     "incident-target-deleted": lambda data: (
-        f"is not seen to be recovered from, for it went first: {'; '.join(data['left'])}"
+        f"has no recovery time, an object in trouble was deleted: {'; '.join(data['left'])}"
     ),
     "incident-overlapping": lambda data: (
-        f"is recovered from with what {', '.join(data['others'])} left: the time of each is unknown"
+        f"recovered together with {', '.join(data['others'])}: its own recovery time is unknown"
     ),
     "incident-unrecovered": lambda data: (
-        f"is not recovered from within {data['waited']:g} s: {'; '.join(data['left'])}"
+        f"did not recover within {data['waited']:g} s: {'; '.join(data['left'])}"
     ),
 }

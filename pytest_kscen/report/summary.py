@@ -36,7 +36,7 @@ class Recoveries:
     gone: int
     overlapping: int
     unseen: int
-    """Incidents whose recovery was not waited for, or that were on until the end."""
+    """Incidents whose recovery was not waited for, or that were active until the end."""
 
     @classmethod
     def of(cls, incidents: Iterable[IncidentRecord]) -> Recoveries:
@@ -94,8 +94,8 @@ class RunResult:
         attach(self.outcome, self.journal, title)
 
 
-MOST_ROWS = 20  # of volumes that are not well, in brief
-MOST_NAMES = 5  # of those that may be well
+MOST_ROWS = 20  # rows of unhealthy volumes in `brief`
+MOST_NAMES = 5  # names of interrupted volumes in `brief`
 WORST_FIRST = (BROKEN, UNKNOWN, INTERRUPTED, RECOVERED, STABLE)
 TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
 
@@ -119,7 +119,7 @@ def summary(outcome: Outcome) -> list[str]:
 
 
 def brief(outcome: Outcome) -> list[str]:
-    """Return the lines for a terminal without -v: volumes that are not well, at most MOST_ROWS."""
+    """Return the lines for a terminal without -v: unhealthy volumes, at most MOST_ROWS."""
     unwell = [one for one in outcome.volumes if one.verdict in {BROKEN, UNKNOWN}]
     return [
         *_verdict(outcome),
@@ -195,16 +195,16 @@ def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:
             for incident in seen
             if (incident.profile, incident.variant) == (profile, variant)
         ]
-        yield f"  {kind_of_fault(profile, variant)}: {_shaken(own, average=True)}"
+        yield f"  {kind_of_fault(profile, variant)}: {_incident_counts(own, average=True)}"
 
 
 def _profiles(seen: Sequence[IncidentRecord]) -> Iterator[str]:
     for profile in dict.fromkeys(incident.profile for incident in seen):
         own = [incident for incident in seen if incident.profile == profile]
-        yield f"  {profile}: {_shaken(own)}"
+        yield f"  {profile}: {_incident_counts(own)}"
 
 
-def _shaken(own: Sequence[IncidentRecord], *, average: bool = False) -> str:
+def _incident_counts(own: Sequence[IncidentRecord], *, average: bool = False) -> str:
     recoveries, recovered = Recoveries.of(own), []
     if times := recoveries.times:
         mean = f"{sum(times) / len(times):.1f} s on average, " if average else ""
@@ -223,7 +223,7 @@ def _cleared(outcome: Outcome) -> Iterator[str]:
 
 
 def _interrupted(outcome: Outcome) -> Iterator[str]:
-    """Yield volumes whose check was interrupted, which may be well."""
+    """Yield volumes whose check was interrupted: their health is unknown."""
     if names := [one.name for one in outcome.volumes.interrupted]:
         yield f"  {INTERRUPTED}: {_some(names)}"
 

@@ -96,4 +96,4 @@ def test_the_storage_page_tells_a_story(pytester, capsys):
     )
     commands = re.findall(rf"^python -m pytest_kscen (story DIR/\S+{name}.*)$", page, re.MULTILINE)
     assert [main(shlex.split(command)) for command in commands] == [0, 0]
-    assert "is checked no more: IOReady False, Quorum True" in capsys.readouterr().out
+    assert "check ended: IOReady False, Quorum True" in capsys.readouterr().out

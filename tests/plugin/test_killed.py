@@ -49,4 +49,4 @@ def test_its_folder_tells_its_story(killed, capsys):
     assert main([str(killed)]) == 0
     volume = capsys.readouterr().out.split()[1]
     assert main([str(killed), volume]) == 0
-    assert "is checked: IOReady, Quorum" in capsys.readouterr().out
+    assert "check started: IOReady, Quorum" in capsys.readouterr().out

@@ -208,14 +208,14 @@ def test_a_time_of_recovery_is_that_of_so_many():
 def test_a_broken_volumes_story():
     assert list(story(JOURNAL, "v1")) == [
         (
-            "        1s  volume-main               wanted (storage_class availability, size "
+            "        1s  volume-main               requested (storage_class availability, size "
             "1Gi, lifetime 5m)"
         ),
         "        1s  volume-main               create the volume: done after 0 s",
         "        2s  volume-main               has replicas on node-1, node-2",
         "        4s  volume-main               wait until the volume is ready: done after 3 s",
         "        4s  volume-main               is ready",
-        "        4s  volume-checker            is checked: IOReady, Quorum",
+        "        4s  volume-checker            check started: IOReady, Quorum",
         (
             "        1m  network-blocker           network-block split-brain begins between "
             "node-1 and node-9"
@@ -229,11 +229,8 @@ def test_a_broken_volumes_story():
             "node-1 and node-2 have lost each other"
         ),
         "     1m30s  network-blocker           split-brain (i1) ends after 30 s",
-        (
-            "     2m15s  network-blocker           split-brain (i1) is recovered from, 45 s "
-            "after its end"
-        ),
-        "       10m  volume-checker            is checked no more: IOReady False, Quorum True",
+        "     2m15s  network-blocker           split-brain (i1) recovered 45 s after its end",
+        "       10m  volume-checker            check ended: IOReady False, Quorum True",
     ]
 
 
@@ -277,7 +274,7 @@ def test_a_story_has_its_own_volumes_effects_alone():
         "split-brain (i1) has an effect: w shakes"
     ]
     assert told("late") == [
-        "network-block split-brain is already at work between node-2 and node-3",
+        "network-block split-brain is already active between node-2 and node-3",
         "split-brain (i1) ends after 0 s",
     ]
     assert told("later") == []
@@ -362,7 +359,7 @@ def test_a_story_tells_of_what_we_took():
     ]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
         "delete a replica begins (replica v-0, type Diskful)",
-        "has as many disks again as before one was deleted, and all are up to date",
+        "all disks are replaced and up to date",
     ]
 
 
@@ -388,8 +385,25 @@ def test_a_story_knows_where_its_volume_is_now():
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")][2:] == [
         "network-block split-brain begins on node-1",
         "has replicas on node-2",
-        "network-block split-brain is already at work on node-2",
+        "network-block split-brain is already active on node-2",
     ]
+
+
+def test_a_story_shortens_the_uuid_of_its_own_volume():
+    own, other = (f"mgt-{digit * 8}-0000-4000-8000-000000000000" for digit in "ab")
+    effect = {"incident": "i1", "effect": f"{own}-1 lost {other}", "volume": own}
+    journal = [
+        Entry(1.0, "m", "volume-placed", {"volume": own, "nodes": ["node-1"]}),
+        Entry(
+            2.0,
+            "b",
+            "incident-started",
+            {"incident": "i1", **BLOCK, "targets": {"nodes": ["node-1"]}},
+        ),
+        Entry(3.0, "b", "incident-effect", effect),
+    ]
+    line = list(story(journal, own))[-1]
+    assert line.endswith(f"has an effect: mgt-aaaa…-1 lost {other}")
 
 
 def test_a_story_tells_a_return_to_health():
@@ -442,7 +456,7 @@ def test_a_line_that_lacks_something_does_not_end_a_story():
         Entry(2.0, "volume-main/v", "ready", {"volume": "v"}),
     ]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
-        "began: its line lacks what belongs to it: KeyError('action')",
+        "began: incomplete journal entry: KeyError('action')",
         "is ready",
     ]
 
@@ -458,8 +472,7 @@ def test_a_line_of_which_a_number_is_text_does_not_end_a_story():
         ),
     ]
     lacks = (
-        "its line lacks what belongs to it: ValueError(\"Unknown format code 'g' for object "
-        "of type 'str'\")"
+        "incomplete journal entry: ValueError(\"Unknown format code 'g' for object of type 'str'\")"
     )
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")][2:] == [
         f"incident-ended: {lacks}",
@@ -497,19 +510,19 @@ def three_volumes():
             "target-deleted",
             {"left": ["a", "b"], "volumes": ["gone"]},
             ["gone"],
-            "is not seen to be recovered from, for it went first: a; b",
+            "has no recovery time, an object in trouble was deleted: a; b",
         ),
         (
             "target-deleted",
             {"left": ["a"], "volumes": []},
             ["there"],
-            "is not seen to be recovered from, for it went first: a",
+            "has no recovery time, an object in trouble was deleted: a",
         ),
         (
             "overlapping",
             {"others": ["j", "k"]},
             ["there"],
-            "is recovered from with what j, k left: the time of each is unknown",
+            "recovered together with j, k: its own recovery time is unknown",
         ),
     ],
 )
