@@ -333,7 +333,7 @@ def test_a_check_says_at_which_line_it_crashed(line, said):
 
 
 def test_a_line_that_has_what_a_check_lacks_is_not_blamed():
-    assert CheckCrash(KeyError("nodes"), 7, entry("volume-placed", nodes=[])).told(None) == (
+    assert CheckCrash(KeyError("nodes"), 7, entry("volume-placed", nodes=[])).message(None) == (
         "the check crashed: KeyError('nodes') at line 7 of the journal"
     )
 

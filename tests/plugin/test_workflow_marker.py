@@ -46,7 +46,7 @@ def test_a_test_has_its_workflow_played(project):
     [
         (
             "'flows/round.yaml'",
-            "flows/round.yaml:12: error: template 'a': a → a goes round for ever",
+            "flows/round.yaml:12: error: template 'a': a → a is an endless loop",
         ),
         ("'flows/paus.yaml'", "flows/paus.yaml'* (did you mean 'pause.yaml'?)"),
         (

@@ -121,7 +121,7 @@ def test_one_table_as_rows(tmp_path, capsys):
     [
         (["run", "--table", "pod"], "'pod' is no table of a result (did you mean 'pods'?)"),
         (["run", "run", "--names", "A"], "--names=A: two names with a comma between them"),
-        (["run", "run"], "two runs cannot be told apart if both are called"),
+        (["run", "run"], "two runs need different names, and both are called"),
         (["run", "--scenario", "other"], "has no scenario 'other'; there are s"),
         (["empty"], "the run in empty has no scenario\n"),
         (["nowhere"], "nowhere is no folder of a run, for it has no journal.jsonl"),
