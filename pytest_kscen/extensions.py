@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import metadata
 from typing import Any, Generic, TypeVar
 
@@ -27,9 +27,9 @@ class ExtensionError(ValueError):
 class Registry(Mapping[str, T], Generic[T]):
     """Extensions of one extension point, by name: built-in ones first, then others by name.
 
-    Iteration and lookup import the packages that are installed; `names` does not. An extension
-    has its name as an attribute and every fact of the point; what lacks one is refused with an
-    `ExtensionError` when it is added.
+    Iteration and lookup import the packages that are installed; `names` and `check_names` do not.
+    An extension has its name as an attribute and every fact of the point; what lacks one is
+    refused with an `ExtensionError` when it is added.
     """
 
     def __init__(
@@ -40,24 +40,39 @@ class Registry(Mapping[str, T], Generic[T]):
         facts: Mapping[str, str],
         built_in: tuple[T, ...],
         attribute: str = "name",
+        check: Callable[[T, Mapping[str, T]], str] = lambda _extension, _others: "",
     ) -> None:
         """Register what is built in.
 
         `point` is the entry-point group without its prefix; `facts` are the attributes that an
         extension has to define, each with a line to write; `attribute` is the one with its name.
+        `check` returns why an extension with all facts cannot be used beside the others, and what
+        to do; empty if it can.
         """
         self._attribute = attribute
         self.group = PREFIX + point
         self._noun = noun
         self._facts = {attribute: f'{attribute} = "my-name"', **facts}
+        self._check = check
         self._found: dict[str, T] = {}
         self._entry_points: dict[str, metadata.EntryPoint] | None = None
+        self._clashes: dict[str, str] = {}
+        """Messages by the name that an installed extension shares with another one."""
         for extension in built_in:
-            self.add(extension)
+            self._register(extension, _package_of(extension))
+        self._built_in = frozenset(self._found)
 
-    def add(self, extension: T, *, package: str = "") -> None:
-        """Add one, or refuse it; adding the same object again changes nothing."""
-        package = package or _package_of(extension)
+    def add(self, extension: T, *, package: str = "") -> bool:
+        """Add one, or refuse it; return False if the same object is there already.
+
+        An installed extension of the same name is imported now, to be compared.
+        """
+        name = getattr(extension, self._attribute, None)
+        if name in self._installed():
+            self._load(name)
+        return self._register(extension, package or _package_of(extension))
+
+    def _register(self, extension: T, package: str) -> bool:
         facts = {**self._facts, **{name: f"def {name}(self, …)" for name in _abstract(extension)}}
         for fact, line in facts.items():
             if getattr(extension, fact, MISSING) is MISSING or fact in _abstract(extension):
@@ -67,13 +82,20 @@ class Registry(Mapping[str, T], Generic[T]):
                 )
         name = getattr(extension, self._attribute)
         other = self._found.get(name)
-        if other is not None and other is not extension:
+        if other is extension:
+            return False
+        if other is not None:
             raise ExtensionError(
                 f"there are two {self._noun}s {name!r}: {_described(other)} of the package "
                 f"{_package_of(other)!r} and {_described(extension)} of the package {package!r}: "
                 "rename one of them, or uninstall one of the packages"
             )
+        if why := self._check(extension, self._found):
+            raise ExtensionError(
+                f"{_described(extension)} of the package {package!r} is no {self._noun}: {why}"
+            )
         self._found[name] = extension
+        return True
 
     def discard(self, extension: T) -> None:
         """Take back what `add` has added, if it is there."""
@@ -84,12 +106,22 @@ class Registry(Mapping[str, T], Generic[T]):
         """Return all names, without importing the packages that are installed."""
         return list(dict.fromkeys([*self._found, *self._installed()]))
 
+    def is_built_in(self, name: str) -> bool:
+        return name in self._built_in
+
+    def check_names(self) -> None:
+        """Raise an ExtensionError if installed extensions share a name; import none of them."""
+        self._installed()
+        if self._clashes:
+            raise ExtensionError("\n".join(self._clashes.values()))
+
     def __getitem__(self, name: str) -> T:
         if name not in self._found and name in self._installed():
             self._load(name)
         return self._found[name]
 
     def __iter__(self) -> Iterator[str]:
+        self.check_names()
         for name in list(self._installed()):
             self._load(name)
         return iter(list(self._found))
@@ -102,18 +134,26 @@ class Registry(Mapping[str, T], Generic[T]):
         if self._entry_points is None:
             found: dict[str, metadata.EntryPoint] = {}
             for point in sorted(_entry_points(self.group), key=lambda each: each.name):
-                if other := found.get(point.name):
-                    raise ExtensionError(
-                        f"there are two {self._noun}s {point.name!r}: {other.value} of the "
-                        f"package {_distribution(other)!r} and {point.value} of the package "
-                        f"{_distribution(point)!r}: rename one of them, or uninstall one of the "
-                        "packages"
+                described = f"{point.value} of the package {_distribution(point)!r}"
+                if point.name in self._built_in:
+                    self._clashes[point.name] = (
+                        f"there is a built-in {self._noun} {point.name!r}, and {described} has "
+                        "its name: rename this one, or uninstall its package"
                     )
-                found[point.name] = point
+                elif other := found.get(point.name):
+                    self._clashes[point.name] = (
+                        f"there are two {self._noun}s {point.name!r}: {other.value} of the "
+                        f"package {_distribution(other)!r} and {described}: rename one of them, "
+                        "or uninstall one of the packages"
+                    )
+                else:
+                    found[point.name] = point
             self._entry_points = found
         return self._entry_points
 
     def _load(self, name: str) -> None:
+        if clash := self._clashes.get(name):
+            raise ExtensionError(clash)
         point = self._installed()[name]
         package = _distribution(point)
         try:
@@ -130,8 +170,23 @@ class Registry(Mapping[str, T], Generic[T]):
                 f"{own!r}, and its entry point in {self.group} has {name!r}: give "
                 "both the same name"
             )
-        self.add(extension, package=package)
+        self._register(extension, package)
         del self._installed()[name]
+
+
+def returned_by_hook(point: str, returned: Any) -> list[Any]:
+    """Return the extensions that a hook has returned; raise an ExtensionError if it is no list."""
+    if isinstance(returned, Iterable) and not isinstance(returned, str | Mapping):
+        return list(returned)
+    raise ExtensionError(
+        f"the hook pytest_kscen_{point} returned {_described(returned)} of the package "
+        f"{_package_of(returned)!r}, and not a list: return a list of it"
+    )
+
+
+def is_installed(point: str) -> bool:
+    """Return whether any package has an entry point of this extension point."""
+    return bool(_entry_points(PREFIX + point))
 
 
 @functools.cache

@@ -107,8 +107,6 @@ class Profile(ABC):
     """Objects that its incidents create; () if they create none."""
     cuts_links: ClassVar[bool] = False
     """True if its effect is on the network between two nodes: only volumes show it."""
-    lasts: ClassVar[bool] = True
-    """True if an incident lasts until it is ended; False if it passes by itself."""
     options: ClassVar[tuple[ChaosOption, ...]] = ()
     """Command-line options that it takes."""
     weights: ClassVar[Mapping[str, int]] = {}

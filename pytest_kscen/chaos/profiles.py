@@ -17,6 +17,7 @@ from pytest_kscen.chaos.profile import (
     MACHINES,
     PERIOD,
     PODS,
+    TARGETS,
     ChaosOption,
     CreatedObjects,
     Profile,
@@ -31,7 +32,7 @@ from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPAC
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.chaos.clients import ClusterClients
@@ -194,7 +195,6 @@ class VmReboot(Profile):
     creates: ClassVar[tuple[CreatedObjects, ...]] = (
         CreatedObjects(VIRTUAL_MACHINE_OPERATIONS, in_parent=True),
     )
-    lasts: ClassVar[bool] = False
     options: ClassVar[tuple[ChaosOption, ...]] = (
         ChaosOption.switch("--enable-chaos-vm-reboot", "restart machines, hard"),
         *PERIOD,
@@ -263,7 +263,6 @@ class PodDestroy(Profile):
     name: ClassVar[str] = "pod-destroy"
     targets: ClassVar[tuple[str, ...]] = (PODS,)
     creates: ClassVar[tuple[CreatedObjects, ...]] = ()
-    lasts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_range("period", self.period)
@@ -311,12 +310,30 @@ def valid_label(label: object) -> None:
     raise ValueError(f"label={label!r}: {why}write it as in app=agent")
 
 
+def _check_profile(profile: type[Profile], others: Mapping[str, type[Profile]]) -> str:
+    """Return why a profile cannot be registered beside the others; empty if it can."""
+    parameters = getattr(profile, "__dataclass_params__", None)
+    if not isinstance(profile, type) or parameters is None or not parameters.frozen:
+        return "it is no frozen dataclass: write `@dataclass(frozen=True)` above its class"
+    if not isinstance(profile.targets, tuple) or not set(profile.targets) <= set(TARGETS):
+        return f"targets = {profile.targets!r}: give a tuple of {', '.join(map(repr, TARGETS))}"
+    for other in others.values():
+        shared = {profile.name, *profile.aliases} & {other.name, *other.aliases}
+        if shared:
+            return (
+                f"{min(shared)!r} is a name or an alias of {other.name!r} "
+                f"({other.__module__}.{other.__qualname__}) too: choose another one"
+            )
+    return ""
+
+
 BUILT_IN: tuple[type[Profile], ...] = (NetworkBlock, NetworkDegrade, VmReboot, PodDestroy)
 PROFILES: Registry[type[Profile]] = Registry(
     "profiles",
     "chaos profile",
     facts={"targets": 'targets = ("nodes",)', "creates": "creates = ()"},
     built_in=BUILT_IN,
+    check=_check_profile,
 )
 
 
@@ -325,9 +342,9 @@ def profile_named(name: str, parameters: Iterable[str] = ()) -> type[Any]:
 
     Otherwise raise a ValueError that lists the valid ones and names the nearest.
     """
-    name = {alias: each.name for each in PROFILES.values() for alias in each.aliases}.get(
-        name, name
-    )
+    if name not in PROFILES:
+        aliases = {alias: each.name for each in PROFILES.values() for alias in each.aliases}
+        name = aliases.get(name, name)
     if name not in PROFILES:
         raise ValueError(
             f"there is no chaos profile {name!r}{nearest(name, PROFILES)}; the profiles "

@@ -6,17 +6,29 @@ sessions in one process do not see each other's extensions.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_kscen.extensions import ExtensionError, Registry
+from pytest_kscen.extensions import ExtensionError, Registry, is_installed, returned_by_hook
 from pytest_kscen.plugin import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-POINTS = ("profiles", "health_sources", "storage_models", "probes", "waiters", "cluster_backends")
+REGISTRIES = {
+    "profiles": "pytest_kscen.chaos.profiles:PROFILES",
+    "health_sources": "pytest_kscen.objects.storage:HEALTH_SOURCES",
+    "storage_models": "pytest_kscen.models.storage.model:STORAGE_MODELS",
+    "reports": "pytest_kscen.report.protocol:REPORTS",
+    "probes": "pytest_kscen.workflow.probes.probe:PROBE_FORMS",
+    "waiters": "pytest_kscen.scenario.builtin_waiters:WAITER_REGISTRY",
+    "cluster_backends": "pytest_kscen.clusters:BACKENDS",
+}
+"""Registry of each extension point: the module to import when it is first needed, and its name."""
+REPORTS_POINT = "reports"
+"""Hooks that return reports are called with the configuration, before the first test."""
 
 _added: list[tuple[Registry[Any], object]] = []
 _errors: list[ExtensionError] = []
@@ -27,44 +39,27 @@ from when it is configured.
 
 def registry_of(point: str) -> Registry[Any]:
     """Return the registry of an extension point; the package that has it is imported now."""
-    if point == "profiles":
-        from pytest_kscen.chaos.profiles import PROFILES
-
-        return PROFILES
-    if point == "health_sources":
-        from pytest_kscen.objects.storage import HEALTH_SOURCES
-
-        return HEALTH_SOURCES
-    if point == "storage_models":
-        from pytest_kscen.models.storage.model import STORAGE_MODELS
-
-        return STORAGE_MODELS
-    if point == "probes":
-        from pytest_kscen.workflow.probes.probe import PROBE_FORMS
-
-        return PROBE_FORMS
-    if point == "waiters":
-        from pytest_kscen.scenario.builtin_waiters import WAITER_REGISTRY
-
-        return WAITER_REGISTRY
-    from pytest_kscen.clusters import BACKENDS
-
-    return BACKENDS
+    module, _, name = REGISTRIES[point].partition(":")
+    registry: Registry[Any] = getattr(importlib.import_module(module), name)
+    return registry
 
 
 def collect_extensions(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Register the options of installed profiles, and collect from plugins as they come."""
     _try(lambda: options.update_profile_options(parser))
-    for point in POINTS:
+    for point in REGISTRIES:
+        if point == REPORTS_POINT:
+            continue
         caller = getattr(pluginmanager.hook, f"pytest_kscen_{point}")
         caller.call_historic(result_callback=_adder(point, parser))
 
 
-def _adder(point: str, parser: pytest.Parser) -> Callable[[Iterable[Any]], None]:
-    def add(extensions: Iterable[Any]) -> None:
+def _adder(point: str, parser: pytest.Parser) -> Callable[[Any], None]:
+    def add(extensions: Any) -> None:
         registry = registry_of(point)
-        for extension in extensions:
-            registry.add(extension)
+        for extension in returned_by_hook(point, extensions):
+            if not registry.add(extension):
+                continue
             _added.append((registry, extension))
         if point == "profiles":
             options.update_profile_options(parser)
@@ -80,12 +75,31 @@ def _try(step: Callable[[], None]) -> None:
 
 
 def check_extensions(config: pytest.Config) -> None:
-    """Raise a UsageError for extensions that cannot be used; forget them when the session ends."""
+    """Raise a UsageError for extensions that cannot be used; forget them when the session ends.
+
+    Names of all installed extensions are compared; a point without any is not even imported.
+    """
     config.add_cleanup(_forget)
+    for point in filter(is_installed, REGISTRIES):
+        _try(registry_of(point).check_names)
     if _errors:
-        errors = "\n".join(map(str, _errors))
+        errors = "\n".join(dict.fromkeys(map(str, _errors)))
         _forget()
         raise pytest.UsageError(errors)
+
+
+def load_extensions() -> list[str]:
+    """Import all installed extensions; return a line for each point that has one of no use.
+
+    Called before the first test of a cluster: a broken one is refused before anything is done.
+    """
+    errors = []
+    for point in filter(is_installed, REGISTRIES):
+        try:
+            list(registry_of(point))
+        except ExtensionError as error:
+            errors.append(str(error))
+    return errors
 
 
 def _forget() -> None:

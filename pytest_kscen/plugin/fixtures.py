@@ -107,6 +107,17 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         cluster.close()
 
 
+def session_reports(config: pytest.Config) -> list[Report]:
+    """Return the reports of the session, made when they are first needed.
+
+    Raises ExtensionError if one of them, of a package or of a hook, cannot be used.
+    """
+    reports = config.stash.setdefault(_REPORTS, [])
+    if not reports:
+        reports += reports_for(config, config.stash[SETTINGS].kscen_archive)
+    return reports
+
+
 @pytest.fixture
 def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[ScenarioRunner]:
     """Return the runner of what the test's markers declare, on the test's cluster."""
@@ -115,9 +126,7 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
 
     item, settings = request.node, request.config.stash[SETTINGS]
     state = item.stash[_STATE]
-    reports = request.config.stash.setdefault(_REPORTS, [])
-    if not reports:
-        reports += reports_for(request.config, settings.kscen_archive)
+    reports = session_reports(request.config)
     runner = state.runner = ScenarioRunner(
         cluster,
         planning.plan(item),

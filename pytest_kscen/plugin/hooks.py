@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from pytest_kscen.extensions import ExtensionError
 from pytest_kscen.plugin import hookspecs, markers, options
-from pytest_kscen.plugin.contributions import check_extensions, collect_extensions
+from pytest_kscen.plugin.contributions import (
+    check_extensions,
+    collect_extensions,
+    load_extensions,
+)
 from pytest_kscen.plugin.option_values import misspelt
 
 if TYPE_CHECKING:
@@ -23,6 +28,7 @@ SUMMARIES, USED_FLAGS = "kscen_runs", "kscen_flags_asked_for"
 TEST_FILES = tuple(
     f".{word}.{ending}" for word in ("scenario", "workflow") for ending in ("yaml", "yml")
 )
+CLUSTER_FIXTURES = {"cluster", "cluster_factory", "scenario_runner", "workflow"}
 _UNUSED_FLAGS = pytest.StashKey[list[str]]()
 """Session-wide: lines about flags that no selected test uses."""
 
@@ -40,7 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in markers.MARKERS:
         config.addinivalue_line("markers", line)
     check_extensions(config)
-    settings = options.settle(config)
+    try:
+        settings = options.settle(config)
+    except ExtensionError as error:
+        raise pytest.UsageError(str(error)) from error
     config.stash[options.SETTINGS] = options.with_seed_drawn(
         settings, getattr(config, "workerinput", {})
     )
@@ -79,7 +88,7 @@ def pytest_collect_file(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> None:
-    complaints = "\n".join(markers.check(items))
+    complaints = "\n".join([*markers.check(items), *_broken_extensions(session.config, items)])
     if complaints and hasattr(session.config, "workerinput"):
         # pytest-xdist's controller takes no usage error from a worker
         items.clear()
@@ -87,6 +96,24 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.It
     elif complaints:
         raise pytest.UsageError(complaints)
     session.config.stash[_UNUSED_FLAGS] = [] if complaints else markers.idle(items)
+
+
+def _broken_extensions(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Return messages about extensions that cannot be used, if any test needs a cluster."""
+    fixtures = {name for item in items for name in getattr(item, "fixturenames", ())}
+    if not fixtures & CLUSTER_FIXTURES and not any(
+        item.path.name.endswith(TEST_FILES) for item in items
+    ):
+        return []
+    errors = load_extensions()
+    if not errors:
+        from pytest_kscen.plugin.fixtures import session_reports
+
+        try:
+            session_reports(config)
+        except ExtensionError as error:
+            errors.append(str(error))
+    return errors
 
 
 @pytest.hookimpl(tryfirst=True)

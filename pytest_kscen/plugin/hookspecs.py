@@ -54,5 +54,5 @@ def pytest_kscen_cluster_backends() -> Iterable[type[Backend]]:  # type: ignore[
 
 
 @pytest.hookspec
-def pytest_kscen_reports(config: pytest.Config) -> list[Any]:  # type: ignore[empty-body]
-    """Return reports of this session's runs: objects. Called when the first run begins."""
+def pytest_kscen_reports(config: pytest.Config) -> Iterable[Any]:  # type: ignore[empty-body]
+    """Return reports of this session's runs: classes or objects. Called before the first test."""

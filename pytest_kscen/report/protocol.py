@@ -8,10 +8,11 @@ objects from the plugin.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_kscen.extensions import Registry
+from pytest_kscen.extensions import Registry, returned_by_hook
 
 if TYPE_CHECKING:
     import contextlib
@@ -128,8 +129,20 @@ class ReportedRun:
             report.finish(self)
 
 
-REPORTS: Registry[type[Report]] = Registry("reports", "report", facts={}, built_in=())
-"""Reports of installed packages: classes that are called without arguments, once per session."""
+REPORTS: Registry[Any] = Registry(
+    "reports",
+    "report",
+    facts={
+        "prepare": "def prepare(self, run): …",
+        "start": "def start(self, run): …",
+        "progress": "def progress(self, run, message): …",
+        "finish": "def finish(self, run): …",
+    },
+    built_in=(),
+)
+"""Reports of installed packages and of hooks: classes, called without arguments once per session,
+or objects. Built-in reports depend on options and are made by `reports_for`.
+"""
 
 
 def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report]:
@@ -137,7 +150,8 @@ def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report
 
     `config` is pytest's. `archive` is the folder of --kscen-archive, None without one. Packages add
     theirs by an entry point, plugins with the hook `pytest_kscen_reports(config)`, which returns a
-    list.
+    list of classes or objects; they leave the registry when the session ends. Raises ExtensionError
+    for a report that cannot be used.
     """
     from pytest_kscen.report.terminal import JUnitReport, TerminalReport
 
@@ -150,8 +164,9 @@ def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report
         from pytest_kscen.report.allure import AllureReport
 
         reports.append(AllureReport())
-    reports += [report() for report in REPORTS.values()]
     if hook := getattr(config.hook, "pytest_kscen_reports", None):
-        for added in hook(config=config):
-            reports += added
-    return reports
+        for returned in hook(config=config):
+            for report in returned_by_hook("reports", returned):
+                if REPORTS.add(report):
+                    config.add_cleanup(functools.partial(REPORTS.discard, report))
+    return reports + [each() if isinstance(each, type) else each for each in REPORTS.values()]

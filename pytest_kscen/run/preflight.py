@@ -88,7 +88,7 @@ async def preflight(context: RunContext, plan: Plan) -> None:
     """Pass, or raise a PreflightRefused that lists everything that is wrong."""
     tested = _Look(context.actor("preflight").api, "the tested cluster")
     complaints = tested.complaints
-    if plan.churn:
+    if plan.churn and not await _lacks_replicated_volumes(tested, plan.health):
         await _storage(tested, plan)
     for profile in plan.profiles:
         await _pods(tested, profile)
@@ -127,6 +127,23 @@ async def _created(
                 each.namespace if parent is None else parent.namespace,
                 limit=1,
             )
+
+
+async def _lacks_replicated_volumes(tested: _Look, health: str) -> bool:
+    """Return True, with one complaint, on storage of a package that has no ReplicatedVolumes."""
+    if HEALTH_SOURCES.is_built_in(health):
+        return False
+    try:
+        await tested.api.list(REPLICATED_VOLUMES, limit=1)
+    except NotFound:
+        tested.complaints.append(
+            f"volume_churn needs ReplicatedVolumes; the storage model {health!r} has none: drop "
+            f"volume_churn or --kscen-volume-health={health}"
+        )
+        return True
+    except ApiError:
+        pass  # `_storage` reports it
+    return False
 
 
 async def _storage(tested: _Look, plan: Plan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kscen_examples.toy_storage import TOY_VOLUMES
 
-from pytest_kscen.objects.storage import HEALTH_SOURCES
+from pytest_kscen.storage import HEALTH_SOURCES
 
 
 @pytest.mark.chaos("node-cordon", period=("5s", "10s"), incident=("5s", "10s"))
@@ -15,7 +15,7 @@ def test_nodes_are_cordoned(scenario_runner):
     assert {one.profile for one in outcome.incidents} == {"node-cordon"}
 
 
-@pytest.mark.filterwarnings("ignore:node-cordon has no incident")
+@pytest.mark.filterwarnings("ignore:node-cordon. no incident in 10s")
 @pytest.mark.plan_from_command_line
 def test_the_plan_is_the_command_lines(scenario_runner):
     assert [each.name for each in scenario_runner.plan.chaos] == ["node-cordon"]
@@ -29,9 +29,15 @@ def test_the_toy_storage(scenario_runner):
         run.apply(volume)
 
         def ready():
-            api = run.context.api_for("test")
-            return HEALTH_SOURCES["toy"].is_ready(run.call(api.get(TOY_VOLUMES, "v")))
+            api = run.cluster.api("test")
+            found = run.cluster.runner.call(api.get(TOY_VOLUMES, "v"))
+            return HEALTH_SOURCES["toy"].is_ready(found)
 
         assert not ready()
         run.advance("1m")
         assert ready()
+
+
+@pytest.mark.volume_churn
+def test_volume_churn_without_its_volumes(scenario_runner):
+    scenario_runner.run("1m")

@@ -8,11 +8,18 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 
 import pytest
 
 import pytest_kscen
+from pytest_kscen import extensions
+from pytest_kscen.chaos import Profile
+from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.extensions import ExtensionError, Registry
+from pytest_kscen.plugin import hookspecs
+from pytest_kscen.plugin.contributions import REGISTRIES, registry_of
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = HERE / "package"
@@ -145,6 +152,187 @@ def registry():
     return Registry("things", "thing", facts={"size": "size = 1"}, built_in=())
 
 
+NAMES = "[pytest_kscen.{}]\n{} = kscen_examples.{}\n"
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "message"),
+    [
+        (
+            NAMES.format("reports", "rows", "lines_report:LinesReport"),
+            (
+                "kscen_examples.lines_report.LinesReport of the package 'kscen-examples' has the name "
+                "'lines', and its entry point in pytest_kscen.reports has 'rows': give both the same"
+            ),
+        ),
+        (
+            NAMES.format("reports", "gone", "gone:Gone"),
+            (
+                "the report 'gone' of the package 'kscen-examples' cannot be imported from "
+                "kscen_examples.gone:Gone: ModuleNotFoundError"
+            ),
+        ),
+        (
+            NAMES.format("reports", "clock", "clock_probe:ClockProbe"),
+            "is no report: it does not define `name`",
+        ),
+        (
+            NAMES.format("health_sources", "ready", "toy_storage:TOY_HEALTH"),
+            (
+                "there is a built-in health source 'ready', and kscen_examples.toy_storage:TOY_HEALTH "
+                "of the package 'kscen-examples' has its name: rename this one"
+            ),
+        ),
+        (
+            NAMES.format("waiters", "other", "toy_waiter:TOY_WAITER"),
+            "has the name 'toy-controller', and its entry point in pytest_kscen.waiters has 'other'",
+        ),
+        (
+            NAMES.format("cluster_backends", "lines", "lines_report:LinesReport"),
+            "is no cluster backend: it does not define `recreated`",
+        ),
+    ],
+)
+def test_a_broken_entry_point_is_a_usage_error(installed, entry_point, message):
+    (path,) = installed[0].parent.glob("site/*.dist-info/entry_points.txt")
+    path.write_text(entry_point)
+    (installed[0] / "test_examples.py").write_text("def test_it(scenario_runner): pass\n")
+    options = ["--kscen-cluster=lines"] if "backend" in entry_point else []
+    done = pytest_in(installed, *options)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert message in done.stderr
+
+
+REPORT = (
+    "from pytest_kscen.report import Report\n"
+    "class R(Report):\n"
+    "    name = 'r'\n"
+    "    def finish(self, run): print('finished', run.test.id)\n"
+    "class Bare:\n"
+    "    name = 'bare'\n"
+    "def pytest_kscen_reports(config):\n"
+)
+
+
+def run_with_report(installed, line):
+    (installed[0] / "conftest.py").write_text(REPORT + line)
+    (installed[0] / "test_examples.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.filterwarnings('ignore:nothing is declared')\n"
+        "def test_it(scenario_runner): scenario_runner.run('1m')\n"
+    )
+    return pytest_in(installed, "-s")
+
+
+@pytest.mark.parametrize("report", ["R", "R()"])
+def test_a_report_of_a_hook_is_a_class_or_an_object(installed, report):
+    done = run_with_report(installed, f"    return [{report}]\n")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "finished test_examples.py::test_it" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (
+            "R",
+            (
+                "the hook pytest_kscen_reports returned conftest.R of the package 'conftest', and not "
+                "a list: return a list of it"
+            ),
+        ),
+        ("[Bare]", "conftest.Bare of the package 'conftest' is no report: it does not define"),
+    ],
+)
+def test_a_hook_with_a_report_of_no_use_is_a_usage_error(installed, returned, message):
+    done = run_with_report(installed, f"    return {returned}\n")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert message in done.stderr
+
+
+def test_volume_churn_needs_replicated_volumes(installed):
+    done = pytest_in(installed, "-k", "volume_churn", "--kscen-volume-health=toy")
+    assert done.returncode == 1
+    assert done.stdout.count(
+        "volume_churn needs ReplicatedVolumes; the storage model 'toy' has none: drop volume_churn "
+        "or --kscen-volume-health=toy"
+    )
+    assert "install sds-replicated-volume" not in done.stdout
+
+
+def test_each_point_has_a_registry_a_hook_and_a_group():
+    hooks = {name.removeprefix("pytest_kscen_") for name in vars(hookspecs) if "_kscen_" in name}
+    assert hooks == set(REGISTRIES)
+    assert all(registry_of(point).group == f"pytest_kscen.{point}" for point in REGISTRIES)
+    groups = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]["entry-points"]
+    assert set(groups) == {f"pytest_kscen.{point}" for point in REGISTRIES}
+
+
+class BuiltIn:
+    name, size = "built-in", 1
+
+
+def with_entry_points(monkeypatch, *names):
+    """Return a registry whose installed extensions are this module's class Named, by these names."""
+    points = tuple(EntryPoint(name, f"{__name__}:Named", "pytest_kscen.things") for name in names)
+    monkeypatch.setattr(extensions, "_entry_points", lambda _: points)
+    return Registry("things", "thing", facts={"size": "size = 1"}, built_in=(BuiltIn,))
+
+
+class Named:
+    name, size = "named", 1
+
+
+def test_two_entry_points_of_one_name(monkeypatch):
+    things = with_entry_points(monkeypatch, "named", "named")
+    assert things.names() == ["built-in", "named"]
+    for use in (things.check_names, lambda: things["named"], lambda: list(things)):
+        with pytest.raises(ExtensionError, match="there are two things 'named'"):
+            use()
+
+
+def test_an_entry_point_with_the_name_of_a_built_in_one(monkeypatch):
+    things = with_entry_points(monkeypatch, "built-in")
+    assert things["built-in"] is BuiltIn
+    with pytest.raises(ExtensionError, match="there is a built-in thing 'built-in'"):
+        things.check_names()
+
+
+@pytest.mark.parametrize("name", ["named", "built-in"])
+def test_a_hook_with_a_name_in_use(monkeypatch, name):
+    things = with_entry_points(monkeypatch, "named")
+    other = type("Other", (), {"name": name, "size": 1})
+    with pytest.raises(ExtensionError, match=f"there are two things '{name}'"):
+        things.add(other)
+
+
+def test_a_hook_may_return_what_is_installed(monkeypatch):
+    things = with_entry_points(monkeypatch, "named")
+    assert not things.add(Named)
+    assert list(things) == ["built-in", "named"]
+
+
+def profile(name, *, frozen=True, **facts):
+    members = {"name": name, "targets": ("nodes",), "creates": (), "soonest": 0.0, "run": None}
+    return dataclass(frozen=frozen)(type("Made", (Profile,), {**members, **facts}))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: profile("x", aliases=("network-block",)), "'network-block' is a name or an alias"),
+        (lambda: profile("degrade"), "'degrade' is a name or an alias of 'network-degrade'"),
+        (lambda: profile("x", targets=("node",)), "give a tuple of 'machines', 'nodes', 'links'"),
+        (lambda: profile("x", frozen=False), r"write `@dataclass\(frozen=True\)` above its class"),
+    ],
+)
+def test_a_profile_of_no_use_is_refused(wrong, message):
+    with pytest.raises(
+        ExtensionError, match=f"Made of the package .* is no chaos profile: .*{message}"
+    ):
+        PROFILES.add(wrong())
+
+
 def test_an_extension_that_lacks_a_fact_is_refused():
     class Bare:
         name = "bare"
@@ -157,9 +345,6 @@ def test_an_extension_that_lacks_a_fact_is_refused():
 
 
 def test_an_abstract_method_is_a_fact():
-    from pytest_kscen.chaos import Profile
-    from pytest_kscen.chaos.profiles import PROFILES
-
     class Idle(Profile):
         name = "idle"
         targets = creates = ()
