@@ -12,12 +12,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.kube.waiting import Unseen, wait_for
 from pytest_kscen.objects.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
-from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, EVENTS
+from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
-from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,7 +108,6 @@ def _is_requested(_: logging.LogRecord) -> bool:
 
 PATIENCE, HURRIED = 120.0, 5.0  # seconds for what was deleted to be gone
 LIST_PAUSE = 2.0
-IN_PARENT = (CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS)
 
 
 @dataclass(slots=True)
@@ -143,7 +142,9 @@ async def leftovers(context: RunContext, actor: Actor, patience: float) -> list[
 async def _list_all(context: RunContext, seen: LabelledObjects) -> LabelledObjects:
     """List every kind once, without retries: an absent server would take them for each kind."""
     if context.parent:
-        for resource in IN_PARENT:
+        created = (each for profile in PROFILES.values() for each in profile.creates)
+        in_parent = dict.fromkeys(each.resource for each in created if each.in_parent)
+        for resource in in_parent:
             await _list_labelled(
                 context, seen, context.parent.api_for("run"), resource, context.parent.namespace
             )

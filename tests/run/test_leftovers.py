@@ -7,18 +7,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.incidents import cause_incident
+from pytest_kscen.chaos.profile import CreatedObjects
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
 from pytest_kscen.journal import Journal
-from pytest_kscen.kube.actor import RunContext
+from pytest_kscen.kube.actor import RUN_LABEL, RunContext
 from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
-from pytest_kscen.objects.resources import ENDPOINTS
+from pytest_kscen.objects.resources import CONFIG_MAPS, ENDPOINTS
 from pytest_kscen.run.cleanup import leftovers
 
 
@@ -116,3 +118,21 @@ def test_that_a_resource_is_deprecated_is_told_to_who_asks_for_it_alone(cluster,
         assert len(caplog.messages) == 1
         assert "v1 Endpoints is deprecated in v1.33+" in caplog.messages[0]
         journal.close()
+
+
+def test_objects_of_an_installed_profile_are_found_in_the_parent(cluster, context, monkeypatch):
+    installed = SimpleNamespace(creates=(CreatedObjects(CONFIG_MAPS, in_parent=True),))
+    monkeypatch.setattr("pytest_kscen.run.cleanup.PROFILES", {"installed": installed})
+    parent = context.parent
+    metadata = {"name": "fault", "namespace": parent.namespace, "labels": {RUN_LABEL: "run-1"}}
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    cluster.advance(5)
+    cluster.runner.call(parent.api_for("test").create(CONFIG_MAPS, obj))
+    nested = dataclasses.replace(context, api_for=lambda name: NoResources(cluster.api(name)))
+    found = cluster.runner.call(leftovers(nested, nested.actor("run"), 0))
+    assert found == [f"configmaps/{parent.namespace}/fault"]
+
+
+class NoResources(ForwardingApi):
+    async def resources(self):
+        return []
