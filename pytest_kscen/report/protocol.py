@@ -85,6 +85,8 @@ class ReportedTest:
     """JUnit properties of the test; a report may add to them."""
     summaries: list[list[str]] = field(default_factory=list)
     """Lines per finished run for the terminal, the headline first; a report may add to them."""
+    prepared: int = 0
+    """Runs and scenarios that were prepared, refused ones among them."""
     finished: int = 0
     """Runs and played scenarios that have been reported."""
 
@@ -94,8 +96,11 @@ class ReportedRun:
     """Run or played scenario of a test, and the reports that are notified of it."""
 
     test: ReportedTest
-    number: int
-    """1 for the test's first run or scenario that was prepared; refused ones count too."""
+    number: int = 0
+    """1 for the test's first run or scenario that was prepared, though it was refused later.
+
+    0 until `prepare`.
+    """
     reports: Sequence[Report] = ()
     journal: Journal | None = None
     """None until `start`."""
@@ -109,6 +114,8 @@ class ReportedRun:
     """Closing it gives Ctrl-C back its former meaning; closed after `finish`."""
 
     def prepare(self) -> None:
+        self.test.prepared += 1
+        self.number = self.test.prepared
         for report in self.reports:
             report.prepare(self)
 

@@ -178,7 +178,7 @@ class ScenarioRunner:
         return self.scenario_player.controller.register
 
     def _put_on(self, scenario: Obj) -> ScenarioHandle:
-        reported = self._next_report()
+        reported = ReportedRun(self._test, reports=self._reports)
 
         def open_journal() -> Journal:
             reported.prepare()
@@ -189,9 +189,6 @@ class ScenarioRunner:
         self.played.append(self.scenario_player.put_on(scenario, open_journal))
         self._reported.append(reported)
         return self.played[-1]
-
-    def _next_report(self) -> ReportedRun:
-        return ReportedRun(self._test, len(self.runs) + len(self.played) + 1, self._reports)
 
     @property
     def scenario_player(self) -> ScenarioPlayer:
@@ -265,7 +262,7 @@ class ScenarioRunner:
         self._check_caller()
         for said in self.plan.hasty:
             warnings.warn(said, PlanWarning, stacklevel=3)
-        reported = self._next_report()
+        reported = ReportedRun(self._test, reports=self._reports)
         reported.prepare()
         bring_storage(self.cluster, self.plan.health)
         parent = self._parent() if needs_parent else None

@@ -9,7 +9,11 @@ import pytest
 
 from pytest_kscen.chaos.profiles import NetworkBlock, VmReboot
 from pytest_kscen.clusters.embedded import EmbeddedCluster
+from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.objects.errors import ServiceUnavailable
+from pytest_kscen.objects.scenarios import SCENARIOS
+from pytest_kscen.report.protocol import Report
 from pytest_kscen.run.plan import Plan, PlanWarning
 from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.run.runner import ScenarioRunner
@@ -206,3 +210,48 @@ def test_a_condition_that_was_called(runner, by):
         ),
     ):
         (run if by == "run" else runner.cluster).until(False)
+
+
+class Numbers(Report):
+    def __init__(self):
+        self.seen = []
+
+    def prepare(self, run):
+        self.seen.append(run.number)
+
+
+def test_a_run_that_the_storage_refuses_keeps_its_number(runner_of, monkeypatch):
+    numbers = Numbers()
+    runner = runner_of(reports=[numbers])
+
+    def refuse(*_):
+        raise ValueError("another generation is installed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pytest_kscen.run.runner.bring_storage", refuse)
+        with pytest.raises(ValueError, match="another generation"):
+            runner.__enter__()
+    with runner:
+        pass
+    assert numbers.seen == [1, 2]
+
+
+def test_a_scenario_that_is_refused_after_its_report_started_keeps_its_number(
+    runner_of, monkeypatch
+):
+    numbers = Numbers()
+    runner = runner_of(reports=[numbers])
+    create = InProcessApi.create
+
+    async def refuse(api, resource, *arguments, **options):
+        if resource == SCENARIOS and not options.get("dry_run"):
+            raise ServiceUnavailable("etcd is down")
+        return await create(api, resource, *arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(InProcessApi, "create", refuse)
+        with pytest.raises(ServiceUnavailable, match="etcd is down"):
+            runner.scenario([])
+    with runner:
+        pass
+    assert numbers.seen == [1, 2]
