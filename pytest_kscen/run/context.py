@@ -24,7 +24,7 @@ from pytest_kscen.objects.conditions import is_available
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.report.protocol import ReportedRun, ReportedTest
-from pytest_kscen.run.lifecycle import RunLifecycle
+from pytest_kscen.run.lifecycle import Phase, RunLifecycle
 from pytest_kscen.run.manual import ChaosByHand, VolumesByHand
 from pytest_kscen.run.workflows import WorkflowHandle, Workflows
 
@@ -210,9 +210,7 @@ class Run:
         self.cluster = cluster
         self.plan = plan
         self.journal = Journal(cluster.runner.clock)
-        self._reported = reported or ReportedRun(
-            ReportedTest("", cluster.chance.seed, {}, "", ""), 1
-        )
+        self._reported = reported or ReportedRun(ReportedTest("", cluster.chance.seed, {}, "", ""))
         self.context = RunContext(
             cluster.api,
             cluster.runner.clock,
@@ -324,13 +322,11 @@ class Run:
         return self.life.interrupted or bool(self._signals)
 
     def _stop(self) -> None:
-        if not self.is_over:
-            self.life.stop()
+        if not self.is_over and self.life.stop():
             self._reported.progress(STOPPING)
 
     def _hurry(self) -> None:
-        if not self.is_over:
-            self.life.hurry()
+        if not self.is_over and self.life.hurry():
             self._reported.progress(KEEPING_VOLUMES)
 
     def must_be_on(self) -> None:
@@ -364,11 +360,17 @@ class Run:
     def end(self) -> Outcome:
         """End the run and judge it.
 
-        Whatever is in the journal by then is judged, even if the end fails.
+        The journal is judged even if the end fails. A KeyboardInterrupt or a crash of the cluster
+        breaks the end off; the life cycle then resumes it, and the first error is raised.
         """
         with self._waiting(), self._crash_subscription:
             try:
                 self._call_in_any_case(self.life.end())
+            except BaseException as error:
+                if self.life.phase is not Phase.OVER:  # broken off from outside of the life cycle
+                    with contextlib.suppress(BaseException):  # the first error is raised
+                        self._call_in_any_case(self.life.resume_end(error))
+                raise
             finally:
                 if not self.cluster.replayable:
                     self.journal.write("run", "not-replayable", {})

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
 from pytest_kscen.chaos.observer import Observer
+from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.judge.start_and_end import CLUSTER
 from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.megatest.view import RunState, unless
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytest_kscen.chaos.incidents import Incident
-    from pytest_kscen.clock import ActorCrashedError
     from pytest_kscen.journal import JournalLost
     from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.run.plan import Plan
@@ -86,9 +86,9 @@ class PhaseRow:
     records: tuple[str, ...] = ()
     """Entries that the step may write as the actor `run`."""
     interrupted_by: tuple[Interruption, ...] = ()
-    """Interruptions that are recorded and have an effect; all others are ignored."""
+    """Interruptions that are recorded and have an effect; others change nothing."""
     on_error: Phase | None = None
-    """Phase that is entered when the step raises, before the error is passed on."""
+    """Phase that follows an error of the step, or of the caller in a phase without a step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class InterruptionRow:
     effect: str
     """Effect on the phase, for the docs."""
     raised: bool = False
-    """Pass the error on to the test when the run is over, as the first of its kind."""
+    """Raise the error to the test when the run is over, unless an earlier one is raised."""
 
 
 class Companion(Protocol):
@@ -138,7 +138,8 @@ class RunLifecycle:
         self._director = context.actor("run")
         self._duration: float | None = None
         self._on_started: Callable[[], object] = lambda: None
-        self._crash: Exception | None = None
+        self._crash: BaseException | None = None
+        self._ending: asyncio.Task[Any] | None = None
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
         context.journal.on_lost = self._journal_lost
@@ -161,14 +162,42 @@ class RunLifecycle:
     async def end(self) -> None:
         """Walk to the phase `over`, then raise the first crash of the run, if there was one.
 
-        A step that fails is recorded and does not keep the ones after it from being done.
+        A step that raises is recorded as failed, and its row's `on_error` follows. A call that is
+        cancelled stops at once: call `resume_end` after it.
         """
-        try:
-            await self._walk(Phase.OVER)
-        except BaseException:
-            await self.refuse()
-            raise
+        await self._end_after(PHASES[self.phase].next)
+
+    async def resume_end(self, error: BaseException) -> None:
+        """Walk to the phase `over` after `error` broke off the task of `end` from outside.
+
+        After a crash of the cluster nothing can be deleted: only the lease is released.
+        """
+        if self._ending:
+            await asyncio.wait((self._ending,))
+        if isinstance(error, ActorCrashedError):
+            await self._end_after(Phase.RELEASED)
+        else:
+            await self._end_after(self._phase_after(error))
+
+    async def _end_after(self, follows: Phase | None) -> None:
+        self._ending = asyncio.current_task()
+        while follows:
+            try:
+                await self._enter(follows)
+                follows = PHASES[self.phase].next
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                follows = self._phase_after(error)
+                if follows is None:
+                    raise
         self.raise_crash()
+
+    def _phase_after(self, error: BaseException) -> Phase | None:
+        """Record that the present phase failed; return the phase that follows."""
+        self._interrupt(Interruption.FAILED_STEP, self.phase.value, error)
+        row = PHASES[self.phase]
+        return row.next if self.phase is Phase.ACTIVE else row.on_error
 
     async def _walk(self, last: Phase) -> None:
         while self.phase is not last:
@@ -197,14 +226,18 @@ class RunLifecycle:
 
     # --- Interruptions ---
 
-    def stop(self) -> None:
-        """End the run before its time; called at the first Ctrl-C."""
-        self.interrupted = True
-        self._interrupt(Interruption.STOP)
+    def stop(self) -> bool:
+        """End the run before its time, at the first Ctrl-C; return False if it is over already."""
+        accepted = self._interrupt(Interruption.STOP)
+        self.interrupted |= accepted
+        return accepted
 
-    def hurry(self) -> None:
-        """Leave volumes behind, but undo all faults; called at the second Ctrl-C."""
-        self._interrupt(Interruption.HURRY)
+    def hurry(self) -> bool:
+        """Leave volumes behind, but undo all faults, at the second Ctrl-C.
+
+        Return False if the run is over already.
+        """
+        return self._interrupt(Interruption.HURRY)
 
     def cluster_crashed(self, crash: ActorCrashedError) -> None:
         """End the run: an actor of the cluster crashed, and nothing that follows is meaningful."""
@@ -214,10 +247,11 @@ class RunLifecycle:
         self._interrupt(Interruption.LOST_JOURNAL, "journal", lost)
 
     def _interrupt(
-        self, kind: Interruption, actor: str = "", error: Exception | None = None
-    ) -> None:
+        self, kind: Interruption, actor: str = "", error: BaseException | None = None
+    ) -> bool:
+        """Record an interruption and give its signals; return False if the phase refuses it."""
         if kind not in PHASES[self.phase].interrupted_by:
-            return
+            return False
         row = INTERRUPTIONS[kind]
         if row.raised and error:
             self._crash = self._crash or error
@@ -226,6 +260,7 @@ class RunLifecycle:
         else:
             self._director.note(row.records)
         self._give(row.signals)
+        return True
 
     @property
     def goes_on(self) -> bool:
@@ -345,6 +380,8 @@ class RunLifecycle:
         return [incident for incident in self.incidents if incident.is_on]
 
     async def clean_up(self) -> None:
+        if healing := [task for task in self._chaos if not task.done()]:  # `heal` broke off
+            await asyncio.wait(healing)
         if self._others:
             await asyncio.wait(self._others)
         if self._may_cause_faults() or Observer.is_in(self.context):
@@ -370,11 +407,15 @@ class RunLifecycle:
         self.record("run-ended")
 
     async def _attempt(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Do one part of a step; an exception is recorded, and raised when the run is over."""
+        """Do one part of a step; an exception is recorded, and raised when the run is over.
+
+        A phase that refuses the interruption passes the exception on at once.
+        """
         try:
             await coroutine
-        except Exception as error:  # noqa: BLE001  # recorded, and raised by end()
-            self._interrupt(Interruption.FAILED_STEP, name, error)
+        except Exception as error:
+            if not self._interrupt(Interruption.FAILED_STEP, name, error):
+                raise
 
 
 CRASHES = (Interruption.ACTOR_CRASH, Interruption.CLUSTER_CRASH, Interruption.LOST_JOURNAL)
@@ -428,6 +469,7 @@ PHASES: Mapping[Phase, PhaseRow] = {
         records=("incident-lasting", "frozen"),
         interrupted_by=WHILE_ENDING,
         next=Phase.HEALING,
+        on_error=Phase.HEALING,
     ),
     Phase.HEALING: PhaseRow(
         entered="counters are frozen",
@@ -437,6 +479,7 @@ PHASES: Mapping[Phase, PhaseRow] = {
         records=("healed",),
         interrupted_by=WHILE_ENDING,
         next=Phase.LIVENESS,
+        on_error=Phase.UNDOING,
     ),
     Phase.LIVENESS: PhaseRow(
         entered="all faults of the plan are undone",
@@ -445,6 +488,7 @@ PHASES: Mapping[Phase, PhaseRow] = {
         records=("liveness",),
         interrupted_by=WHILE_ENDING,
         next=Phase.UNDOING,
+        on_error=Phase.UNDOING,
     ),
     Phase.UNDOING: PhaseRow(
         entered="liveness is judged, or volumes are abandoned",
@@ -452,15 +496,16 @@ PHASES: Mapping[Phase, PhaseRow] = {
         step=RunLifecycle.undo_lasting_faults,
         interrupted_by=WHILE_ENDING,
         next=Phase.CLEANUP,
+        on_error=Phase.CLEANUP,
     ),
     Phase.CLEANUP: PhaseRow(
-        entered="no fault is left",
+        entered="faults were undone, or failed to be",
         acts="volumes, chaos objects and applied objects are deleted",
         step=RunLifecycle.clean_up,
         signals=("cleanup_started",),
         interrupted_by=WHILE_ENDING,
         next=Phase.LEFTOVERS,
-        on_error=Phase.RELEASED,
+        on_error=Phase.LEFTOVERS,
     ),
     Phase.LEFTOVERS: PhaseRow(
         entered="everything was deleted, or failed to be",
@@ -477,6 +522,7 @@ PHASES: Mapping[Phase, PhaseRow] = {
         step=RunLifecycle.release_lease,
         interrupted_by=WHILE_ENDING,
         next=Phase.OVER,
+        on_error=Phase.OVER,
     ),
     Phase.OVER: PhaseRow(
         entered="the lease is released",
@@ -487,7 +533,7 @@ PHASES: Mapping[Phase, PhaseRow] = {
         next=None,
     ),
     Phase.REFUSED: PhaseRow(
-        entered="a check, the lease or the start raised an error",
+        entered="an error before the test has the run",
         acts="tasks are cancelled; the lease is released; the error is raised",
         step=RunLifecycle.break_off,
         interrupted_by=CRASHES,
@@ -508,13 +554,16 @@ INTERRUPTIONS: Mapping[Interruption, InterruptionRow] = {
     ),
     Interruption.ACTOR_CRASH: InterruptionRow("crashed", STOPPED, "as a first Ctrl-C", raised=True),
     Interruption.CLUSTER_CRASH: InterruptionRow(
-        "crashed", STOPPED, "as a first Ctrl-C; while the run ends it breaks off", raised=True
+        "crashed",
+        STOPPED,
+        "as a first Ctrl-C; a run that is ending only releases the lease",
+        raised=True,
     ),
     Interruption.LOST_JOURNAL: InterruptionRow(
         "crashed", STOPPED, "as a first Ctrl-C; the verdict is unknown", raised=True
     ),
     Interruption.FAILED_STEP: InterruptionRow(
-        "crashed", (), "all other steps are still done", raised=True
+        "crashed", (), "all other parts of the step, and later phases, are still done", raised=True
     ),
 }
 """Interruptions and their effects. The table is executed: see `RunLifecycle`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import io
 import os
@@ -9,14 +10,28 @@ import pathlib
 import signal
 
 import pytest
+from found import objects
 
 from pytest_kscen.chaos.profiles import NetworkBlock
 from pytest_kscen.journal import JournalLost
+from pytest_kscen.kube.in_process import InProcessApi
+from pytest_kscen.kube.leases import holder_of
 from pytest_kscen.megatest.churn import Churn
+from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, CONFIG_MAPS, LEASES
+from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.report.protocol import Report
-from pytest_kscen.run.lifecycle import INTERRUPTIONS, PHASES, Interruption, Phase, drawing
+from pytest_kscen.run.chaos_lease import NAME as CHAOS_LEASE
+from pytest_kscen.run.lifecycle import (
+    INTERRUPTIONS,
+    PHASES,
+    Interruption,
+    Phase,
+    RunLifecycle,
+    drawing,
+)
 from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.preflight import PreflightRefused
+from pytest_kscen.run.runner import ScenarioRunner
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "run-life-cycle.md"
 BEGIN, END = "<!-- generated: python -m pytest_kscen.run.lifecycle -->\n", "\n<!-- end -->"
@@ -70,6 +85,137 @@ def test_a_run_passes_all_phases_in_the_order_of_the_table(runner_of):
     assert all(getattr(state, name).given for name in given)
     assert not state.stop_requested.given
     assert not state.volumes_abandoned.given
+
+
+def test_order_of_phases_signals_and_entries(runner_of, monkeypatch):
+    seen = []
+    enter, give = RunLifecycle._enter, RunLifecycle._give
+
+    async def _enter(life, phase):
+        seen.append(phase.value)
+        await enter(life, phase)
+
+    def _give(life, signals):
+        seen.extend(f"signal {name}" for name in signals)
+        give(life, signals)
+
+    monkeypatch.setattr(RunLifecycle, "_enter", _enter)
+    monkeypatch.setattr(RunLifecycle, "_give", _give)
+    runner = runner_of(CHURN)
+    runner.run("2m")
+    assert seen == [
+        "preflight",
+        "lease",
+        "starting",
+        "active",
+        "frozen",
+        "signal counters_frozen",
+        "healing",
+        "signal chaos_stopped",
+        "liveness",
+        "undoing",
+        "cleanup",
+        "signal cleanup_started",
+        "leftovers",
+        "released",
+        "over",
+    ]
+    written = [entry.what for entry in played(runner).journal if entry.actor == "run"]
+    assert written == ["run-started", "frozen", "healed", "liveness", "leftovers", "run-ended"]
+
+
+def test_faults_left_on_are_undone_and_applied_objects_deleted_newest_first(
+    cluster, runner_of, monkeypatch
+):
+    deleted, delete = [], InProcessApi.delete
+
+    async def delete_(api, resource, name, *arguments, **options):
+        if resource == CONFIG_MAPS:
+            deleted.append(name)
+        return await delete(api, resource, name, *arguments, **options)
+
+    monkeypatch.setattr(InProcessApi, "delete", delete_)
+    with runner_of() as run:
+        for name in ("older", "newer"):
+            run.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+        run.chaos.network_block("node-1", "node-2")
+        run.chaos.vm_stop("node-3")
+        run.advance("1m")
+    started = [e.data["incident"] for e in run.journal if e.what == "incident-started"]
+    removed = [e.data["incident"] for e in run.journal if e.what == "incident-ended"]
+    assert len(started) == 2
+    assert removed == started[::-1]
+    assert deleted == ["newer", "older"]
+
+
+STEPS = (
+    Phase.FROZEN,
+    Phase.HEALING,
+    Phase.LIVENESS,
+    Phase.UNDOING,
+    Phase.CLEANUP,
+    Phase.LEFTOVERS,
+    Phase.RELEASED,
+)
+
+
+async def break_off(life, cluster):
+    """Raise in the step, or in the cluster's loop while the step waits."""
+    if life.phase is Phase.RELEASED:
+        await life.lease.release()
+    if cluster:
+        cluster.runner.loop.call_soon(interrupt)
+        await life.context.clock.sleep(1)
+    interrupt()
+
+
+def interrupt():
+    raise KeyboardInterrupt("the first error")
+
+
+def chaos_lease_holders(cluster, parent):
+    leases = objects(cluster, LEASES, parent.api_for("test"))
+    return [holder_of(lease) for lease in leases if lease["metadata"]["name"] == CHAOS_LEASE]
+
+
+@pytest.mark.parametrize("from_outside", [False, True], ids=["in the step", "in the loop"])
+@pytest.mark.parametrize("phase", STEPS, ids=lambda phase: phase.value)
+def test_an_end_that_is_broken_off_cleans_up_and_releases_the_lease(
+    cluster, monkeypatch, phase, from_outside
+):
+    parent = dataclasses.replace(cluster.parent(kubeconfig=None, namespace=""), owned=False)
+    runner = ScenarioRunner(cluster, Plan(Churn(max_volumes=2)), parent=lambda: parent)
+    attempted = []
+
+    def breaking(each, real):
+        async def step(life):
+            attempted.append(each)
+            if each is phase:
+                await break_off(life, cluster if from_outside else None)
+            await real(life)
+
+        return step
+
+    def body(run):
+        run.chaos.network_block("node-1", "node-2")
+        assert all(chaos_lease_holders(cluster, parent))
+        run.advance("1m")
+
+    for each in STEPS:
+        step = breaking(each, PHASES[each].step)
+        monkeypatch.setitem(PHASES, each, dataclasses.replace(PHASES[each], step=step))
+    with pytest.raises(KeyboardInterrupt, match="the first error"), runner as run:
+        body(run)
+    skipped = {Phase.LIVENESS} if phase is Phase.HEALING else set()
+    assert attempted == [each for each in STEPS if each not in skipped]
+    assert run.life.phase is Phase.OVER
+    assert [entry.what for entry in run.journal if entry.actor == "run"][-1] == "run-ended"
+    assert not any(chaos_lease_holders(cluster, parent))
+    assert run.outcome.verdict == "unknown"
+    if phase is not Phase.CLEANUP:
+        assert objects(cluster, REPLICATED_VOLUMES) == []
+        assert objects(cluster, CILIUM_NETWORK_POLICIES, parent.api_for("test")) == []
+    runner.close()
 
 
 def test_phases_whose_signals_are_given_by_then(runner_of):
@@ -188,13 +334,23 @@ def test_a_phase_writes_only_what_its_row_lists(runner_of):
         run.life.record("frozen")
 
 
-def test_an_interruption_that_the_row_does_not_list_is_ignored(runner_of):
+def test_a_phase_that_refuses_the_interruption_passes_the_error_of_an_attempt_on(runner_of):
+    async def fail():
+        raise KeyError("uid")
+
+    with runner_of(CHURN) as run, pytest.raises(KeyError, match="uid"):
+        run.do(run.life._attempt("a part", fail()))
+
+
+def test_an_interruption_that_the_row_does_not_list_changes_nothing(runner_of):
     runner = runner_of(CHURN)
     runner.run("2m")
     run = played(runner)
     before = own_entries(run)
-    run.life.hurry()
+    assert not run.life.stop()
+    assert not run.life.hurry()
     assert own_entries(run) == before
+    assert not run.life.interrupted
     assert not run.life.state.volumes_abandoned.given
 
 
