@@ -20,32 +20,31 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
     if churn and not seen:
         yield Finding("volumes", UNKNOWN, f"churn made no volume: {refusal or 'run longer'}")
     else:
-        broken = [_told(volume) for volume in seen if volume.verdict == BROKEN]
+        broken = [_name_of_broken(volume) for volume in seen if volume.verdict == BROKEN]
         unknown = [
             f"{volume.name} ({volume.unjudged})" for volume in seen if volume.verdict == UNKNOWN
         ]
         interrupted = [volume for volume in seen if volume.verdict == INTERRUPTED]
-        untold = [*_untold(seen, interrupted)]
-        said = []
+        not_returned = [*_conditions_not_returned(seen, interrupted)]
+        reasons = []
         if broken:
-            said.append(
+            reasons.append(
                 f"{len(broken)} of {len(seen)} volumes did not keep the state they "
                 f"promise: {', '.join(broken)}"
             )
         if unknown:
-            said.append(
+            reasons.append(
                 f"{len(unknown)} of {len(seen)} volumes could not be judged: {', '.join(unknown)}"
             )
-        if untold:
-            names = (
-                f"{len(interrupted)} of {len(seen)} volumes were interrupted, and none was "
-                "seen to come back"
+        if not_returned:
+            reasons.append(
+                f"{len(interrupted)} of {len(seen)} volumes were interrupted, and no volume "
+                f"regained {' or '.join(not_returned)}: run longer"
             )
-            said.append(f"{names} by {' or by '.join(untold)}: run longer")
         yield Finding(
             "volumes",
-            INVALID if broken else UNKNOWN if unknown or untold else VALID,
-            "; ".join(said),
+            INVALID if broken else UNKNOWN if unknown or not_returned else VALID,
+            "; ".join(reasons),
         )
     yield from _attachments(seen)
     yield from _in_time("detachments", [one for volume in seen for one in volume.undetached])
@@ -53,7 +52,9 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
     yield from _deletions(seen)
 
 
-def _untold(seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]) -> Iterator[str]:
+def _conditions_not_returned(
+    seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]
+) -> Iterator[str]:
     """Yield conditions that came back at no volume, of enough interrupted ones."""
     for condition in dict.fromkeys(name for volume in seen for name in volume.transitions):
         lacking = [volume for volume in interrupted if volume.lacks(condition)]
@@ -61,11 +62,11 @@ def _untold(seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]) -
             yield condition
 
 
-def _told(volume: VolumeRecord) -> str:
+def _name_of_broken(volume: VolumeRecord) -> str:
     return (
         volume.name
         if volume.lost_at is None
-        else f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)"
+        else f"{volume.name} (gone at {volume.lost_at:g} s, not deleted by the run)"
     )
 
 
@@ -85,29 +86,28 @@ def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     why = "; ".join(
         [*(finding.why for finding in blame), *([failed[0].why] if failed and not blame else [])]
     )
-    names = (
-        f"none of the {len(undone) + unanswered} attachments that were asked for was seen to "
-        "succeed"
-    )
+    summary = f"none of the {len(undone) + unanswered} requested attachments succeeded"
     verdict = blame[0].verdict if blame else UNKNOWN
-    yield Finding("attachments", verdict, f"{names}: {why or 'though they had the time'}")
+    yield Finding("attachments", verdict, f"{summary}: {why or 'each had enough time'}")
 
 
 def _in_time(check: str, undone: Sequence[FailedOperation]) -> Iterator[Finding]:
-    """A single one that the storage did not do without faults is its fault, or may be, if no actor
-    waited to the end.
+    """Judge operations that were not done in time.
+
+    One failure with REQUIRED_TIME undisturbed is enough for invalid; one that was cut short, for
+    unknown.
     """
     failed, cut = ([one for one in undone if one.cut is so] for so in (False, True))
     if blamed := [one for one in failed if one.blamed]:
         why = (
-            f"{len(blamed)} of {len(failed)} that failed had {REQUIRED_TIME:g} s and more in which "
-            f"nothing excuses it: {blamed[0].why}"
+            f"{len(blamed)} of {len(failed)} that failed had at least {REQUIRED_TIME:g} s "
+            f"undisturbed: {blamed[0].why}"
         )
         yield Finding(check, INVALID, why)
     elif doubtful := [one for one in cut if one.blamed]:
         why = (
-            f"{len(doubtful)} were cut short after {REQUIRED_TIME:g} s and more in which nothing "
-            "excuses it: let volumes live longer"
+            f"{len(doubtful)} were cut short after at least {REQUIRED_TIME:g} s undisturbed: "
+            "let volumes live longer"
         )
         yield Finding(check, UNKNOWN, why)
 
@@ -123,7 +123,9 @@ def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     if blamed:
         yield Finding("deletion", INVALID, _not_gone(blamed))
     elif stuck:
-        yield Finding("deletion", VALID, f"{_not_gone(stuck)}; incidents on their nodes excuse it")
+        yield Finding(
+            "deletion", VALID, f"{_not_gone(stuck)}; tolerated, because of incidents on their nodes"
+        )
 
 
 def _not_gone(stuck: dict[str, OverdueDeletion]) -> str:

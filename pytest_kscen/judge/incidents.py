@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_kscen.judge.verdict import UNKNOWN, VALID, Finding, shared, shared_names
+from pytest_kscen.objects.arguments import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -213,10 +214,12 @@ def judge(
     *,
     link_profiles: Sequence[str] = (),
     has_volumes: bool = True,
+    lasted: float = 0.0,
 ) -> Iterator[Finding]:
     """Judge whether each declared profile had an effect, and whether all faults are undone.
 
     Effects of `link_profiles` show only on volumes; `has_volumes` is whether the run had any.
+    `lasted` is the run's length in seconds.
     """
     for profile in dict.fromkeys(declared):
         own = [incident for incident in seen if incident.profile == profile]
@@ -228,7 +231,10 @@ def judge(
                 UNKNOWN,
                 _without_effect(
                     profile, own, lacks_volumes=profile in link_profiles and not has_volumes
-                ),
+                )
+                if own
+                else f"no incident of {profile} in {in_words(lasted)}: run longer, or set a "
+                "shorter period=",
             )
     if stuck := [
         f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone
@@ -240,15 +246,16 @@ def judge(
 
 def _without_effect(profile: str, own: Sequence[IncidentRecord], *, lacks_volumes: bool) -> str:
     failed = [incident for incident in own if incident.failed]
-    said = f"none of the {len(own)} incidents of {profile} had an effect"
+    count = "1 incident" if len(own) == 1 else f"{len(own)} incidents"
+    summary = f"{count} of {profile}, none with an effect"
     if failed:
-        return f"{said}, and {len(failed)} could not be caused: {failed[0].failed}"
+        return f"{summary}, and {len(failed)} could not be caused: {failed[0].failed}"
     if lacks_volumes:
         return (
-            f"{said}, since there was no volume to notice one: declare volume_churn, or make "
-            "volumes in the test"
+            f"{summary}, since there was no volume to show one: declare volume_churn, or "
+            "create volumes in the test"
         )
-    return f"{said}: run longer"
+    return f"{summary}: run longer"
 
 
 TOLERANCE_AFTER_CUT = 120.0

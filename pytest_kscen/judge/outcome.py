@@ -127,12 +127,14 @@ class Outcome:
 
     def explain(self) -> str:
         """Return a line for every finding that is not valid, and the seed."""
-        said = [
+        lines = [
             f"{finding.check} is {finding.verdict}: {finding.why}"
             for finding in self.findings
             if finding.verdict != VALID
         ]
-        return "\n".join([*(said or ["everything that was checked is valid"]), f"seed {self.seed}"])
+        return "\n".join(
+            [*(lines or ["everything that was checked is valid"]), f"seed {self.seed}"]
+        )
 
     def as_json(self) -> bytes:
         return orjson.dumps(
@@ -188,6 +190,7 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
             outcome.incidents,
             link_profiles=began.link_profiles,
             has_volumes=stories.has_any,
+            lasted=end.lasted,
         )
 
     def of_volumes() -> Iterator[Finding]:
@@ -204,11 +207,11 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
         yield from start_and_end.judge_end(end)
 
     learners: dict[Check, Learner] = {
-        of_the_beginning: partial(start_and_end.learn_start, began),
+        of_the_beginning: partial(start_and_end.update_run_start, began),
         of_actions: partial(tally.learn_actions, actions),
         of_incidents: partial(incidents.learn, seen),
         of_volumes: stories.learn,
-        of_the_end: partial(start_and_end.learn_end, end),
+        of_the_end: partial(start_and_end.update_run_end, end),
     }
     crashes = _read(journal, learners)
     for check in learners:
@@ -231,7 +234,7 @@ def _doubted(finding: Finding) -> Finding:
     return Finding(
         finding.check,
         UNKNOWN,
-        f"the cluster has crashed, so that it may be its doing: {finding.why}",
+        f"the embedded cluster crashed, which may be the cause: {finding.why}",
     )
 
 

@@ -1,5 +1,7 @@
-"""Start and end of a run: seed and declarations, crashes of checks, liveness after healing,
-leftovers.
+"""Start and end of a run: seed and plan, crashes of actors and checks, liveness, leftovers.
+
+`RunStart` and `RunEnd` are filled entry by entry, and judged after the last entry. `outcome` calls
+both. Must not read anything but entries of the journal.
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and thei
 
 @dataclass(slots=True)
 class RunEnd:
-    """Facts of the journal about the run itself: its end and its start."""
+    """Facts of the journal about a run's end: cleanup, crashes, liveness and leftovers."""
 
     label: str = ""
     """Label of all objects that the run has created."""
     frozen_at: float | None = None
-    told_until: float = 0.0
+    last_entry_at: float = 0.0
     """Time of the last entry."""
     stopped_early: bool = False
     hurried: bool = False
@@ -44,7 +46,7 @@ class RunEnd:
     """The late ones that lacked then what we took."""
     ready: dict[str, None] = field(default_factory=dict)
     """The volumes that ever were."""
-    shaken: bool = False
+    had_incidents: bool = False
     """True if the run had any incident."""
     lasting: list[str] = field(default_factory=list)
     """The faults that were left on."""
@@ -52,12 +54,10 @@ class RunEnd:
     """Objects that were left; None if the run ended before it looked for them."""
     crashes: list[str] = field(default_factory=list)
     """The actors that did not do all that they should have, and why."""
-    blind: list[str] = field(default_factory=list)
+    observer_crashes: list[str] = field(default_factory=list)
     """Crashes of the observer of effects."""
-    unswept: dict[str, str] = field(default_factory=dict)
-    """The nodes on which faults may still be, an earlier run's or this one's, and why they could
-    not be taken back.
-    """
+    uncleaned_nodes: dict[str, str] = field(default_factory=dict)
+    """Nodes that may still have faults, of this run or an earlier one; with the error."""
     cluster_crashed: bool = False
     """True if the embedded cluster has crashed: findings about the storage are then unknown."""
     made: dict[str, None] = field(default_factory=dict)
@@ -67,13 +67,11 @@ class RunEnd:
 
     @property
     def lasted(self) -> float:
-        """Until the counters were frozen; of a killed run no more is known than that
-        it was on until then.
-        """
-        return self.told_until if self.frozen_at is None else self.frozen_at
+        """Return the seconds until the counters were frozen, or until a killed run's last entry."""
+        return self.last_entry_at if self.frozen_at is None else self.frozen_at
 
     @property
-    def is_untold(self) -> bool:
+    def is_truncated(self) -> bool:
         """True if the journal breaks off before the run's end has begun."""
         return self.frozen_at is None and self.late is None and self.leftovers is None
 
@@ -92,9 +90,9 @@ class RunEnd:
         }
 
 
-def learn_end(ending: RunEnd, entry: Entry) -> None:
-    """Add what the next entry states."""
-    ending.told_until = entry.at
+def update_run_end(ending: RunEnd, entry: Entry) -> None:
+    """Add the facts of the next entry."""
+    ending.last_entry_at = entry.at
     if entry.what in _READ:
         _READ[entry.what](ending, entry)
 
@@ -120,20 +118,20 @@ def _crashed(ending: RunEnd, entry: Entry) -> None:
     ending.cluster_crashed |= entry.data["component"] == CLUSTER
 
 
-def _blinded(ending: RunEnd, entry: Entry) -> None:
-    ending.blind.append(entry.data["error"])
+def _observer_crashed(ending: RunEnd, entry: Entry) -> None:
+    ending.observer_crashes.append(entry.data["error"])
 
 
-def _unswept(ending: RunEnd, entry: Entry) -> None:
-    ending.unswept |= dict.fromkeys(entry.data["nodes"], entry.data["why"])
+def _not_swept(ending: RunEnd, entry: Entry) -> None:
+    ending.uncleaned_nodes |= dict.fromkeys(entry.data["nodes"], entry.data["why"])
 
 
 def _ready(ending: RunEnd, entry: Entry) -> None:
     ending.ready[shared(entry.data["volume"])] = None
 
 
-def _shaken(ending: RunEnd, _: Entry) -> None:
-    ending.shaken = True
+def _incident_started(ending: RunEnd, _: Entry) -> None:
+    ending.had_incidents = True
 
 
 def _lasts(ending: RunEnd, entry: Entry) -> None:
@@ -151,13 +149,13 @@ def _ended(ending: RunEnd, entry: Entry) -> None:
         ending.taken[name] = ending.taken.get(name, ()) + spans
 
 
-def _whole(ending: RunEnd, entry: Entry) -> None:
+def _replicas_restored(ending: RunEnd, entry: Entry) -> None:
     """End the tolerance window; the entry also follows deletions that were refused."""
     if spans := ending.taken.get(entry.data["volume"]):
         ending.taken[shared(entry.data["volume"])] = end_spans(spans, entry.at)
 
 
-def _healed(ending: RunEnd, entry: Entry) -> None:
+def _liveness_checked(ending: RunEnd, entry: Entry) -> None:
     ending.late = entry.data["late"]
     ending.excused = [
         name
@@ -180,42 +178,45 @@ _READ: dict[str, Callable[[RunEnd, Entry], None]] = {
     "stopped-early": _stopped,
     "volumes-abandoned": _hurried,
     "crashed": _crashed,
-    "observer-crashed": _blinded,
-    "not-swept": _unswept,
+    "observer-crashed": _observer_crashed,
+    "not-swept": _not_swept,
     "ready": _ready,
-    "incident-started": _shaken,
+    "incident-started": _incident_started,
     "incident-lasting": _lasts,
     "wrote": _made,
     "refused": _made,
     "ended": _ended,
-    "replicas-restored": _whole,
-    "liveness": _healed,
+    "replicas-restored": _replicas_restored,
+    "liveness": _liveness_checked,
     "not-listed": _hidden,
     "leftovers": _left,
 }
 
 
 def judge_end(ending: RunEnd) -> Iterator[Finding]:
-    if ending.is_untold:
+    if ending.is_truncated:
         yield Finding(
             "journal",
             UNKNOWN,
-            f"it breaks off after {in_words(ending.told_until)}, while the run was on",
+            f"it breaks off after {in_words(ending.last_entry_at)}, before the run ended: "
+            "its process was killed, or is still running",
         )
     if ending.crashes:
         yield Finding("actors", UNKNOWN, f"crashed: {'; '.join(ending.crashes)}")
-    if ending.blind:
+    if ending.observer_crashes:
         yield Finding(
             "effects",
             UNKNOWN,
-            f"who observes them crashed {len(ending.blind)} times: {ending.blind[0]}",
+            f"some may be missing, since their observer crashed (times: "
+            f"{len(ending.observer_crashes)}); its first error: {ending.observer_crashes[0]}",
         )
-    if ending.unswept:
-        places = "; ".join(f"{node}: {why}" for node, why in ending.unswept.items())
+    if ending.uncleaned_nodes:
+        places = "; ".join(f"{node}: {why}" for node, why in ending.uncleaned_nodes.items())
         yield Finding(
             "calm",
             UNKNOWN,
-            f"faults may still be on nodes that could not be cleaned up: {places}",
+            "faults may still be on nodes that could not be cleaned up; the next run on this "
+            f"cluster tries again: {places}",
         )
     yield _liveness(ending)
     yield _leftovers(ending)
@@ -232,7 +233,8 @@ def _liveness(ending: RunEnd) -> Finding:
         return Finding("liveness", INVALID, "; ".join(_late(ending, blamed)))
     if ending.late:
         why = (
-            f"not ready before what we deleted of them could be replaced: {', '.join(ending.late)}"
+            "not ready yet, and the time to replace the replicas that the run deleted is not over: "
+            f"{', '.join(ending.late)}"
         )
         return Finding("liveness", UNKNOWN, why)
     return Finding("liveness", VALID)
@@ -241,12 +243,12 @@ def _liveness(ending: RunEnd) -> Finding:
 def _late(ending: RunEnd, late: Sequence[str]) -> Iterator[str]:
     if ending.lasting:
         circumstances = f"while {', '.join(ending.lasting)} lasted"
-    elif ending.shaken:
-        circumstances = "although everything was healed"
+    elif ending.had_incidents:
+        circumstances = "although all faults were undone"
     else:
         circumstances = (
             "although there was no "
-            f"fault{' but the replicas that we deleted' if ending.taken else ''}"
+            f"fault{' except for the replicas that the run deleted' if ending.taken else ''}"
         )
     if again := [name for name in late if name in ending.ready]:
         yield f"not ready again {circumstances}: {', '.join(again)}"
@@ -265,20 +267,17 @@ def _leftovers(ending: RunEnd) -> Finding:
     if names:
         return Finding("leftovers", INVALID, f"still there: {names}")
     if ending.leftovers is None:
-        there = f"; what is still there has the label {ending.label}" if ending.label else ""
-        return Finding("leftovers", UNKNOWN, f"the run ended before anybody looked for them{there}")
+        remedy = f"; find them by the label {ending.label}" if ending.label else ""
+        return Finding("leftovers", UNKNOWN, f"the run ended before it listed them{remedy}")
     if ending.overlooked:
         places = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
         return Finding("leftovers", UNKNOWN, f"these could not be listed: {places}")
     return Finding("leftovers", VALID)
 
 
-# How a run began: its seed, and what was declared, of which something has to be seen.
-
-
 @dataclass(slots=True)
 class RunStart:
-    """Facts of the journal about the run itself: its end and its start."""
+    """Facts of the journal about a run's start: its seed, and the plan that it declares."""
 
     seed: str = ""
     replayable: bool = True
@@ -291,8 +290,8 @@ class RunStart:
     """Declared profiles that cut links between nodes, so that only volumes show their effect."""
 
 
-def learn_start(beginning: RunStart, entry: Entry) -> None:
-    """Add what the next entry states."""
+def update_run_start(beginning: RunStart, entry: Entry) -> None:
+    """Add the facts of the next entry."""
     if entry.what == "run-started":
         beginning.seed = entry.data["seed"]
         beginning.chaos, beginning.churn = entry.data["chaos"], entry.data["churn"]
@@ -304,34 +303,34 @@ def learn_start(beginning: RunStart, entry: Entry) -> None:
 
 def judge_start(beginning: RunStart) -> Iterator[Finding]:
     if beginning.chaos is None:
-        yield Finding("journal", UNKNOWN, "it has no beginning: the plan is unknown")
-
-
-# A check that crashed: how, at which line of the journal, and what is amiss there.
+        yield Finding("journal", UNKNOWN, "it has no 'run-started', so the plan is unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCrash:
-    """Crash of one check; without an entry, it had read the whole journal."""
+    """Crash of one check, with the journal's line at which it happened.
+
+    Without an entry, the check had read the whole journal.
+    """
 
     error: Exception
     line: int = 0
     entry: Entry | None = None
 
     def message(self, path: pathlib.Path | None) -> str:
-        """`path` is the journal's, if it was read from a file."""
-        said = f"the check crashed: {self.error!r}"
+        """Return the finding's text; `path` is the journal's, if it was read from a file."""
+        crash = f"the check crashed: {self.error!r}"
         if self.entry is None:
-            return said
+            return crash
         place = f"line {self.line} of the journal" if path is None else f"{path}:{self.line}"
-        return f"{said} at {place}{_amiss(self.entry, self.error)}"
+        return f"{crash} at {place}{_missing_reference(self.entry, self.error)}"
 
 
-def _amiss(entry: Entry, error: Exception) -> str:
+def _missing_reference(entry: Entry, error: Exception) -> str:
     """Return what the entry refers to that no earlier line has defined; empty if unknown."""
     if not isinstance(error, KeyError) or not error.args:
         return ""
     missing = error.args[0]
     if named := [name for name, value in entry.data.items() if value == missing]:
-        return f": no line before it tells of the {named[0]} {missing!r}"
+        return f": no earlier line defines the {named[0]} {missing!r}"
     return "" if missing in entry.data else f": it has no {missing!r}"

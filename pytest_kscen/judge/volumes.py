@@ -148,9 +148,11 @@ class VolumeRecord:
     def unjudged(self) -> str:
         """Return why its state is unknown; empty if it is known."""
         if self.lost_only_our_disks:
-            return "it was not ready before disks of it were deleted by us"
+            return "it was not ready before the run deleted disks of it"
         return self.unchecked or (
-            "all machines that held it were off: what it says of itself is old" if self.off else ""
+            "all machines with its replicas are off, so its conditions are out of date"
+            if self.off
+            else ""
         )
 
     @property

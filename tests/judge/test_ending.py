@@ -105,7 +105,7 @@ def test_how_a_run_ends(entries, verdicts):
     assert {
         finding.check: finding.verdict
         for finding in start_and_end.judge_end(
-            learnt(start_and_end.RunEnd(), start_and_end.learn_end, entries)
+            learnt(start_and_end.RunEnd(), start_and_end.update_run_end, entries)
         )
     } == verdicts
 
@@ -114,7 +114,7 @@ def test_what_could_not_be_looked_into_is_told():
     findings = start_and_end.judge_end(
         learnt(
             start_and_end.RunEnd(),
-            start_and_end.learn_end,
+            start_and_end.update_run_end,
             [created(POLICIES), unseen(POLICIES), *FINE],
         )
     )
@@ -129,9 +129,9 @@ def test_what_could_not_be_looked_into_is_told():
     [
         (
             [FAULT, entry("ready", volume="v"), entry("ready", volume="w")],
-            "not ready again although everything was healed: v, w",
+            "not ready again although all faults were undone: v, w",
         ),
-        ([FAULT], "never ready, although everything was healed: v, w"),
+        ([FAULT], "never ready, although all faults were undone: v, w"),
         ([], "never ready, although there was no fault: v, w"),
         (
             [entry("ready", volume="w"), entry("incident-lasting", incident="vm-stop-1")],
@@ -143,7 +143,7 @@ def test_who_is_late_is_told_as_it_was(entries, said):
     findings = start_and_end.judge_end(
         learnt(
             start_and_end.RunEnd(),
-            start_and_end.learn_end,
+            start_and_end.update_run_end,
             [*entries, entry("liveness", late=["v", "w"]), FINE[1]],
         )
     )
@@ -159,7 +159,7 @@ def taken(at, volume="v", **more):
     )
 
 
-NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
+NO_FAULT_BUT = "there was no fault except for the replicas that the run deleted"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
         (
             [taken(10, patience=391.0), taken(11, "w", patience=391.0)],
             "unknown",
-            "not ready before what we deleted of them could be replaced: v, w",
+            "not ready yet, and the time to replace the replicas that the run deleted is not over: v, w",
         ),
         (
             [
@@ -182,7 +182,7 @@ NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
             "invalid",
             f"never ready, although {NO_FAULT_BUT}: v",
         ),
-        ([FAULT, taken(10)], "invalid", "never ready, although everything was healed: v, w"),
+        ([FAULT, taken(10)], "invalid", "never ready, although all faults were undone: v, w"),
         (
             [
                 taken(10, result="failed: Forbidden('no')"),
@@ -201,7 +201,7 @@ NO_FAULT_BUT = "there was no fault but the replicas that we deleted"
 def test_what_we_took_counts_at_the_end(entries, verdict, why):
     late = Entry(400, "run", "liveness", {"late": ["v", "w"]})
     liveness, _ = start_and_end.judge_end(
-        learnt(start_and_end.RunEnd(), start_and_end.learn_end, [*entries, late, FINE[1]])
+        learnt(start_and_end.RunEnd(), start_and_end.update_run_end, [*entries, late, FINE[1]])
     )
     assert (liveness.verdict, liveness.why) == (verdict, why)
 
@@ -209,11 +209,10 @@ def test_what_we_took_counts_at_the_end(entries, verdict, why):
 def test_what_nobody_looked_for_is_told_by_its_label():
     began = entry("run-started", label="kscen.io/run=r1")
     *_, leftovers = start_and_end.judge_end(
-        learnt(start_and_end.RunEnd(), start_and_end.learn_end, [began, FINE[0]])
+        learnt(start_and_end.RunEnd(), start_and_end.update_run_end, [began, FINE[0]])
     )
     assert leftovers.why == (
-        "the run ended before anybody looked for them; what is still there has the label "
-        "kscen.io/run=r1"
+        "the run ended before it listed them; find them by the label kscen.io/run=r1"
     )
 
 
@@ -227,17 +226,19 @@ def test_how_a_run_begins():
         conditions=["IOReady"],
     )
     assert learnt(
-        start_and_end.RunStart(), start_and_end.learn_start, [began]
+        start_and_end.RunStart(), start_and_end.update_run_start, [began]
     ) == start_and_end.RunStart("7", True, ["vm-reboot"], True, ("IOReady",))
     assert not learnt(
-        start_and_end.RunStart(), start_and_end.learn_start, [began, entry("not-replayable")]
+        start_and_end.RunStart(), start_and_end.update_run_start, [began, entry("not-replayable")]
     ).replayable
 
 
 def test_an_empty_journal_proves_nothing():
     outcome = judge([])
     assert outcome.verdict == "unknown"
-    assert "journal is unknown: it has no beginning: the plan is unknown" in outcome.explain()
+    assert (
+        "journal is unknown: it has no 'run-started', so the plan is unknown" in outcome.explain()
+    )
 
 
 def test_an_outcome_as_json_has_all_of_its_parts():
@@ -298,9 +299,7 @@ def test_volumes_say_how_many_are_how(verdicts, said):
 def test_a_check_that_crashed_hears_no_more():
     """What is told is where it began."""
     said = why_volumes_crashed(entry("ready", volume="v"), entry("ready", volume="w"))
-    assert (
-        said == "KeyError('v') at line 1 of the journal: no line before it tells of the volume 'v'"
-    )
+    assert said == "KeyError('v') at line 1 of the journal: no earlier line defines the volume 'v'"
 
 
 def why_volumes_crashed(*lines, path=None):
@@ -313,11 +312,11 @@ def why_volumes_crashed(*lines, path=None):
     [
         (
             entry("ready", volume="w"),
-            "KeyError('w') at j:3: no line before it tells of the volume 'w'",
+            "KeyError('w') at j:3: no earlier line defines the volume 'w'",
         ),
         (
             entry("condition-changed", volume="v", condition="Fine"),
-            "KeyError('Fine') at j:3: no line before it tells of the condition 'Fine'",
+            "KeyError('Fine') at j:3: no earlier line defines the condition 'Fine'",
         ),
         (entry("volume-placed", volume="v"), "KeyError('nodes') at j:3: it has no 'nodes'"),
         (entry("volume-placed", volume="v", nodes=7), "TypeError("),
@@ -371,10 +370,13 @@ def test_nobody_is_to_blame_for_what_a_crashed_cluster_does(actor, verdict):
 def test_a_blind_observer_is_told_once():
     ends = learnt(
         start_and_end.RunEnd(),
-        start_and_end.learn_end,
+        start_and_end.update_run_end,
         [entry("observer-crashed", error=f"{n}") for n in "ab"] + FINE,
     )
-    assert next(start_and_end.judge_end(ends)).why == "who observes them crashed 2 times: a"
+    assert (
+        next(start_and_end.judge_end(ends)).why
+        == "some may be missing, since their observer crashed (times: 2); its first error: a"
+    )
 
 
 def test_what_was_declared_is_in_the_journal():
@@ -387,8 +389,8 @@ def test_what_was_declared_is_in_the_journal():
         conditions=["IOReady"],
     )
     assert judge([declared, *FINE]).explain() == (
-        "chaos:vm-reboot is unknown: none of the 0 incidents of vm-reboot had an effect: "
-        "run longer\n"
+        "chaos:vm-reboot is unknown: no incident of vm-reboot in 1s: run longer, or set a "
+        "shorter period=\n"
         "volumes is unknown: churn made no volume: run longer\n"
         "seed 7"
     )

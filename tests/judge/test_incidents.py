@@ -195,7 +195,7 @@ def test_one_effect_is_enough_for_a_profile():
     (finding,) = judge(["network-block", "network-block"], idle)
     assert (finding.verdict, finding.why) == (
         "unknown",
-        "none of the 1 incidents of network-block had an effect: run longer",
+        "1 incident of network-block, none with an effect: run longer",
     )
     (finding,) = judge(["vm-reboot"], busy)
     assert (finding.check, finding.verdict) == ("chaos:vm-reboot", "unknown")
@@ -208,7 +208,7 @@ def test_a_fault_that_could_not_be_caused_says_why():
     (finding,) = judge(["network-block"], seen)
 
     assert finding.why == (
-        "none of the 1 incidents of network-block had an effect, and 1 could not be "
+        "1 incident of network-block, none with an effect, and 1 could not be "
         "caused: Forbidden('no')"
     )
 
@@ -234,7 +234,7 @@ def test_a_fault_that_may_still_be_on_makes_everything_doubtful():
             "network-block",
             False,
             (
-                ", since there was no volume to notice one: declare volume_churn, or make "
+                ", since there was no volume to show one: declare volume_churn, or create "
                 "volumes in the test"
             ),
         ),
@@ -246,4 +246,24 @@ def test_what_helps_against_incidents_without_effect(profile, has_volumes, advic
         [Entry(2, "chaos", "incident-started", {"incident": "i", **STARTED, "profile": profile})]
     )
     (finding,) = judge([profile], [seen], link_profiles=["network-block"], has_volumes=has_volumes)
-    assert finding.why == f"none of the 1 incidents of {profile} had an effect{advice}"
+    assert finding.why == f"1 incident of {profile}, none with an effect{advice}"
+
+
+@pytest.mark.parametrize(
+    ("count", "why"),
+    [
+        (0, "no incident of vm-reboot in 2m: run longer, or set a shorter period="),
+        (1, "1 incident of vm-reboot, none with an effect: run longer"),
+        (3, "3 incidents of vm-reboot, none with an effect: run longer"),
+    ],
+)
+def test_absent_incidents_differ_from_incidents_without_effect(count, why):
+    facts = {**STARTED, "profile": "vm-reboot"}
+    seen = incidents(
+        [
+            Entry(number, "chaos", "incident-started", {"incident": f"i{number}", **facts})
+            for number in range(count)
+        ]
+    )
+    (finding,) = judge(["vm-reboot"], seen, lasted=120.0)
+    assert (finding.verdict, finding.why) == ("unknown", why)

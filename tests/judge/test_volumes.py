@@ -122,7 +122,7 @@ def test_a_volumes_verdict(lines, verdict, transitions):
 
 
 def test_a_volume_that_went_without_our_doing_says_so():
-    why = "1 of 1 volumes did not keep the state they promise: v (gone at 50 s, and not by us)"
+    why = "1 of 1 volumes did not keep the state they promise: v (gone at 50 s, not deleted by the run)"
     assert judged(read(journal(STARTED, WENT))) == {"volumes": Finding("volumes", "invalid", why)}
 
 
@@ -327,7 +327,7 @@ def test_that_another_condition_comes_back_proves_nothing():
         [entry for number in range(5) for entry in journal(*lost, volume=f"v{number}")],
         [incident(280, None)],
     )
-    why = "5 of 5 volumes were interrupted, and none was seen to come back by IOReady: run longer"
+    why = "5 of 5 volumes were interrupted, and no volume regained IOReady: run longer"
     assert judged(seen)["volumes"] == Finding("volumes", "unknown", why)
 
 
@@ -357,7 +357,7 @@ def test_who_crashes_while_it_is_not_ready_waits_for_it_no_more(at, verdict):
 def test_that_many_are_interrupted_and_none_comes_back_proves_nothing(interrupted, more, verdict):
     late = [entry for number in range(interrupted) for entry in journal(*LATE, volume=f"v{number}")]
     finding = judged(read([*late, *more], [incident(280, None)]))["volumes"]
-    why = "5 of 5 volumes were interrupted, and none was seen to come back by IOReady: run longer"
+    why = "5 of 5 volumes were interrupted, and no volume regained IOReady: run longer"
     words = why if verdict == "unknown" else ""
     assert finding == Finding("volumes", verdict, words)
 
@@ -394,7 +394,9 @@ def test_where_all_machines_are_off_nobody_tells_how_a_volume_is(lines, shaken, 
     (volume,) = read(journal(PLACED, *lines, gone), shaken)
     assert volume.verdict == verdict
     assert volume.unjudged == (
-        "all machines that held it were off: what it says of itself is old" if volume.off else ""
+        "all machines with its replicas are off, so its conditions are out of date"
+        if volume.off
+        else ""
     )
 
 
@@ -568,7 +570,7 @@ HINDERED = (
     "failed: HinderedError('v was not attached to node-1 within 300 s: v-0 is being deleted')"
 )
 REFUSED = "failed: Forbidden('no')"
-BLAMED = "1 of 2 that failed had 60 s and more in which nothing excuses it"
+BLAMED = "1 of 2 that failed had at least 60 s undisturbed"
 
 
 @pytest.mark.parametrize(
@@ -643,12 +645,12 @@ def test_attachments_are_counted_when_they_are_there():
     [
         (
             [REFUSED, REFUSED],
-            "none of the 2 attachments that were asked for was seen to succeed: Forbidden('no')",
+            "none of the 2 requested attachments succeeded: Forbidden('no')",
         ),
         (
             [REFUSED, TOO_LONG],
             (
-                "none of the 2 attachments that were asked for was seen to succeed: "
+                "none of the 2 requested attachments succeeded: "
                 f"{BLAMED}: {TOO_LONG.removeprefix('failed: ')}"
             ),
         ),
@@ -708,7 +710,7 @@ def test_what_was_done_is_not_told_as_undone(action, check, name):
         volumes.FailedOperation(200, 180.0, late, refused=False),
         volumes.FailedOperation(250, 0.0, refused, refused=True, excused=True),
     )
-    why = f"1 of 2 that failed had 60 s and more in which nothing excuses it: {late}"
+    why = f"1 of 2 that failed had at least 60 s undisturbed: {late}"
     assert judged(seen)[check] == Finding(check, "invalid", why)
 
 
@@ -717,19 +719,13 @@ def test_what_was_asked_for_in_vain_says_how_it_ended():
         return judged(read(journal(PLACED, STARTED, *lines, STOPPED)))["attachments"].why
 
     none, cut_short = (
-        "none of the {} attachments that were asked for was seen to succeed: ",
-        "cut short after 60 s and more in which",
+        "none of the {} requested attachments succeeded: ",
+        "cut short after at least 60 s undisturbed",
     )
     ends = [cut(70, 60), cut(270, 60)]
-    assert (
-        why(*ends)
-        == f"{none.format(2)}2 were {cut_short} nothing excuses it: let volumes live longer"
-    )
-    assert (
-        why(attach(20, "done"), *ends)
-        == f"2 were {cut_short} nothing excuses it: let volumes live longer"
-    )
-    assert why(attach(1, "done", "attach at first")) == f"{none.format(1)}though they had the time"
+    assert why(*ends) == f"{none.format(2)}2 were {cut_short}: let volumes live longer"
+    assert why(attach(20, "done"), *ends) == f"2 were {cut_short}: let volumes live longer"
+    assert why(attach(1, "done", "attach at first")) == f"{none.format(1)}each had enough time"
 
 
 @pytest.mark.parametrize(("asked", "told"), [(130, "unknown"), (131, None), (191, None)])
@@ -820,7 +816,7 @@ def test_a_profile_without_any_effect_proves_nothing():
     (finding,) = incidents.judge(["pod-destroy"], [destruction(1, 2)])
     assert (finding.verdict, finding.why) == (
         "unknown",
-        "none of the 1 incidents of pod-destroy had an effect: run longer",
+        "1 incident of pod-destroy, none with an effect: run longer",
     )
 
 
@@ -851,8 +847,8 @@ NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
             [incident(390, 900, "node-1")],
             "valid",
             (
-                f"v was not gone 600 s after its deletion began: {WHY}; incidents on their "
-                "nodes excuse it"
+                f"v was not gone 600 s after its deletion began: {WHY}; tolerated, because of "
+                "incidents on their nodes"
             ),
         ),
     ],

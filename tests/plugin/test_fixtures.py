@@ -265,7 +265,7 @@ def test_an_outcome_that_is_not_valid_and_not_looked_at_fails_the_test(pytester)
     result.stdout.fnmatch_lines(
         [
             "*the run was not valid, and the test did not look at its verdict*",
-            "*pod-destroy had an effect*",
+            "*no incident of pod-destroy in 5s: run longer*",
             "*test_an_outcome*.py:5: PlanWarning: pod-destroy: no incident in *",
         ]
     )

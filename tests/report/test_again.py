@@ -270,12 +270,12 @@ def test_a_journal_that_breaks_off_is_unknown(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     told = capsys.readouterr().out
     assert told.startswith(f"unknown after {last} of cluster time; seed ")
-    assert f"journal is unknown: it breaks off after {last}, while the run was on" in told
+    assert f"journal is unknown: it breaks off after {last}, before the run ended" in told
     assert (
         "liveness is unknown: it was not observed whether the remaining volumes became ready again"
         in told
     )
-    assert "leftovers is unknown: the run ended before anybody looked for them" in told
+    assert "leftovers is unknown: the run ended before it listed them" in told
 
 
 def test_whoever_reads_may_have_had_enough(tmp_path):
@@ -471,7 +471,6 @@ def test_a_line_of_what_was_never_told_of_is_told(tmp_path, capsys):
     journal.write_bytes(written(STARTED, {"at": 1.0, "what": "incident-ended", "incident": "i"}))
     assert main([str(tmp_path)]) == 2
     why = (
-        f"the check crashed: KeyError('i') at {journal}:2: no line before it tells of the "
-        "incident 'i'"
+        f"the check crashed: KeyError('i') at {journal}:2: no earlier line defines the incident 'i'"
     )
     assert f"  incidents is unknown: {why}\n" in capsys.readouterr().out

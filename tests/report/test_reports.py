@@ -54,7 +54,7 @@ def test_the_summary(outcome):
     assert summary(outcome) == [
         "invalid after 10m of cluster time; seed 7",
         "  volumes is invalid: 1 of 1 volumes did not keep the state they promise: v1",
-        "  liveness is invalid: not ready again although everything was healed: v1",
+        "  liveness is invalid: not ready again although all faults were undone: v1",
         "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 broken",
         (
             "  times: create 0.0 s on average (0.0 s at most, 0.0 s in all); ready 3.0 s on "
@@ -599,7 +599,7 @@ def test_volumes_of_which_nobody_knows_say_why(folder, capsys, volume):
         lines.write(json.dumps(unheard) + "\n")
     assert main([str(folder), *volume]) == 1
     why = (
-        f"the check crashed: KeyError('Fine') at {journal}:20: no line before it tells of the "
+        f"the check crashed: KeyError('Fine') at {journal}:20: no earlier line defines the "
         "condition 'Fine'"
     )
     assert capsys.readouterr() == ("", f"{why}\n")

@@ -180,7 +180,9 @@ def test_a_volume_that_vanishes_is_broken(play, after, by_force):
         {0},
         ready,
     )
-    assert f"{volume.name} (gone at {volume.lost_at:g} s, and not by us)" in outcome.explain()
+    assert (
+        f"{volume.name} (gone at {volume.lost_at:g} s, not deleted by the run)" in outcome.explain()
+    )
     assert outcome.verdict == "invalid"
     assert "volume-disappeared" in [entry.what for entry in run.journal]
 
@@ -252,7 +254,7 @@ def test_a_storage_has_the_time_to_replace_what_we_took(play, duration, verdict)
         (
             Churn(max_volumes=3, replica_destroyer=True, lifetime=(3600.0, 3600.0)),
             "liveness",
-            "not ready again although there was no fault but the replicas that we deleted: ",
+            "not ready again although there was no fault except for the replicas that the run deleted: ",
         ),
     ],
     ids=["while the run is on", "at its end"],
