@@ -148,16 +148,16 @@ def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterato
     )
     with contextlib.closing(runner):
         yield runner
-        if runner.left_open:
+        if runner.duration_unset:
             _use(state, DURATION)
-        overlooked = runner.overlooked()
+        unseen_failure = runner.explain_unseen_failure()
         state.runner = None
     if markers.declares(item) and not runner.runs and state.ended == "passed":
         pytest.fail(
             "the test has not run what its markers declare: " + markers.HOW_TO_RUN, pytrace=False
         )
-    if overlooked and state.ended != "failed" and not was_interrupted(item):
-        pytest.fail(overlooked, pytrace=False)  # a test that failed needs no second failure
+    if unseen_failure and state.ended != "failed" and not was_interrupted(item):
+        pytest.fail(unseen_failure, pytrace=False)  # a test that failed needs no second failure
 
 
 @pytest.fixture

@@ -264,13 +264,13 @@ class Run:
             self.signal_handlers.close()
             raise
 
-    def last(self, duration: float | None) -> None:
+    def wait(self, duration: float | None) -> None:
         """Let this much cluster time pass, in seconds; None is until a stop is requested."""
         if duration is not None:
-            self.call(self.life.last(duration))
+            self.call(self.life.wait(duration))
         else:
-            while self.life.goes_on:
-                self.call(self.life.last(DAY))
+            while self.life.is_running:
+                self.call(self.life.wait(DAY))
 
     def apply(self, *objects: Obj, available_within: str | float | timedelta | None = None) -> None:
         """Apply objects and wait until they are available. They are deleted after the run."""
@@ -285,7 +285,7 @@ class Run:
         parameters: Mapping[str, Any] | None = None,
     ) -> WorkflowHandle:
         """Start a Chaos Mesh Workflow, an object or the file that it is in, and return at once."""
-        return self.workflows.put_on(workflow, name, parameters or {})
+        return self.workflows.start_workflow(workflow, name, parameters or {})
 
     def schedule(self, schedule: Obj) -> ScheduleHandle:
         """Apply a Schedule or a CronWorkflow and drive it; it is deleted after the run."""
@@ -295,7 +295,7 @@ class Run:
 
     def advance(self, duration: str | float | timedelta) -> None:
         """Let time pass. Raises KeyboardInterrupt if a stop is requested meanwhile."""
-        self.do(self.life.last(seconds_of(duration)))
+        self.do(self.life.wait(seconds_of(duration)))
 
     def until(
         self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
@@ -309,12 +309,12 @@ class Run:
 
         @functools.wraps(condition)
         def held() -> object:
-            return not self.life.goes_on or condition()
+            return not self.life.is_running or condition()
 
         with self._waiting():
             self.cluster.until(held, timeout)
         self.life.raise_crash()
-        self._go_no_further()
+        self._raise_if_interrupted()
 
     @property
     def stop_requested(self) -> bool:
@@ -346,7 +346,7 @@ class Run:
             coroutine.close()
         self.must_be_on()
         result = self.call(coroutine)
-        self._go_no_further()
+        self._raise_if_interrupted()
         return result
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -407,6 +407,6 @@ class Run:
         finally:
             self._waits = False
 
-    def _go_no_further(self) -> None:
+    def _raise_if_interrupted(self) -> None:
         if self.life.interrupted:
             raise KeyboardInterrupt("the run was stopped")

@@ -118,7 +118,7 @@ class Companion(Protocol):
 class RunLifecycle:
     """Life cycle of one run: its phase, its signals and its tasks.
 
-    Owned by `context.Run`, which calls `start`, then `last` as often as the test lets time pass,
+    Owned by `context.Run`, which calls `start`, then `wait` as often as the test lets time pass,
     then `end`. All tasks that act for the run are started here, so that a crash of any ends it.
     """
 
@@ -263,7 +263,7 @@ class RunLifecycle:
         return True
 
     @property
-    def goes_on(self) -> bool:
+    def is_running(self) -> bool:
         """True until the run is interrupted or something of it has crashed."""
         return not self.state.stop_requested.given
 
@@ -294,9 +294,9 @@ class RunLifecycle:
 
     # --- Steps of the phases, in their order ---
 
-    async def last(self, seconds: float) -> None:
+    async def wait(self, seconds: float) -> None:
         """Let this much time pass in the phase `active`, less if the run is stopped meanwhile."""
-        if self.goes_on:
+        if self.is_running:
             await self.state.stop_requested.within(seconds)
 
     async def check(self) -> None:
@@ -329,7 +329,7 @@ class RunLifecycle:
     async def start_actors(self) -> None:
         """Start reports, then the plan's actors: a run that was stopped meanwhile has none."""
         self._on_started()
-        if not self.goes_on:
+        if not self.is_running:
             return
         if self._may_cause_faults():
             await clear_before(self.context, everything=bool(self.plan.chaos))
@@ -339,7 +339,7 @@ class RunLifecycle:
             run = profile.run(self.context, self.state.chaos_stopped)
             self._chaos.append(self.start_task(run, profile.name))
 
-    async def break_off(self) -> None:
+    async def cancel_start(self) -> None:
         begun = [*self._chaos, *self._others]
         for task in begun:
             task.cancel()
@@ -535,7 +535,7 @@ PHASES: Mapping[Phase, PhaseRow] = {
     Phase.REFUSED: PhaseRow(
         entered="an error before the test has the run",
         acts="tasks are cancelled; the lease is released; the error is raised",
-        step=RunLifecycle.break_off,
+        step=RunLifecycle.cancel_start,
         interrupted_by=CRASHES,
         next=None,
     ),

@@ -28,10 +28,8 @@ class Plan:
     health: str = "conditions"
     """Name of the source in objects.volume_health that volumes' health is read from."""
 
-    def in_vain(self, duration: float) -> Iterator[str]:
-        """Yield why a run of `duration` seconds with this plan alone shows nothing, or no incident
-        of a profile.
-        """
+    def explain_ineffective(self, duration: float) -> Iterator[str]:
+        """Yield why parts of the plan have no effect in a run of `duration` seconds."""
         if not self.churn and not self.chaos:
             yield (
                 "nothing is declared: this run makes no volumes and does no chaos: mark the "
@@ -51,10 +49,8 @@ class Plan:
                 )
 
     @property
-    def hasty(self) -> Iterator[str]:
-        """Yield warnings about faults that come more often than machines may bear, as was asked
-        for.
-        """
+    def profile_warnings(self) -> Iterator[str]:
+        """Yield warnings about faults that come more often than machines may bear."""
         for profile in self.chaos:
             yield from profile.warnings()
 
@@ -73,9 +69,9 @@ class Plan:
         return list(self.churn.profiles) if self.churn else []
 
 
-def _too_short(who: str, soonest: float, duration: float, instead: str) -> str:
+def _too_short(name: str, soonest: float, duration: float, instead: str) -> str:
     return (
-        f"{who}: no incident in {in_words(duration)} (first one due after {in_words(soonest)}). "
+        f"{name}: no incident in {in_words(duration)} (first one due after {in_words(soonest)}). "
         f"Run longer or {instead}."
     )
 

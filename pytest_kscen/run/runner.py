@@ -104,7 +104,7 @@ class ScenarioRunner:
         self._active: Run | None = None
         self._terms = terms
         self.played: list[ScenarioHandle] = []
-        self.left_open = False
+        self.duration_unset = False
         """True if the duration of a run was left to the options."""
 
     def run(self, duration: str | float | timedelta | None = None) -> Outcome:
@@ -114,15 +114,15 @@ class ScenarioRunner:
         it lasts until Ctrl-C.
         """
         seconds = self._length() if duration is None else _seconds_above_zero(duration)
-        self.left_open |= duration is None
-        for said in () if seconds is None else self.plan.in_vain(seconds):
-            warnings.warn(said, PlanWarning, stacklevel=2)
+        self.duration_unset |= duration is None
+        for warning in () if seconds is None else self.plan.explain_ineffective(seconds):
+            warnings.warn(warning, PlanWarning, stacklevel=2)
         acts_on_machines = any(profile.needs_machines() for profile in self.plan.chaos)
         run = self._begin(
             seconds, needs_parent=acts_on_machines or self.cluster.may_have_chaos_in_parent
         )
         try:
-            run.last(seconds)
+            run.wait(seconds)
         finally:
             self._end(run)
         return run.outcome
@@ -141,7 +141,7 @@ class ScenarioRunner:
         """
         from pytest_kscen.scenario.files import scenario_of
 
-        played = self._put_on(scenario_of(scenario, name, scheduler))
+        played = self._start_scenario(scenario_of(scenario, name, scheduler))
         played.until_paused()
         return played
 
@@ -170,14 +170,14 @@ class ScenarioRunner:
             "metadata": {"name": name},
             "spec": spec,
         }
-        return self._put_on(scenario_of(empty, scheduler=scheduler))
+        return self._start_scenario(scenario_of(empty, scheduler=scheduler))
 
     @property
     def controllers(self) -> ControllerRegister:
         """Register of controllers that scenarios wait for: `add` a waiter for one of your own."""
         return self.scenario_player.controller.register
 
-    def _put_on(self, scenario: Obj) -> ScenarioHandle:
+    def _start_scenario(self, scenario: Obj) -> ScenarioHandle:
         reported = ReportedRun(self._test, reports=self._reports)
 
         def open_journal() -> Journal:
@@ -186,7 +186,7 @@ class ScenarioRunner:
             reported.start(journal)
             return journal
 
-        self.played.append(self.scenario_player.put_on(scenario, open_journal))
+        self.played.append(self.scenario_player.start_scenario(scenario, open_journal))
         self._reported.append(reported)
         return self.played[-1]
 
@@ -219,7 +219,7 @@ class ScenarioRunner:
         for played, reported in zip(self.played, self._reported, strict=True):
             reported.finish(PlayedResult.of(played, self._test.seed))
 
-    def overlooked(self) -> str:
+    def explain_unseen_failure(self) -> str:
         """Explain the first run, workflow or scenario that failed although the test did not look at
         it.
 
@@ -232,7 +232,7 @@ class ScenarioRunner:
                     f"verdict:\n{run.outcome.explain()}"
                 )
         for run in self.runs:
-            for workflow in run.workflows.overlooked:
+            for workflow in run.workflows.unseen_failures:
                 return (
                     f"the workflow {workflow.name!r} has failed, and the test did not look at "
                     f"its phase:\n{workflow.message}"
@@ -260,8 +260,8 @@ class ScenarioRunner:
 
     def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
         self._check_caller()
-        for said in self.plan.hasty:
-            warnings.warn(said, PlanWarning, stacklevel=3)
+        for warning in self.plan.profile_warnings:
+            warnings.warn(warning, PlanWarning, stacklevel=3)
         reported = ReportedRun(self._test, reports=self._reports)
         reported.prepare()
         bring_storage(self.cluster, self.plan.health)

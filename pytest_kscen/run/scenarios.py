@@ -360,7 +360,7 @@ class ScenarioPlayer:
         runner.start(controller.run(), NAME)
         return cls(cluster, controller, journals, gate_url)
 
-    def put_on(self, scenario: Obj, keep: Callable[[], Journal]) -> ScenarioHandle:
+    def start_scenario(self, scenario: Obj, keep: Callable[[], Journal]) -> ScenarioHandle:
         """Create a Scenario; `keep` opens its journal once nothing refuses it.
 
         An earlier scenario is over by then, or fails; one of the same name is deleted.

@@ -230,7 +230,7 @@ class Workflows:
         self._actor: Actor | None = None
         self._leading: Leading | None = None
 
-    def put_on(
+    def start_workflow(
         self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]
     ) -> WorkflowHandle:
         """Create a Workflow and drive it; `name` replaces its own name."""
@@ -252,7 +252,7 @@ class Workflows:
         if key in self._handles:
             again = f"run.workflow(..., name={f'{key[1]}-2'!r})"
             raise WorkflowRefused(
-                f"there is a workflow {key[1]!r} in this run already: put it on by "
+                f"there is a workflow {key[1]!r} in this run already: start it by "
                 f"another name, as in {again}"
             )
         handle = self._handles[key] = WorkflowHandle(key[1], key[0], self._look)
@@ -260,7 +260,7 @@ class Workflows:
         return handle
 
     @property
-    def overlooked(self) -> list[WorkflowHandle]:
+    def unseen_failures(self) -> list[WorkflowHandle]:
         """Failed workflows at whose phase the test did not look."""
         return [
             handle

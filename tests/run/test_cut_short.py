@@ -152,7 +152,7 @@ def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runne
     assert [entry.data for entry in run.journal if entry.what == "crashed"] == [
         {"component": "cluster", "error": f'ActorCrashedError("{told}")'}
     ]
-    assert not run.life.goes_on
+    assert not run.life.is_running
     assert (objects(cluster, REPLICATED_VOLUMES) == []) is (
         at == 60
     )  # a crash in its end ends that as well

@@ -240,7 +240,7 @@ def test_a_failing_step_is_recorded_and_the_run_passes_all_other_phases(runner_o
     entries = entries_of_the_table()
     entries.insert(entries.index("healed"), row.records)
     assert own_entries(run) == entries
-    assert run.life.goes_on is not bool(row.signals)
+    assert run.life.is_running is not bool(row.signals)
     assert row.raised
 
 

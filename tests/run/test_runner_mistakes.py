@@ -81,8 +81,8 @@ def test_a_run_that_is_too_short_for_an_incident(runner):
 
 def test_a_run_that_is_too_short_for_the_pods_that_churn_destroys():
     plan = Plan(Churn(pod_destroyer=True))
-    assert list(plan.in_vain(31)) == []
-    (said,) = plan.in_vain(30)
+    assert list(plan.explain_ineffective(31)) == []
+    (said,) = plan.explain_ineffective(30)
     assert said == (
         "volume_churn's pod_destroyer: no incident in 30s (first one due after 30s). "
         'Run longer or declare chaos("pod-destroy", period=...) in its place.'
@@ -111,12 +111,12 @@ def test_a_run_that_restarts_machines_more_often_than_they_may_bear(runner, begi
 
 @pytest.mark.parametrize("period", [None, (300.0, 360.0)])
 def test_machines_that_have_five_minutes(period):
-    assert list(Plan(chaos=(VmReboot(period),)).hasty) == []
+    assert list(Plan(chaos=(VmReboot(period),)).profile_warnings) == []
 
 
 def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
     alone = NetworkBlock(variants=("blocking-drbd",))
-    (said,) = Plan(chaos=(alone,)).in_vain(600)
+    (said,) = Plan(chaos=(alone,)).explain_ineffective(600)
     assert said == (
         "network-block has no incident in this run unless the cluster has volumes "
         "already: blocking-drbd, its only variant, "
@@ -124,7 +124,7 @@ def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
         "other variants too"
     )
     for plan in Plan(Churn(), (alone,)), Plan(chaos=(NetworkBlock(),)):
-        assert list(plan.in_vain(600)) == []
+        assert list(plan.explain_ineffective(600)) == []
 
 
 def test_a_run_of_which_nothing_is_declared(runner):

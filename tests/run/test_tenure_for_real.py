@@ -75,7 +75,7 @@ def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world
             ):
                 """It does not come so far."""
             first.cluster.runner.start(crashes(), "the weak one")
-            while run.life.goes_on:
+            while run.life.is_running:
                 time.sleep(0.01)
 
     with pytest.raises(ActorCrashedError, match="the weak one crashed"):

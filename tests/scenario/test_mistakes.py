@@ -244,7 +244,7 @@ def test_one_that_was_left_ends_with_the_test(runner):
     runner.finish_scenarios()
 
     assert left.was_ended
-    assert runner.overlooked() == ""
+    assert runner.explain_unseen_failure() == ""
     assert (left.phase, left.message) == (
         "Failed",
         "step 1: the test ended before its operation `done`",
@@ -259,11 +259,11 @@ def test_one_that_has_not_begun_never_was(runner):
 
 def test_a_failure_that_nobody_looks_at(runner):
     played = runner.play(scenario({"id": "none", "step": 1}))
-    assert runner.overlooked().startswith(
+    assert runner.explain_unseen_failure().startswith(
         "the scenario 'test' has failed, and the test did not look at its phase:\noperation 'none'"
     )
     assert played.phase == "Failed"
-    assert runner.overlooked() == ""
+    assert runner.explain_unseen_failure() == ""
 
 
 def test_a_cluster_that_was_handed_to_us_is_not_emptied(runner, monkeypatch):

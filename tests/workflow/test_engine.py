@@ -356,7 +356,7 @@ def test_what_an_engine_before_had_begun_is_ended_too(scenario_runner):
 def test_two_of_one_name_are_refused(scenario_runner):
     with scenario_runner as run:
         run.workflow(workflow("entry", suspend("entry", "1s")))
-        with pytest.raises(WorkflowRefused, match="put it on by another name"):
+        with pytest.raises(WorkflowRefused, match="start it by another name"):
             run.workflow(workflow("entry", suspend("entry", "1s")))
 
 
