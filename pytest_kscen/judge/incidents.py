@@ -1,5 +1,7 @@
-"""Incidents of a journal, whether each profile had an effect, and when an incident or a deleted
-replica excuses a volume.
+"""Incidents of a journal: the effects of each profile, and the tolerance windows of volumes.
+
+`outcome` fills the records entry by entry and judges the profiles; `volumes` uses the windows, of
+incidents and of deleted replicas. Must not read anything but entries of the journal.
 """
 
 from __future__ import annotations
@@ -80,8 +82,8 @@ class IncidentRecord:
         return bool(self.effects)
 
     @property
-    def shaken(self) -> list[str]:
-        """The nodes to which something was done."""
+    def affected_nodes(self) -> list[str]:
+        """Return the target nodes where the fault was not refused."""
         return [node for node in self.targets.get("nodes", ()) if node not in self.refused_nodes]
 
     def as_json(self) -> dict[str, Any]:
@@ -184,7 +186,7 @@ def _overlapping(incident: IncidentRecord, entry: Entry) -> None:
 def _refused(incident: IncidentRecord, entry: Entry) -> None:
     """Record nodes to which nothing was done; without other nodes it has no possible effects."""
     incident.refused_nodes = entry.data["nodes"]
-    if not incident.shaken:
+    if not incident.affected_nodes:
         incident.possible_effects.clear()
 
 
@@ -265,37 +267,37 @@ TOLERANCE_AFTER_OTHERS = 30.0
 
 
 def is_tolerated(
-    volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
+    volume: VolumeRecord, since: float, at: float, incidents: Sequence[IncidentRecord]
 ) -> bool:
     """Return True if tolerance windows cover all of [since, at] without a gap."""
     reached = since
-    for began, over in sorted(_unrest(volume, since, at, shaken)):
+    for began, over in sorted(_tolerance_windows(volume, since, at, incidents)):
         if began <= reached:
             reached = max(reached, over)
     return reached > at
 
 
 def undisturbed_seconds(
-    volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
+    volume: VolumeRecord, since: float, at: float, incidents: Sequence[IncidentRecord]
 ) -> float:
-    """The seconds between in which nothing excuses it."""
+    """Return the seconds of [since, at] outside of all tolerance windows."""
     reached, seconds = since, 0.0
-    for began, over in sorted(_unrest(volume, since, at, shaken)):
+    for began, over in sorted(_tolerance_windows(volume, since, at, incidents)):
         seconds += max(0.0, min(began, at) - reached)
         reached = max(reached, over)
     return seconds + max(0.0, at - reached)
 
 
-def _unrest(
-    volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
+def _tolerance_windows(
+    volume: VolumeRecord, since: float, at: float, incidents: Sequence[IncidentRecord]
 ) -> Iterator[tuple[float, float]]:
-    """A fault that is a lasting state excuses nothing, nor does one that never came to be; one that
-    was not undone may have.
+    """Yield windows that overlap [since, at]: of replicas that the run deleted, and of incidents.
 
-    So does what we have done to the volume ourselves.
+    A fault that is a lasting state opens none, nor does one that was never caused. A fault that
+    was not undone opens one, since it may have been caused.
     """
     yield from ((began, over) for began, over in volume.taken if began <= at and over > since)
-    for incident in shaken:
+    for incident in incidents:
         came_to_be = (
             incident.effects
             or incident.possible_effects
@@ -310,7 +312,7 @@ def _unrest(
         if incident.started_at > at or latest <= since:
             continue
         nodes = volume.nodes_between(incident.started_at, latest)
-        if not nodes.isdisjoint(incident.shaken):
+        if not nodes.isdisjoint(incident.affected_nodes):
             end = math.inf if incident.removed_at is None else incident.removed_at
             overlap = Overlap(incident, end, volume.name, nodes, since)
             rule = next(rule for rule in TOLERANCE_WINDOWS if rule.holds(overlap))
@@ -381,7 +383,7 @@ docs/storage.md shows the same table. An incident that is still on has no end.
 
 
 Span: TypeAlias = tuple[float, float]
-"""Since when something excuses a volume, and until when."""
+"""Begin and end of a tolerance window, in seconds since the run began."""
 
 
 def spans_of(entry: Entry) -> tuple[Span, ...]:

@@ -234,25 +234,27 @@ class VolumeHistories:
     def has_any(self) -> bool:
         return bool(self._found)
 
-    def judged(self, shaken: Sequence[IncidentRecord]) -> list[VolumeRecord]:
+    def judged(self, incidents: Sequence[IncidentRecord]) -> list[VolumeRecord]:
         """Return all volumes with their verdicts, in the order of their creation."""
         for volume in self._found:
             volume.stopped_at = (
                 self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
             )
             volume.waited_for |= LIVENESS in self._ends and not self._is_cut_short
-            volume.off = _is_off(volume, shaken)
-            volume.verdict = next(rule.verdict for rule in VERDICTS if rule.holds(volume, shaken))
+            volume.off = _is_off(volume, incidents)
+            volume.verdict = next(
+                rule.verdict for rule in VERDICTS if rule.holds(volume, incidents)
+            )
             for stuck in volume.overdue_deletions:
                 stuck.excused = (
-                    undisturbed_seconds(volume, stuck.at - stuck.waited, stuck.at, shaken)
+                    undisturbed_seconds(volume, stuck.at - stuck.waited, stuck.at, incidents)
                     < REQUIRED_TIME
                 )
             for one in (*volume.unattached, *volume.undetached, *volume.unresized):
-                one.excused = not _had_time(volume, one.at - one.waited, one.at, shaken)
+                one.excused = not _had_time(volume, one.at - one.waited, one.at, incidents)
             until = volume.stopped_at or 0.0
             volume.unanswered = sum(
-                _had_time(volume, max(since, volume.ready_at or 0.0), until, shaken)
+                _had_time(volume, max(since, volume.ready_at or 0.0), until, incidents)
                 for since in volume.requested_at.values()
             )
         return self._found
@@ -408,39 +410,42 @@ _DEEDS: dict[str, _Reading] = {
 
 
 def _had_time(
-    volume: VolumeRecord, since: float, at: float, shaken: Sequence[IncidentRecord]
+    volume: VolumeRecord, since: float, at: float, incidents: Sequence[IncidentRecord]
 ) -> bool:
     """Return True if a ready volume had REQUIRED_TIME undisturbed seconds."""
     was_ready = volume.ready_at is not None and volume.ready_at <= since
-    return was_ready and undisturbed_seconds(volume, since, at, shaken) >= REQUIRED_TIME
+    return was_ready and undisturbed_seconds(volume, since, at, incidents) >= REQUIRED_TIME
 
 
-def _had_time_to_form(volume: VolumeRecord, until: float, shaken: Sequence[IncidentRecord]) -> bool:
-    """Since it first had a replica.
+def _had_time_to_form(
+    volume: VolumeRecord, until: float, incidents: Sequence[IncidentRecord]
+) -> bool:
+    """Return True if it had enough undisturbed time since it first had a replica.
 
-    If nothing excuses any of that time, it may have been short: it came so late by itself.
+    Undisturbed time may be shorter than REQUIRED_TIME if no part of it is tolerated: the replica
+    itself came late.
     """
     since = min([until, *volume.placed_at[:1]])
-    return undisturbed_seconds(volume, since, until, shaken) >= min(REQUIRED_TIME, until - since)
+    return undisturbed_seconds(volume, since, until, incidents) >= min(REQUIRED_TIME, until - since)
 
 
-def _is_off(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
+def _is_off(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
     """Return True if machines with all of its replicas were off at the end."""
     end = volume.stopped_at or 0.0
     stops = [
         one
-        for one in shaken
+        for one in incidents
         if one.powers_off and one.lasting and one.had_effect and one.started_at < end
     ]
     there = volume.nodes_between(end, end)
-    return bool(there) and there.issubset(node for one in stops for node in one.shaken)
+    return bool(there) and there.issubset(node for one in stops for node in one.affected_nodes)
 
 
-def _never_ready_in_time(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
-    return volume.ready_at is None and _had_time_to_form(volume, _end_of(volume), shaken)
+def _never_ready_in_time(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
+    return volume.ready_at is None and _had_time_to_form(volume, _end_of(volume), incidents)
 
 
-def _lacks_only_our_disks(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
+def _lacks_only_our_disks(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
     """Return True, and mark the volume, if nothing but replicas that the run deleted tolerates it.
 
     A volume that is ready after all faults were undone needs no tolerance.
@@ -448,14 +453,14 @@ def _lacks_only_our_disks(volume: VolumeRecord, shaken: Sequence[IncidentRecord]
     volume.lost_only_our_disks = (
         volume.ready_at is None
         and not volume.healed
-        and _had_time_to_form(replace(volume, taken=()), _end_of(volume), shaken)
+        and _had_time_to_form(replace(volume, taken=()), _end_of(volume), incidents)
     )
     return volume.lost_only_our_disks
 
 
-def _is_lost_without_reason(volume: VolumeRecord, shaken: Sequence[IncidentRecord]) -> bool:
+def _is_lost_without_reason(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
     end = _end_of(volume)
-    return not all(is_tolerated(volume, since, end, shaken) for _, since in volume.odd_since)
+    return not all(is_tolerated(volume, since, end, incidents) for _, since in volume.odd_since)
 
 
 def _end_of(volume: VolumeRecord) -> float:

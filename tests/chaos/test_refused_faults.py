@@ -89,7 +89,7 @@ def test_nobody_waits_for_the_like_of_a_pod_that_was_not_deleted():
         deaf(world, NO)
         _, incident = refused(world, manual_faults.pod_destroy("app=agent"))
 
-        assert (incident.lasted, incident.effects, incident.shaken) == (0, [], [])
+        assert (incident.lasted, incident.effects, incident.affected_nodes) == (0, [], [])
 
 
 def test_of_two_pods_the_one_that_was_deleted_is_waited_for():
@@ -100,8 +100,11 @@ def test_of_two_pods_the_one_that_was_deleted_is_waited_for():
 
         assert 0 < incident.lasted < 15
         (effect,) = incident.effects
-        assert effect == f"the pod {incident.targets['pods'][0]} on {incident.shaken[0]} is gone"
-        assert len(incident.shaken) == len(incident.refused_nodes) == 1
+        assert (
+            effect
+            == f"the pod {incident.targets['pods'][0]} on {incident.affected_nodes[0]} is gone"
+        )
+        assert len(incident.affected_nodes) == len(incident.refused_nodes) == 1
 
 
 def test_a_pod_that_others_destroy_is_not_ours():
@@ -116,7 +119,7 @@ def test_a_pod_that_others_destroy_is_not_ours():
         assert (
             records(world)[-1].effects,
             records(world)[-1].possible_effects,
-            incident.shaken,
+            incident.affected_nodes,
         ) == (
             [],
             [],
@@ -134,7 +137,7 @@ def test_a_pod_whose_deletion_was_accepted_unheard_is_perhaps_gone_by_us(then):
         world.runner.advance(30)
         (incident,) = records(world)
 
-        assert (len(incident.possible_effects), len(incident.shaken), incident.effects) == (
+        assert (len(incident.possible_effects), len(incident.affected_nodes), incident.effects) == (
             1,
             1,
             [],
@@ -154,7 +157,7 @@ def test_what_others_do_is_not_of_a_fault_that_was_refused(fault):
         storage.machine("node-1", "Stopped")
         world.runner.advance(60)
 
-        assert (incident.lasted, incident.shaken) == (0, [])
+        assert (incident.lasted, incident.affected_nodes) == (0, [])
         assert [(each.effects, each.possible_effects) for each in records(world)] == [([], [])]
         assert [data["action"] for _, _, data in world.told("began")] == [f"cause {fault.variant}"]
 
@@ -180,7 +183,11 @@ def test_while_nobody_answers_it_is_perhaps_and_then_it_was_not(fault):
         assert [words for _, words in perhaps(world)] == [
             "the link of v from node-1 to node-2 is Connecting"
         ]
-        assert (incident.effects, incident.possible_effects, incident.shaken) == ([], [], [])
+        assert (incident.effects, incident.possible_effects, incident.affected_nodes) == (
+            [],
+            [],
+            [],
+        )
 
 
 def stalled():
@@ -202,7 +209,7 @@ def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
         _, incident = refused(world, manual_faults.network_block(*PAIR))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
-        assert (len(incident.possible_effects), incident.shaken) == (1, list(PAIR))
+        assert (len(incident.possible_effects), incident.affected_nodes) == (1, list(PAIR))
 
 
 def test_a_machine_that_others_switched_off_is_not_started_by_a_stop_that_was_refused(monkeypatch):
@@ -266,5 +273,5 @@ def test_half_of_a_degradation_is_undone_alone():
         deaf(world, None, NO, None)
         _, incident = refused(world, manual_faults.latency(*PAIR))
 
-        assert incident.shaken == list(PAIR), "one end loads the link of both"
+        assert incident.affected_nodes == list(PAIR), "one end loads the link of both"
         assert [data["node"] for _, _, data in world.told("not-loaded")] == ["node-1"]
