@@ -26,6 +26,7 @@ from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 from pytest_kscen.report.protocol import Report
+from pytest_kscen.run.lifecycle import Phase
 from pytest_kscen.run.plan import Plan
 
 
@@ -153,6 +154,7 @@ def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runne
         {"component": "cluster", "error": f'ActorCrashedError("{told}")'}
     ]
     assert not run.life.is_running
+    assert run.life.passed[-2:] == [Phase.RELEASED, Phase.OVER]
     assert (objects(cluster, REPLICATED_VOLUMES) == []) is (
         at == 60
     )  # a crash in its end ends that as well
