@@ -87,20 +87,20 @@ def duration(text: str) -> float:
 
     seconds = seconds_of_text(text)
     if not 0 < seconds < float("inf"):
-        raise ValueError(f"{text!r} is no length of time: give more than zero, as in 90s or 1h30m")
+        raise ValueError(f"invalid value {text!r}: give more than zero, as in 90s or 1h30m")
     return seconds
 
 
 def count(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) == 0:
-        raise ValueError(f"{text!r} is no number of things: give a whole number, 1 or more")
+        raise ValueError(f"invalid value {text!r}: give a whole number, 1 or more")
     return int(text)
 
 
 def group_size(text: str) -> int:
     if not text.isascii() or not text.isdecimal():
         raise ValueError(
-            f"{text!r} is no size of a group: give a whole number, or 0 for half of the machines"
+            f"invalid value {text!r}: give a whole number, or 0 for half of the machines"
         )
     return int(text)
 
@@ -114,7 +114,7 @@ def share(text: str) -> float:
         # per cent
         hint = f" ({text} % is {number / 100:g})" if 1 < number <= 100 else ""  # noqa: PLR2004
         raise ValueError(
-            f"{text!r} is no share of packets: give a number from 0 to 1, as in 0.01 for 1 %{hint}"
+            f"invalid value {text!r}: give a number from 0 to 1, as in 0.01 for 1 %{hint}"
         )
     return number
 
@@ -123,7 +123,7 @@ def names(text: str) -> tuple[str, ...]:
     found = tuple(name.strip() for name in text.split(","))
     if not all(found):
         raise ValueError(
-            f"{text!r} is no list of names: separate them with commas, as in availability,none"
+            f"invalid value {text!r}: give names separated by commas, as in availability,none"
         )
     return found
 
@@ -131,7 +131,7 @@ def names(text: str) -> tuple[str, ...]:
 def context(text: str) -> str:
     if not text.strip():
         raise ValueError(
-            f"{text!r} is no context: name one, or leave it out for the kubeconfig's current one"
+            f"invalid value {text!r}: name a context, or leave it out for the current one"
         )
     return text
 
@@ -142,7 +142,7 @@ def namespace(text: str) -> str:
     found = text.strip()
     if dns1123_label(found):
         raise ValueError(
-            f"{text!r} is no namespace: give 63 of a-z, 0-9 and - at most, with no - at "
+            f"invalid value {text!r}: give 63 of a-z, 0-9 and - at most, with no - at "
             "either end, as in my-vms"
         )
     return found
@@ -156,7 +156,9 @@ def quantity(text: str) -> str:
             return text
     except ValueError:
         pass
-    raise ValueError(f"{text!r} is no size: give a quantity of more than zero, as in 100Mi or 1Gi")
+    raise ValueError(
+        f"invalid value {text!r}: give a quantity of more than zero, as in 100Mi or 1Gi"
+    )
 
 
 def switch(text: str) -> bool:
@@ -174,7 +176,7 @@ def existing_file(text: str) -> pathlib.Path:
 
 def folder(text: str) -> pathlib.Path:
     if not text.strip():
-        raise ValueError(f"{text!r} is no folder: name one in which runs can be kept")
+        raise ValueError(f"invalid value {text!r}: name a folder in which runs can be kept")
     path = pathlib.Path(text).expanduser()
     if path.exists() and not path.is_dir():
         raise ValueError(f"{text!r} is not a folder")

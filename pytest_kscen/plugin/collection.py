@@ -223,8 +223,7 @@ class Scenarios:
             raise ScenarioRefused(f"{path} has no {SCENARIOS.kind}: {begins}")
         return scenarios
 
-    # alone
-    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:  # noqa: ARG002
+    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:  # noqa: ARG002  # a scenario needs no other object of its file
         from pytest_kscen.scenario.expectations import ScenarioExpectations
 
         expectations = ScenarioExpectations.of(expected) if expected else ScenarioExpectations()

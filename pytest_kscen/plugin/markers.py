@@ -75,11 +75,11 @@ def _read(
     return WorkflowWish(workflow_of(path, parameters), companion_objects(documents(path)), within)
 
 
-# Where runs are to be kept: it is made before the first of them, or refused.
-
-
 def unusable(items: Iterable[pytest.Item]) -> Iterator[str]:
-    """Yield why the archive's folder cannot be used, if any of these tests may have a run."""
+    """Create the archive folder before the first run, and yield the reason if it is unusable.
+
+    Does nothing if none of these tests may have a run.
+    """
     playing = next(
         (item for item in items if "scenario_runner" in getattr(item, "fixturenames", ())), None
     )
@@ -102,13 +102,9 @@ def unusable(items: Iterable[pytest.Item]) -> Iterator[str]:
         )
 
 
-# Flags of the command line that reach none of the tests that were selected: somebody expects of
-# them what does not happen.
-
-
-NO_MACHINES = "no run has had to do with virtual machines"
-TOLD_BY_RUNS = {
-    DURATION.flag: "no run has left its length open",
+NO_MACHINES = "no run has used virtual machines"
+RUN_TIME_FLAGS = {
+    DURATION.flag: "all runs set their length themselves",
     PARENT_KUBECONFIG.flag: NO_MACHINES,
     VM_NAMESPACE.flag: NO_MACHINES,
 }
@@ -122,9 +118,9 @@ ACTORS = tuple(
 
 
 def idle(items: Sequence[pytest.Item]) -> list[str]:
-    """A line for each thing that the tests lack, with the flags that go by it.
+    """Return a line for each reason for which flags of the command line have no effect.
 
-    What the environment or a file gives is for all.
+    Values from the environment or a file are not reported: they serve all test sessions.
     """
     if not items:
         return []
@@ -145,9 +141,9 @@ def idle(items: Sequence[pytest.Item]) -> list[str]:
         if not there.intersection(kinds):
             why.setdefault(f"no selected test has {' or '.join(kinds)}", []).append(option.flag)
         elif isinstance(option.effect, Fills) and option.flag not in used:
-            why.setdefault(
-                f"each marker that it could fill says its own {option.effect.parameter}", []
-            ).append(option.flag)
+            why.setdefault(f"all markers set {option.effect.parameter} themselves", []).append(
+                option.flag
+            )
     return [f"{', '.join(said)}: without effect, {reason}" for reason, said in why.items()]
 
 
@@ -156,10 +152,10 @@ def idle_in_runs(config: pytest.Config, asked: Container[str]) -> list[str]:
     given = config.stash[SETTINGS].given
     flags = [
         flag
-        for flag in TOLD_BY_RUNS
+        for flag in RUN_TIME_FLAGS
         if flag in given and given[flag].source == flag and flag not in asked
     ]
-    return [f"{flag}: without effect, {TOLD_BY_RUNS[flag]}" for flag in flags]
+    return [f"{flag}: without effect, {RUN_TIME_FLAGS[flag]}" for flag in flags]
 
 
 def _acting(item: pytest.Item, declared: Plan) -> Iterator[str]:
@@ -183,10 +179,6 @@ def _kinds(option: Option) -> tuple[str, ...]:
             return tuple(f"{kind}({actor}=True)" for kind in option.effect.kinds)
         case _:
             return ()
-
-
-# The markers that declare a test's cluster, churn and chaos, and what may stand in them. No
-# engine may be imported here early.
 
 
 OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
@@ -240,13 +232,13 @@ def check(items: Iterable[pytest.Item]) -> list[str]:
 def _not_bare(item: pytest.Item) -> Iterator[str]:
     for name in BARE:
         if any(mark.args or mark.kwargs for mark in item.iter_markers(name)):
-            yield f"@pytest.mark.{name} takes no parameters: write it without"
+            yield f"@pytest.mark.{name} takes no parameters: remove them"
 
 
 def _complaints(item: pytest.Item) -> list[str]:
     declares_ours = any(item.get_closest_marker(name) for name in DECLARING)
     if not declares_ours and SCENARIO_RUNNER not in getattr(item, "fixturenames", ()):
-        return []  # whatever its markers are called, they are not ours
+        return []  # markers of other plugins may have the same names
     said = list(_not_bare(item))
     if not declares_ours:
         return said
@@ -260,14 +252,14 @@ def _complaints(item: pytest.Item) -> list[str]:
 
 
 def declares(item: pytest.Item) -> list[str]:
-    """The markers that give this test a plan."""
+    """Return the markers that give this test a plan."""
     return [name for name in OF_A_PLAN if item.get_closest_marker(name)]
 
 
 def _unused(item: pytest.Item) -> Iterator[str]:
-    """A plan that is never run would look like one that went well.
+    """Yield markers whose fixture the test does not request: it would pass without a run.
 
-    Who has `request` may ask for any fixture.
+    A test with the fixture `request` is left out, since it may request any fixture at run time.
     """
     info = getattr(item, "_fixtureinfo", None)
     if info is None or "request" in info.argnames:

@@ -25,23 +25,21 @@ if TYPE_CHECKING:
     from pytest_kscen.chaos.profile import ChaosOption, Profile
 
 
-# The settings that every run has: where clusters come from, the seed, the length, what is kept.
-
-
 RANDOM = "random"
 
 
 def _backend(text: str) -> str:
     if text not in BACKENDS.names():
         known = ", ".join(BACKENDS.names())
-        raise ValueError(f"{text!r} is no kind of cluster: choose one of {known}")
+        raise ValueError(f"invalid value {text!r}: choose one of {known}")
     return text
 
 
 def _seed(text: str) -> str:
     if text != RANDOM and not text.isdecimal():
         raise ValueError(
-            f"{text!r} is no seed: give a whole number, or 'random' to have one drawn and printed"
+            f"invalid value {text!r}: give a whole number, or 'random' to have one drawn and "
+            "printed"
         )
     return text
 
@@ -90,18 +88,12 @@ GENERAL = (
 )
 
 
-# The settings of scenarios (KEP-140): whose cluster may be emptied for one, when results are
-# written, how long one waits.
-
-
 RESULTS = ("AtMovingNextStep", "OnPause", "OnDone")
 
 
 def _results(text: str) -> str:
     if text not in RESULTS:
-        raise ValueError(
-            f"{text!r} is no time to write results: choose one of {', '.join(RESULTS)}"
-        )
+        raise ValueError(f"invalid value {text!r}: choose one of {', '.join(RESULTS)}")
     return text
 
 
@@ -131,19 +123,13 @@ SCENARIO_PATIENCE = Option(
 SCENARIOS = (DISPOSABLE, SCENARIO_RESULTS, SCENARIO_PATIENCE)
 
 
-# The megatest program's own flags, under their own names and with their defaults, and what each
-# of them fills.
-
-
 CHURN = "volume_churn"
 
 
 def _health(text: str) -> str:
     names = HEALTH_SOURCES.names()
     if text not in names:
-        raise ValueError(
-            f"{text!r} is no source of a volume's health: choose one of {', '.join(names)}"
-        )
+        raise ValueError(f"invalid value {text!r}: choose one of {', '.join(names)}")
     return text
 
 
@@ -276,10 +262,6 @@ def profile_options(profiles: Iterable[type[Profile]]) -> list[Option]:
 
 
 CHAOS = (PARENT_KUBECONFIG, VM_NAMESPACE, *profile_options(BUILT_IN))
-
-
-# All settings of a session: registered with pytest, read when it is configured, judged as far
-# as no test is known.
 
 
 GROUPS = (

@@ -35,7 +35,7 @@ class Bound(NamedTuple):
     """End of a range, and the option or marker that gives it."""
 
     value: float
-    said: str
+    source: str
 
 
 def keywords(mark: pytest.Mark, kind: type[Any]) -> dict[str, Any]:
@@ -58,10 +58,10 @@ def keywords_of_all(item: pytest.Item, name: str, kind: type[Any]) -> dict[str, 
     """Return the arguments of all markers of this name; of each parameter the one nearest to the
     test.
     """
-    said: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for mark in reversed(list(item.iter_markers(name))):
-        said |= keywords(mark, kind)
-    return said
+        arguments |= keywords(mark, kind)
+    return arguments
 
 
 def settled(
@@ -92,22 +92,22 @@ def left_open(name: str, declared: Mapping[str, Any], made: object = None) -> It
     for option, fills in _filling(name):
         if fills.actor and not getattr(made, fills.actor):
             continue
-        said = declared.get(fills.parameter)
+        value = declared.get(fills.parameter)
         if fills.parameter not in declared or (
-            fills.bound is not None and (said is None or said[fills.bound] is None)
+            fills.bound is not None and (value is None or value[fills.bound] is None)
         ):
             yield option.flag
 
 
 def filled_by(name: str, settings: Settings) -> dict[str, str]:
     """Return by parameter the options that give it."""
-    said: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for option, fills in _filling(name):
         if given := settings.given.get(option.flag):
-            said[fills.parameter] = " and ".join(
-                filter(None, (said.get(fills.parameter), given.source))
+            sources[fills.parameter] = " and ".join(
+                filter(None, (sources.get(fills.parameter), given.source))
             )
-    return said
+    return sources
 
 
 def _range(
@@ -128,7 +128,7 @@ def _range(
         if written is not None and None not in written:
             raise range_error(field.name, written, whole=whole)
         raise ValueError(
-            f"{field.name}: the least, {least.said}, is above the most, {most.said}: give both"
+            f"{field.name}: the least, {least.source}, is above the most, {most.source}: give both"
         )
     return {field.name: (least.value, most.value)}
 
@@ -209,9 +209,9 @@ class ClusterWish:
 
 
 def cluster_wish(item: pytest.Item) -> ClusterWish:
-    said = keywords_of_all(item, "cluster", ClusterWish)
+    arguments = keywords_of_all(item, "cluster", ClusterWish)
     try:
-        return ClusterWish(**said)
+        return ClusterWish(**arguments)
     except ValueError as error:
         raise ValueError(f"@pytest.mark.cluster: {error}") from error
 
@@ -331,8 +331,8 @@ def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
     ]
     marked = [profile for profile, _ in chaos]
     chaos += [(profile, {}) for profile in declared.declared if profile not in marked]
-    for profile, said in chaos:
-        yield from left_open(profile, said)
+    for profile, arguments in chaos:
+        yield from left_open(profile, arguments)
 
 
 def _switched_on(item: pytest.Item, settings: Settings) -> Iterator[SwitchesOn]:
@@ -357,9 +357,9 @@ def _churn(item: pytest.Item, settings: Settings, actors: list[str]) -> Churn | 
 def _marked_chaos(item: pytest.Item, settings: Settings) -> Iterator[Profile]:
     for mark in reversed(list(item.iter_markers("chaos"))):
         if len(mark.args) != 1 or not isinstance(mark.args[0], str):
-            said = ", ".join(repr(one) for one in mark.args)
+            arguments = ", ".join(repr(one) for one in mark.args)
             raise ValueError(
-                f"@pytest.mark.chaos({said}) takes the profile's name first, then its "
+                f"@pytest.mark.chaos({arguments}) takes the profile's name first, then its "
                 "parameters by name"
             )
         yield _profile(mark.args[0], mark.kwargs, settings)
@@ -381,9 +381,9 @@ def _made(
         return kind(**settled(declared, kind, name, settings))
     except (TypeError, ValueError) as error:
         filled = filled_by(name, settings)
-        said = [
-            f"{one} is given by {who}"
-            for one, who in filled.items()
+        sources = [
+            f"{one} is given by {source}"
+            for one, source in filled.items()
             if one not in declared and str(error).startswith(f"{one}=")
         ]
-        raise ValueError("; ".join([f"{where}: {error}", *said])) from error
+        raise ValueError("; ".join([f"{where}: {error}", *sources])) from error

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 STATED = (ValueError, TypeError, RuntimeError, TimeoutError, FaultImpossible, ApiError)
 OURS = __name__.partition(".")[0]
-OF_ACTORS = "raise_crash"  # a run passes on what an actor has stumbled over: where that was matters
+RAISES_CRASH = "raise_crash"
+"""Function that raises an actor's crash again; such a traceback is kept whole."""
 
 
 def shorten(error: BaseException) -> None:
@@ -27,7 +28,7 @@ def shorten(error: BaseException) -> None:
     if not steps or not isinstance(error, STATED) or not _states(steps[-1]):
         return
     outside = [step for step in steps if _package(step) not in {OURS, *sys.stdlib_module_names}]
-    if outside and not any(step.tb_frame.f_code.co_name == OF_ACTORS for step in steps):
+    if outside and not any(step.tb_frame.f_code.co_name == RAISES_CRASH for step in steps):
         outside[-1].tb_next = None
 
 

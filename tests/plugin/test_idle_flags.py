@@ -103,31 +103,16 @@ OVERRULED = """
         (
             "states",
             [
-                (
-                    "--max-volumes: without effect, each marker that it could fill says its "
-                    "own max_volumes"
-                ),
-                (
-                    "--volume-period-min: without effect, each marker that it could fill "
-                    "says its own lifetime"
-                ),
-                (
-                    "--chaos-loss-percent: without effect, each marker that it could fill "
-                    "says its own loss"
-                ),
+                "--max-volumes: without effect, all markers set max_volumes themselves",
+                "--volume-period-min: without effect, all markers set lifetime themselves",
+                "--chaos-loss-percent: without effect, all markers set loss themselves",
             ],
         ),
         (
             "",
             [
-                (
-                    "--kscen-volume-size-max: without effect, each marker that it could fill "
-                    "says its own max_size"
-                ),
-                (
-                    "--chaos-loss-percent: without effect, each marker that it could fill "
-                    "says its own loss"
-                ),
+                "--kscen-volume-size-max: without effect, all markers set max_size themselves",
+                "--chaos-loss-percent: without effect, all markers set loss themselves",
             ],
         ),
     ],
@@ -173,7 +158,7 @@ def test_a_namespace_of_machines_with_which_no_run_has_to_do_is_told(
         pytest.importorskip("xdist")
     pytester.makepyfile(test_with_machines_or_none=MACHINES)
     result = pytester.runpytest_inprocess("-q", *workers, "-k", selected, "--vm-namespace=foo")
-    told = "--vm-namespace: without effect, no run has had to do with virtual machines"
+    told = "--vm-namespace: without effect, no run has used virtual machines"
     assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
 
 
@@ -199,7 +184,7 @@ def test_a_duration_that_no_run_takes_is_told(pytester):
             scenario_runner.run("2s")
     """
     )
-    told = "--kscen-duration: without effect, no run has left its length open"
+    told = "--kscen-duration: without effect, all runs set their length themselves"
     for selected, line in (("own", [told]), ("o", [])):
         result = pytester.runpytest("-k", selected, "--kscen-duration=1s")
         assert [line for line in result.outlines if "without effect" in line] == line

@@ -24,11 +24,11 @@ def plain(pytester):
     [
         (
             ["--kscen-cluster=minikube"],
-            "--kscen-cluster: 'minikube' is no kind of cluster: choose one of embedded, ",
+            "--kscen-cluster: invalid value 'minikube': choose one of embedded, ",
         ),
         (
             ["--kscen-seed=x"],
-            "--kscen-seed: 'x' is no seed: give a whole number, or 'random' to have one drawn",
+            "--kscen-seed: invalid value 'x': give a whole number, or 'random' to have one drawn",
         ),
         (
             ["--kscen-duration=90"],
@@ -36,7 +36,7 @@ def plain(pytester):
         ),
         (
             ["--kscen-duration=0s"],
-            "--kscen-duration: '0s' is no length of time: give more than zero",
+            "--kscen-duration: invalid value '0s': give more than zero",
         ),
         (["--kubeconfig=nowhere"], "--kubeconfig: there is no file 'nowhere'"),
         (
@@ -45,20 +45,20 @@ def plain(pytester):
         ),
         (
             ["--kscen-archive="],
-            "--kscen-archive: '' is no folder: name one in which runs can be kept",
+            "--kscen-archive: invalid value '': name a folder in which runs can be kept",
         ),
         (
             ["--kscen-archive= "],
-            "--kscen-archive: ' ' is no folder: name one in which runs can be kept",
+            "--kscen-archive: invalid value ' ': name a folder in which runs can be kept",
         ),
         (
             ["--kscen-context="],
             (
-                "--kscen-context: '' is no context: name one, or leave it out for the "
-                "kubeconfig's current one"
+                "--kscen-context: invalid value '': name a context, or leave it out for the "
+                "current one"
             ),
         ),
-        (["--kscen-seed="], "--kscen-seed: '' is no seed"),
+        (["--kscen-seed="], "--kscen-seed: invalid value ''"),
         (["--kscen-context=c"], "--kscen-context: the embedded cluster has no contexts"),
         (
             ["--kubeconfig=test_archive.txt", "--kscen-cluster=embedded"],
@@ -80,7 +80,7 @@ def test_the_environment_and_the_ini_file_count_too(plain, monkeypatch):
     plain.runpytest().stdout.fnmatch_lines(["kscen: embedded cluster, seed 8"])
     plain.runpytest("--kscen-seed=9").stdout.fnmatch_lines(["kscen: embedded cluster, seed 9"])
     monkeypatch.setenv("KSCEN_SEED", "nine")
-    plain.runpytest().stderr.fnmatch_lines(["*KSCEN_SEED: 'nine' is no seed*"])
+    plain.runpytest().stderr.fnmatch_lines(["*KSCEN_SEED: invalid value 'nine'*"])
 
 
 def test_a_random_seed_is_drawn_and_printed(plain):
@@ -179,7 +179,7 @@ def test_a_marker_without_parameters_is_given_none_unless_it_is_somebody_elses(p
     result = pytester.runpytest("test_ours.py")
     name = marker.partition("(")[0]
     assert (
-        f"test_ours.py::test_it: @pytest.mark.{name} takes no parameters: write it without"
+        f"test_ours.py::test_it: @pytest.mark.{name} takes no parameters: remove them"
         in result.stderr.str()
     )
     pytester.runpytest("test_theirs.py").assert_outcomes(passed=1)

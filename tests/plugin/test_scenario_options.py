@@ -12,7 +12,7 @@ from tests.scenario.objects import create, node, scenario
     [
         (
             "--kscen-scenario-results=Never",
-            "'Never' is no time to write results: choose one of AtMovingNextStep, OnPause, OnDone",
+            "invalid value 'Never': choose one of AtMovingNextStep, OnPause, OnDone",
         ),
         ("--kscen-scenario-patience=10", "'10' is no duration: write a number and a unit"),
     ],
