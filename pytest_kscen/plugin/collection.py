@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from pytest_kscen.extensions import ExtensionError
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.chaos_mesh import OWN, SHIPPED
 from pytest_kscen.objects.documents import API_VERSION, KIND, Document, DocumentRefused, documents
@@ -76,10 +77,8 @@ class PlayedFile(pytest.File):
         self._find_modules()
         try:
             plays = list(_plays(self.genre, self.path))
-        except (
-            DocumentRefused,
-            Warning,
-        ) as refusal:  # the latter where somebody wants warnings to be errors
+        # warnings arrive here where options make them errors
+        except (DocumentRefused, ExtensionError, Warning) as refusal:
             raise self.CollectError(str(refusal)) from None
         for name, play in plays:
             yield PlayedItem.of(self, name, play)

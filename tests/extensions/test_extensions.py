@@ -203,6 +203,22 @@ def test_a_broken_entry_point_is_a_usage_error(installed, entry_point, message):
     assert message in done.stderr
 
 
+def test_a_broken_probe_in_a_workflow_file(installed):
+    tests, _ = installed
+    (path,) = tests.parent.glob("site/*.dist-info/entry_points.txt")
+    path.write_text(NAMES.format("probes", "clok", "clock_probe:ClockProbe"))
+    (tests / "a.workflow.yaml").write_text(
+        "apiVersion: chaos-mesh.org/v1alpha1\nkind: Workflow\nmetadata: {name: a}\nspec:\n"
+        "  entry: main\n  templates:\n  - name: main\n    templateType: Suspend\n"
+        "    deadline: 10s\n    probes: [{name: p, when: Start, clok: {before: '2030'}}]\n"
+    )
+    done = pytest_in(installed, "a.workflow.yaml")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "has the name 'clock', and its entry point in pytest_kscen.probes has" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "in _load" not in done.stdout
+
+
 REPORT = (
     "from pytest_kscen.report import Report\n"
     "class R(Report):\n"
