@@ -1,4 +1,4 @@
-"""`python -m pytest_kscen COMMAND`: the chores around the harness.
+"""`python -m pytest_kscen COMMAND`: commands for clusters, files and the folders of runs.
 
 Each command is a module with `main(arguments) -> exit code`.
 """
@@ -8,32 +8,39 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from pytest_kscen.objects.arguments import nearest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 COMMANDS = {
-    "controlplane": "build the real control plane's programs, or find them",
-    "story": "tell a volume's story from a run's folder",
+    "controlplane": "build the real control plane's programs, or print where they are",
+    "story": "print a volume's story from a run's folder",
     "judge": "judge a run again from its folder",
-    "scenario-report": "tell what a scenario has come to, or compare two runs of it",
-    "validate": "tell what is wrong with Workflows, Schedules and Scenarios",
+    "scenario-report": "print the results of a scenario, or compare two runs of it",
+    "validate": "check Workflows, Schedules and Scenarios for errors",
     "scenario-compare": "play a Scenario with two configurations of the scheduler, side by side",
     "scenario-controller": "play the Scenarios that are applied to a cluster",
     "workflow-engine": "drive the Workflows and Schedules that are applied to a cluster",
-    "record": "turn a cluster, as it stands, into a Scenario file",
-    "record-api": "record what a real API server serves into the package",
+    "record": "write the present state of a cluster into a Scenario file",
+    "record-api": "record the resources of a real API server into the package",
     "record-chaos-mesh": "record Chaos Mesh's definitions into the package",
-    "record-protobuf": "record how protobuf numbers Kubernetes' fields",
+    "record-protobuf": "record the protobuf numbers of Kubernetes' fields",
 }
 
 
 def main(arguments: list[str]) -> int:
-    """Hand the rest of the line to its command."""
+    """Run the command that the first argument names, and return its exit code; 2 if unknown."""
     name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if name not in COMMANDS:
         stream = sys.stdout if name in {"-h", "--help"} else sys.stderr
+        unknown = name and stream is sys.stderr
+        error = [f"unknown command {name!r}{nearest(name, COMMANDS)}"] if unknown else []
         rows = [f"  {name:<20} {purpose}" for name, purpose in sorted(COMMANDS.items())]
-        print("\n".join(["usage: python -m pytest_kscen COMMAND [options]", *rows]), file=stream)
+        print(
+            "\n".join([*error, "usage: python -m pytest_kscen COMMAND [options]", *rows]),
+            file=stream,
+        )
         return 0 if stream is sys.stdout else 2
     return command(name)(rest)
 

@@ -16,7 +16,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "action",
         choices=list(_ACTIONS),
-        help="build them into the cache, say where they are, or remove them",
+        help="build: build them into the cache; status: print where they are; clean: remove them",
     )
     action = parser.parse_args(arguments).action
     try:

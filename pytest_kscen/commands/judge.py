@@ -6,7 +6,7 @@ import argparse
 import pathlib
 import sys
 
-from pytest_kscen.commands.story import Unknown, read_in, tell
+from pytest_kscen.commands.story import Unknown, print_lines, read_in
 from pytest_kscen.journal import JournalDamaged
 from pytest_kscen.judge.outcome import judge
 from pytest_kscen.judge.verdict import INVALID, UNKNOWN, VALID
@@ -31,11 +31,11 @@ def main(arguments: list[str]) -> int:
                 "there is nothing to judge"
             )
         outcome = judge(journal, path)
-        tell(summary(outcome))
+        print_lines(summary(outcome))
         return EXIT_CODES[outcome.judged]
     except (Unknown, JournalDamaged) as unknown:
         why = str(unknown)
-    except Exception as error:  # noqa: BLE001  # what ends Python ends it with 1, which says that the run is invalid
+    except Exception as error:  # noqa: BLE001  # an uncaught error would exit with 1, the code of an invalid run
         why = f"{folder} cannot be judged: {error!r}"
     print(why, file=sys.stderr)
     return EXIT_CODES[UNKNOWN]

@@ -30,7 +30,7 @@ class _Dumper(yaml.SafeDumper):
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen record",
-        description="Turn a cluster, as it stands, into a Scenario file. It only reads.",
+        description="Write the present state of a cluster into a Scenario file. Read only.",
     )
     parser.add_argument(
         "--kubeconfig", type=pathlib.Path, help="the cluster (default: that of kubectl)"
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
         "--namespace",
         action="append",
         default=[],
-        help="only this namespace's objects; may stand several times",
+        help="only this namespace's objects; may be repeated",
     )
     parser.add_argument(
         "--name", default="recorded", help="the Scenario's name (default: recorded)"
@@ -48,13 +48,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--reschedule",
         action="store_true",
-        help="pods have no nodes, so that the scheduler places them anew",
+        help="record pods without their nodes, so that the scheduler places them again",
     )
     parser.add_argument(
         "-o",
         "--output",
         type=pathlib.Path,
-        help="where to; NAME.scenario.yaml is a test (default: standard output)",
+        help="file to write; NAME.scenario.yaml is a test (default: standard output)",
     )
     chosen = parser.parse_args(arguments)
     try:

@@ -1,7 +1,8 @@
-"""Ask a real API server what it serves, strip it of its prose, and write it into the package.
+"""`python -m pytest_kscen record-api --kubeconfig FILE`: record the resources and schemas that a
+real API server serves, without descriptions, into the package.
 
-`python -m pytest_kscen record-api --kubeconfig FILE`, run once for each Kubernetes release that we
-mimic."""
+Run it once for each Kubernetes release that the embedded cluster copies.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +58,6 @@ def main(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if not options.kubeconfig and not options.server:
-        parser.error("say which server: --kubeconfig FILE, or --server URL with --token and --ca")
+        parser.error("name a server: give --kubeconfig FILE, or --server URL with --token and --ca")
     record(_server_of(options), options.into, options.listen)
     return 0

@@ -1,8 +1,8 @@
-"""Read Chaos Mesh's CustomResourceDefinitions, strip them of their prose, and write each part that
-they share once.
+"""`python -m pytest_kscen record-chaos-mesh FOLDER`: record Chaos Mesh's definitions, without
+descriptions and with shared schemas written once, into the package.
 
-`python -m pytest_kscen record-chaos-mesh FOLDER`, run once for each release of Chaos Mesh that we
-mimic."""
+Run it once for each release of Chaos Mesh that is simulated.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ from pytest_kscen.objects.chaos_mesh_definitions import DATA, PART
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
-WORTH_A_NAME = 120  # characters of JSON that stand in more than one place
+WORTH_A_NAME = 120  # characters of JSON from which a repeated schema gets a name
 
 
 class Parts:
-    """Schemas that stand in several places, each under a name: that of the property where it was
-    met first.
-    """
+    """Schemas that occur several times, each under the name of the property where it came first."""
 
     def __init__(self, definitions: list[Obj]) -> None:
         self._places: Counter[str] = Counter()
@@ -47,7 +45,7 @@ class Parts:
                 self._count(inner)
 
     def reduced(self, value: Any, name: str = "") -> Any:
-        """The value, with names where shared schemas stood."""
+        """Return the value with references in place of shared schemas."""
         if isinstance(value, list):
             return [self.reduced(inner, name) for inner in value]
         if not isinstance(value, dict):
@@ -62,7 +60,7 @@ class Parts:
         if text not in self._names:
             tries = [name, *(f"{name}-{number}" for number in range(2, len(self.shared) + 3))]
             self._names[text] = called = next(each for each in tries if each not in self.shared)
-            self.shared[called] = None  # its name is taken before what it holds is named
+            self.shared[called] = None  # reserve the name before the parts are named
             self.shared[called] = {
                 key: self.reduced(inner, name if key in {"items", "properties"} else key)
                 for key, inner in value.items()
@@ -92,7 +90,9 @@ def record(folder: Path, into: Path) -> None:
     files = [yaml.load(path.read_text(), loader) for path in sorted(folder.glob("*.yaml"))]  # noqa: S506
     definitions = [without_prose(definition) for definition in files if definition]
     if not definitions:
-        raise FileNotFoundError(f"there is no definition in {folder}")
+        raise FileNotFoundError(
+            f"{folder} has no definitions: give the folder with Chaos Mesh's CRDs as YAML files"
+        )
     parts = Parts([definition["spec"] for definition in definitions])
     shipped = {each["spec"]["names"]["kind"]: parts.reduced(each["spec"]) for each in definitions}
     lines = [

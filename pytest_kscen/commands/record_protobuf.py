@@ -30,7 +30,7 @@ _FIELD = re.compile(
 
 
 def numbers(modules: Path, version: str) -> dict[str, dict[str, str]]:
-    """Definition -> number -> field; `+Definition` stands for the fields of an embedded type."""
+    """Return field names by number for each definition; `+Definition` embeds its fields."""
     found: dict[str, dict[str, str]] = {}
     for module in MODULES:
         root = modules / "k8s.io" / f"{module}@{version}"

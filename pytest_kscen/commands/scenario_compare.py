@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.commands.story import tell
+from pytest_kscen.commands.story import print_lines
 from pytest_kscen.objects.documents import DocumentRefused
 from pytest_kscen.objects.scenarios import FAILED
 from pytest_kscen.run.plan import Plan
@@ -29,18 +29,17 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen scenario-compare",
         description=(
-            "Play a Scenario with two configurations of the scheduler, and tell what came "
-            "out otherwise."
+            "Play a Scenario with two configurations of the scheduler, and print the differences."
         ),
     )
     parser.add_argument("scenario", type=pathlib.Path, help="the file with the Scenario")
     parser.add_argument(
         "one",
         type=pathlib.Path,
-        help="a file with a KubeSchedulerConfiguration; its name is what it is called",
+        help="a file with a KubeSchedulerConfiguration; the report uses its name",
     )
     parser.add_argument("other", type=pathlib.Path, help="a second one")
-    parser.add_argument("--seed", default="0", help="of both clusters' chance")
+    parser.add_argument("--seed", default="0", help="seed of both clusters")
     parser.add_argument("--markdown", action="store_true", help="Markdown in place of plain text")
     parser.add_argument(
         "--picture", type=pathlib.Path, metavar="FILE", help="draw allocation by step there, as SVG"
@@ -56,7 +55,7 @@ def main(arguments: list[str]) -> int:
         return 1
     if chosen.picture:
         chosen.picture.write_text(found.picture())
-    tell((found.markdown() if chosen.markdown else found.text()).splitlines())
+    print_lines((found.markdown() if chosen.markdown else found.text()).splitlines())
     return 0
 
 

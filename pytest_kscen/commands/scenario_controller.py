@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--disposable",
         action="store_true",
-        help="the cluster may be emptied; without it nothing is played",
+        help="allow the cluster to be emptied; required to play Scenarios",
     )
     parser.add_argument(
         "--results",
@@ -67,18 +67,16 @@ def main(arguments: list[str]) -> int:
         default=[],
         metavar="MODULE:NAME",
         help=(
-            "the waiter of a controller of yours, an object or a class of no arguments; may "
-            "stand several times"
+            "the waiter of your own controller, an object or a class without arguments; may "
+            "be repeated"
         ),
     )
-    parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
+    parser.add_argument("--journal", type=pathlib.Path, help="write the journal to this file")
     chosen = parser.parse_args(arguments)
     terms = ScenarioSettings(
         chosen.disposable, chosen.results, chosen.patience, consent="--disposable"
     )
-    signal.signal(
-        signal.SIGTERM, signal.default_int_handler
-    )  # so that as little as possible is left behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM cleans up like Ctrl-C
     try:
         waiters = [_waiter(path) for path in chosen.waiter]
         with contextlib.closing(
@@ -107,7 +105,7 @@ def _waiter(path: str) -> ControllerWaiter:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
-            f"--waiter {path}: there is no such waiter, as in my_module:WAITER: {error}"
+            f"--waiter {path}: cannot be imported, write it as in my_module:WAITER: {error}"
         ) from None
     made = found() if isinstance(found, type) else found
     ControllerRegister().add(made)
@@ -125,11 +123,11 @@ def open_scenario_player(
     for waiter in waiters:
         scenario_player.controller.register.add(waiter)
     scenario_player.journals.to = Journal(cluster.runner.clock, journal)
-    scenario_player.journals.to.follow(_tell)
+    scenario_player.journals.to.follow(_print_phase)
     return scenario_player
 
 
-def _tell(entry: Entry) -> None:
+def _print_phase(entry: Entry) -> None:
     if entry.what == "scenario-phase":
         why = f": {entry.data['message']}" if entry.data.get("message") else ""
         print(f"{entry.data['scenario']} {entry.data['phase']}{why}", flush=True)

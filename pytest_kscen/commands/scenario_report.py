@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from pytest_kscen.commands.story import Unknown, journal_in, tell
+from pytest_kscen.commands.story import Unknown, journal_in, print_lines
 from pytest_kscen.scenario.analysis.comparison import TABLES as OF_TWO
 from pytest_kscen.scenario.analysis.rendering import TABLES as OF_ONE
 from pytest_kscen.scenario.analysis.rendering import as_csv, as_json_lines
@@ -28,7 +28,7 @@ TWO = 2
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen scenario-report",
-        description="What a scenario has come to, or two runs of it side by side.",
+        description="Print the results of a scenario, or compare two runs of it.",
     )
     parser.add_argument(
         "run", type=pathlib.Path, help="the folder of a run, or a file with the Scenario"
@@ -40,43 +40,41 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--names",
         metavar="A,B",
-        help="what the two are called; their paths' ends, if nothing is said",
+        help="names of the two runs (default: the last parts of their paths)",
     )
     parser.add_argument("--markdown", action="store_true", help="Markdown in place of plain text")
     tables = ", ".join(dict.fromkeys([*OF_ONE, *OF_TWO]))
     parser.add_argument("--table", metavar="TABLE", help=f"the rows of one table alone: {tables}")
     parser.add_argument(
-        "--format", choices=FORMS, default="csv", help="how these rows are written: csv, jsonl"
+        "--format", choices=FORMS, default="csv", help="format of these rows: csv or jsonl"
     )
     parser.add_argument(
         "--picture", type=pathlib.Path, metavar="FILE", help="draw allocation by step there, as SVG"
     )
     chosen = parser.parse_args(arguments)
     try:
-        _tell(chosen, _asked(chosen))
+        first = _result(chosen.run, chosen.scenario)
+        if chosen.other is None:
+            _print(chosen, first)
+        else:
+            other = _result(chosen.other, chosen.scenario)
+            _print(chosen, first.compare(other, names=_names(chosen)))
     except (Unknown, NoScenario, ValueError) as wrong:
         print(wrong, file=sys.stderr)
         return 1
     return 0
 
 
-def _asked(chosen: argparse.Namespace) -> Result | Comparison:
-    first = _result(chosen.run, chosen.scenario)
-    if chosen.other is None:
-        return first
-    return first.compare(_result(chosen.other, chosen.scenario), names=_names(chosen))
-
-
-def _tell(chosen: argparse.Namespace, asked: Result | Comparison) -> None:
+def _print(chosen: argparse.Namespace, result: Result | Comparison) -> None:
     if chosen.picture:
-        chosen.picture.write_text(asked.picture())
+        chosen.picture.write_text(result.picture())
     if chosen.table:
-        text = FORMS[chosen.format](asked.rows(chosen.table))
-    elif isinstance(asked, Result):
-        text = asked.report(markdown=chosen.markdown)
+        text = FORMS[chosen.format](result.rows(chosen.table))
+    elif isinstance(result, Result):
+        text = result.report(markdown=chosen.markdown)
     else:
-        text = asked.markdown() if chosen.markdown else asked.text()
-    tell(text.splitlines())
+        text = result.markdown() if chosen.markdown else result.text()
+    print_lines(text.splitlines())
 
 
 def _result(path: pathlib.Path, scenario: str) -> Result:
@@ -86,10 +84,10 @@ def _result(path: pathlib.Path, scenario: str) -> Result:
     try:
         obj = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Unknown(f"{path} is no Scenario: {' '.join(str(error).split())}") from error
+        raise Unknown(f"{path} is not a Scenario: {' '.join(str(error).split())}") from error
     if not isinstance(obj, dict) or obj.get("kind") != "Scenario":
         raise Unknown(
-            f"{path} is no Scenario; name the folder of a run, or a file with a Scenario "
+            f"{path} is not a Scenario: name the folder of a run, or a file with a Scenario "
             "that has been played"
         )
     if not (obj.get("status") or {}).get("scenarioResult"):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_kscen.journal import Entry
-    from pytest_kscen.judge.outcome import Outcome
 
 MOST = 20  # names in a message
+MOST_VOLUMES = 10  # volumes in a message, one per line
 
 
 class Unknown(Exception):
@@ -39,18 +39,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "volume",
         nargs="?",
-        help="the volume's name, or how it begins; without it the volumes are listed",
+        help="the volume's name or a prefix of it; without it the volumes are listed",
     )
     chosen = parser.parse_args(arguments)
     try:
-        tell(_told(chosen.folder, chosen.volume))
+        print_lines(_lines(chosen.folder, chosen.volume))
     except (Unknown, JournalDamaged) as unknown:
         print(unknown, file=sys.stderr)
         return 1
     return 0
 
 
-def tell(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to standard output; end quietly if its reader has closed the pipe."""
     try:
         for line in lines:
             print(line)
@@ -59,26 +60,23 @@ def tell(lines: Iterable[str]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _told(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
+def _lines(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
     path, journal = read_in(folder)
     outcome = judge(journal, path)
-    volumes = outcome.volumes
-    if not volumes and (crashed := _crashes(outcome)):
-        raise Unknown(crashed[0])
+    volumes = {one.name: f"{one.verdict:<11} {one.name}" for one in outcome.volumes}
+    if not volumes:
+        for finding in outcome.findings:
+            if finding.check == "volumes" and "crashed" in finding.why:
+                raise Unknown(finding.why)
     if wanted is None:
-        return [f"{one.verdict:<11} {one.name}" for one in volumes] or [
+        return [f"{one.verdict:<11} {one.name}" for one in outcome.volumes] or [
             f"the run has no volume; lines in its journal: {len(journal)}"
         ]
-    return story(journal, _one_of(list(dict.fromkeys(one.name for one in volumes)), wanted))
-
-
-def _crashes(outcome: Outcome) -> list[str]:
-    """Return why the volumes are unknown."""
-    return [one.why for one in outcome.findings if one.check == "volumes" and "crashed" in one.why]
+    return story(journal, _one_of(volumes, wanted))
 
 
 def read_in(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
-    """The journal in a run's folder, and what it says."""
+    """Return the path of the journal in a run's folder, and its entries."""
     try:
         path = journal_in(folder)
         return path, read(path)
@@ -89,15 +87,19 @@ def read_in(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
 
 
 def journal_in(folder: pathlib.Path) -> pathlib.Path:
+    """Return the journal of a run's folder; an Unknown names the folders of runs near it."""
     if (path := folder / JOURNAL).is_file():
         return path
+    if not folder.exists():
+        runs = _runs_in(folder.parent)
+        raise Unknown(f"{folder} does not exist{_existing(folder.name, runs) if runs else ''}")
     if path.is_dir():
         raise Unknown(f"{path} cannot be read: it is a folder")
     if runs := _runs_in(folder):
         raise Unknown(f"{folder} has the folders of runs: name one of them: {_some(runs)}")
     raise Unknown(
-        f"{folder} is no folder of a run, for it has no "
-        f"{JOURNAL}{_what_there_is(folder.name, _runs_in(folder.parent))}"
+        f"{folder} is not the folder of a run: it has no "
+        f"{JOURNAL}{_existing(folder.name, _runs_in(folder.parent))}"
     )
 
 
@@ -105,18 +107,25 @@ def _runs_in(folder: pathlib.Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob(f"*/{JOURNAL}"))
 
 
-def _one_of(names: list[str], wanted: str) -> str:
-    found = [name for name in names if name == wanted] or [
-        name for name in names if name.startswith(wanted)
-    ]
+def _one_of(volumes: dict[str, str], wanted: str) -> str:
+    """Return the volume with this name or prefix; `volumes` has a line for each name."""
+    if wanted in volumes:
+        return wanted
+    found = [name for name in volumes if name.startswith(wanted)]
     if len(found) == 1:
         return found[0]
+    lines = [f"  {volumes[name]}" for name in (found or volumes)]
     if found:
-        raise Unknown(f"{len(found)} volumes begin with {wanted!r}: {_some(found)}")
-    raise Unknown(f"the run has no volume {wanted!r}{_what_there_is(wanted, names)}")
+        title = f"{len(found)} volumes begin with {wanted!r}:"
+    elif volumes:
+        title = f"the run has no volume {wanted!r}{nearest(wanted, volumes)}; its volumes:"
+    else:
+        title = f"the run has no volume {wanted!r}; it has no volumes"
+    more = [f"  and {len(lines) - MOST_VOLUMES} more"] if len(lines) > MOST_VOLUMES else []
+    raise Unknown("\n".join([title, *lines[:MOST_VOLUMES], *more]))
 
 
-def _what_there_is(wanted: str, names: list[str]) -> str:
+def _existing(wanted: str, names: list[str]) -> str:
     return f"{nearest(wanted, names)}; there are {_some(names)}" if names else "; there are none"
 
 

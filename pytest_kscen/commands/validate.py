@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 FINE, WRONG, UNUSABLE = 0, 1, 2
 STDIN, ENDINGS = pathlib.Path("-"), (".yaml", ".yml")
 OTHERS = (SHIPPED.nodes.kind, SHIPPED.status_checks.kind, *chaos_mesh.KINDS)
-"""What the same group has besides."""
+"""Other kinds of the same API group."""
 KNOWN = (*KINDS, SCENARIOS.kind)
 
 Line = tuple[str, str]
-"""How bad it is, and what is said."""
+"""Severity, and the text of the line."""
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen validate",
         description=(
-            f"Tell what is wrong with {', '.join(KNOWN)}: what can only hang or fail is an "
-            "error, what is odd a warning."
+            f"Check {', '.join(KNOWN)}: what can only hang or fail is an error, what is unusual "
+            "a warning."
         ),
         epilog=(
-            "The exit code is 0 if nothing is wrong, 1 if there are errors, 2 if something "
-            "cannot be read."
+            "The exit code is 0 without errors, 1 with errors, 2 if a file cannot be read or a "
+            "folder has no YAML files."
         ),
     )
     parser.add_argument(
@@ -52,12 +52,15 @@ def main(arguments: list[str]) -> int:
         nargs="+",
         type=pathlib.Path,
         metavar="FILE",
-        help="YAML, of several documents or one; a folder; - is what comes in",
+        help="YAML file with one or more documents; a folder; - is standard input",
     )
     parser.add_argument("--strict", action="store_true", help="warnings are errors")
     chosen = parser.parse_args(arguments)
     code = FINE
-    counted = {ERROR: 0, WARNING: 0}
+    counted, is_read = {ERROR: 0, WARNING: 0}, False
+    for folder in (path for path in chosen.files if path.is_dir() and not _files(path)):
+        print(f"{folder} has no *.yaml or *.yml files", file=sys.stderr)
+        code = UNUSABLE
     for path in itertools.chain.from_iterable(map(_files, chosen.files)):
         try:
             found = (
@@ -69,6 +72,7 @@ def main(arguments: list[str]) -> int:
             print(refusal, file=sys.stderr)
             code = UNUSABLE
             continue
+        is_read = True
         if not found:
             print(f"{path}: skipped: it is empty")
         played = [*found, *_beside(path)]
@@ -78,16 +82,16 @@ def main(arguments: list[str]) -> int:
                 if severity in counted:
                     counted[severity] += 1
     errors, warnings = counted.values()
-    print(f"{_number(errors, 'error')}, {_number(warnings, 'warning')}")
+    if is_read:
+        print(f"{_number(errors, 'error')}, {_number(warnings, 'warning')}")
     return max(code, WRONG if errors else FINE)
 
 
 def _files(path: pathlib.Path) -> list[pathlib.Path]:
-    """Return the YAML files below a folder; a folder without any is returned itself and cannot
-    be read.
-    """
-    below = (file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
-    return sorted(below) or [path] if path.is_dir() else [path]
+    """Return the YAML files below a folder, or the path itself if it is no folder."""
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
 
 
 def _beside(path: pathlib.Path) -> list[Document]:
@@ -110,7 +114,7 @@ def _lines(document: Document, played: list[Document], *, strict: bool) -> Itera
         yield from _as_lines(validation.errors(document), ERROR)
         yield from _as_lines(validation.warnings(document), ERROR if strict else WARNING)
     elif document.kind_is(expecting.API_VERSION, expecting.KIND):
-        # They are of a workflow if they say so, or if nothing else is there.
+        # Expectations without a name are of a workflow if there is no scenario.
         scenarios = [each for each in played if _is_scenario(each)]
         workflows = [each for each in played if _is_workflow(each)]
         if workflows and ("workflow" in document.content or not scenarios):
@@ -121,17 +125,14 @@ def _lines(document: Document, played: list[Document], *, strict: bool) -> Itera
             yield (
                 "",
                 (
-                    f"{document.at()}: skipped: expectations are read beside what they are "
-                    "of, when the tests are collected"
+                    f"{document.at()}: skipped: expectations are checked together with their "
+                    "Scenario or Workflow; there is no such file beside this one"
                 ),
             )
     elif not isinstance(obj, dict) or not obj.get("kind"):
         yield (
             ERROR,
-            (
-                f"{document.at()}: {ERROR}: no object is there that Kubernetes could know: it "
-                "has no kind"
-            ),
+            (f"{document.at()}: {ERROR}: this is no Kubernetes object: it has no kind"),
         )
     else:
         yield (

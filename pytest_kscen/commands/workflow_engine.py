@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NO_CHAOS = (
     "this cluster has no definitions of Chaos Mesh, so every node that is to inject "
     "chaos fails: install Chaos Mesh on it or, "
-    "if it is the port of an embedded cluster, have its test say run.workflows.drive() "
+    "if it is the port of an embedded cluster, call run.workflows.drive() in its test "
     "instead of starting this command"
 )
 LOOK_AGAIN = 1.0  # seconds between two looks at whether all actors are well
@@ -50,11 +50,12 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
     parser.add_argument(
-        "--concurrency", type=_several, default=CONCURRENCY, help="so many workflows at once"
+        "--concurrency",
+        type=_at_least_one,
+        default=CONCURRENCY,
+        help="workflows driven at once, 1 or more",
     )
-    parser.add_argument(
-        "--rate", type=_rate, help="so many events a second at most (default: no limit)"
-    )
+    parser.add_argument("--rate", type=_rate, help="most events per second (default: no limit)")
     parser.add_argument(
         "--metrics",
         type=int,
@@ -64,7 +65,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--traces", metavar="URL", help="send traces to this OpenTelemetry collector, over HTTP"
     )
-    parser.add_argument("--journal", type=pathlib.Path, help="keep all that happens in this file")
+    parser.add_argument("--journal", type=pathlib.Path, help="write the journal to this file")
     chosen = parser.parse_args(arguments)
     try:
         with contextlib.closing(
@@ -82,26 +83,24 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
-def _several(text: str) -> int:
+def _at_least_one(text: str) -> int:
     if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number} is too few: 1 is the least")
+        raise argparse.ArgumentTypeError(f"invalid value {number}: give 1 or more")
     return number
 
 
 def _rate(text: str) -> float:
     if not 0 < (rate := float(text)) < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is no rate: it has to be more than zero")
+        raise argparse.ArgumentTypeError(f"invalid value {text}: give a number above zero")
     return rate
 
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
-    """Until Ctrl-C or SIGTERM, which may come at any moment; an actor that crashes ends it too,
-    and so does a lost lease.
-    """
+    """Drive the workflows until Ctrl-C, SIGTERM, the crash of an actor or the loss of the lease."""
     word, leading = Signal(), Leading(cluster, ENGINE)
     journal = contextlib.closing(Journal(cluster.runner.clock, chosen.journal))
     with handle_signals(cluster.runner.loop, word.give, awaited=lambda: True), journal as noted:
-        if not cluster.runner.call(leading.wait(word, functools.partial(_tell_who, leading))):
+        if not cluster.runner.call(leading.wait(word, functools.partial(_print_holder, leading))):
             return 0
         life = _Life(leading, word)
         cluster.runner.start(life.live(), ENGINE)
@@ -118,7 +117,7 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _tell_who(leading: Leading, holder: str) -> None:
+def _print_holder(leading: Leading, holder: str) -> None:
     print(
         (
             f"{holder} drives the workflows here, and holds the Lease {leading.lease}: "
@@ -129,8 +128,9 @@ def _tell_who(leading: Leading, holder: str) -> None:
 
 
 class _Life:
-    """The engine's: when its lease is lost, the word to end is given; the webhook is the next
-    engine's then.
+    """Keeper of the engine's lease: gives the signal to end when the lease is lost.
+
+    The webhook belongs to the next engine then, and is not unregistered.
     """
 
     def __init__(self, leading: Leading, word: Signal) -> None:
@@ -151,7 +151,7 @@ def _begin(
 ) -> EngineResources:
     runner, metrics = cluster.runner, Metrics()
     journal.follow(metrics.take)
-    journal.follow(_tell)
+    journal.follow(_print_phase)
     if chosen.traces:
         journal.follow(Tracing(tracer_to(chosen.traces), runner.clock).take)
     context = RunContext(
@@ -175,7 +175,7 @@ def _begin(
     return family
 
 
-def _tell(entry: Entry) -> None:
+def _print_phase(entry: Entry) -> None:
     if entry.what == "workflow-phase":
         why = f": {entry.data['message']}" if entry.data.get("message") else ""
         print(

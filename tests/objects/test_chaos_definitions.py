@@ -130,5 +130,5 @@ def test_prose_is_what_describes_and_not_a_property_of_that_name():
 
 
 def test_a_folder_without_definitions_is_told(tmp_path):
-    with pytest.raises(FileNotFoundError, match="there is no definition in"):
+    with pytest.raises(FileNotFoundError, match="has no definitions"):
         record(tmp_path, tmp_path / "out.json")

@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from pytest_kscen.__main__ import main as command_line
 from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clusters.embedded import EmbeddedCluster
@@ -286,9 +287,18 @@ def test_whoever_reads_may_have_had_enough(tmp_path):
         assert (judging.wait(), judging.stderr.read()) == (2, b"")
 
 
+def test_an_unknown_command_is_named(capsys):
+    assert command_line(["jugde"]) == 2
+    first, usage, *_ = capsys.readouterr().err.splitlines()
+    assert first == "unknown command 'jugde' (did you mean 'judge'?)"
+    assert usage.startswith("usage: ")
+
+
 def test_what_is_no_folder_of_a_run_is_not_judged(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
-    assert "is no folder of a run, for it has no journal.jsonl" in capsys.readouterr().err
+    assert "is not the folder of a run: it has no journal.jsonl" in capsys.readouterr().err
+    assert main([str(tmp_path / "nope")]) == 2
+    assert capsys.readouterr().err == f"{tmp_path / 'nope'} does not exist\n"
 
 
 @pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])

@@ -607,20 +607,35 @@ def test_volumes_of_which_nobody_knows_say_why(folder, capsys, volume):
 
 def test_a_story_that_is_not_there(folder, capsys):
     kept = folder.parent
-    none_here = "is no folder of a run, for it has no journal.jsonl"
+    volumes = "\n  broken      v1\n  stable      v2"
     for arguments, said in (
-        ([folder, "v"], "2 volumes begin with 'v': v1, v2"),
-        ([folder, "v21"], "the run has no volume 'v21' (did you mean 'v2'?); there are v1, v2"),
-        ([folder, "mgt"], "the run has no volume 'mgt'; there are v1, v2"),
+        ([folder, "v"], f"2 volumes begin with 'v':{volumes}"),
+        (
+            [folder, "v21"],
+            f"the run has no volume 'v21' (did you mean 'v2'?); its volumes:{volumes}",
+        ),
+        ([folder, "mgt"], f"the run has no volume 'mgt'; its volumes:{volumes}"),
         ([kept], f"{kept} has the folders of runs: name one of them: {folder.name}"),
         (
             [f"{folder}s"],
-            f"{folder}s {none_here} (did you mean {folder.name!r}?); there are {folder.name}",
+            f"{folder}s does not exist (did you mean {folder.name!r}?); there are {folder.name}",
         ),
-        ([kept / "no" / "where"], f"{kept}/no/where {none_here}; there are none"),
+        ([kept / "no" / "where"], f"{kept}/no/where does not exist"),
     ):
         assert main([str(argument) for argument in arguments]) == 1
         assert capsys.readouterr().err == f"{said}\n"
+
+
+def test_an_unknown_volume_lists_ten_volumes(folder, capsys):
+    with (folder / "journal.jsonl").open("a") as journal:
+        for number in range(20):
+            volume = {"volume": f"w{number}", "storage_class": "none", "size": "1Gi", "lifetime": 1}
+            line = {"at": 700, "who": f"volume-main/w{number}", "what": "volume", **volume}
+            journal.write(json.dumps(line) + "\n")
+    assert main([str(folder), "nope"]) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "the run has no volume 'nope'; its volumes:"
+    assert (len(lines), lines[-1]) == (12, "  and 12 more")
 
 
 def test_whoever_reads_a_story_may_have_had_enough(folder):

@@ -124,9 +124,9 @@ def test_one_table_as_rows(tmp_path, capsys):
         (["run", "run"], "two runs need different names, and both are called"),
         (["run", "--scenario", "other"], "has no scenario 'other'; there are s"),
         (["empty"], "the run in empty has no scenario\n"),
-        (["nowhere"], "nowhere is no folder of a run, for it has no journal.jsonl"),
-        (["text.yaml"], "text.yaml is no Scenario; name the folder of a run"),
-        (["broken.yaml"], "broken.yaml is no Scenario: "),
+        (["nowhere"], "nowhere does not exist"),
+        (["text.yaml"], "text.yaml is not a Scenario: name the folder of a run"),
+        (["broken.yaml"], "broken.yaml is not a Scenario: "),
         (["fresh.yaml"], "the Scenario in fresh.yaml has no result: it has not been played"),
     ],
 )

@@ -58,7 +58,7 @@ WAITER = Waiter("painter", {})
         (
             "nowhere:X",
             (
-                "--waiter nowhere:X: there is no such waiter, as in my_module:WAITER: No "
+                "--waiter nowhere:X: cannot be imported, write it as in my_module:WAITER: No "
                 "module named 'nowhere'"
             ),
         ),

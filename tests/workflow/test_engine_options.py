@@ -10,10 +10,10 @@ from pytest_kscen.commands.workflow_engine import main
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--concurrency", "0"], "--concurrency: 0 is too few: 1 is the least"),
-        (["--rate", "0"], "--rate: 0 is no rate: it has to be more than zero"),
-        (["--rate=-1"], "--rate: -1 is no rate"),
-        (["--rate", "nan"], "--rate: nan is no rate"),
+        (["--concurrency", "0"], "--concurrency: invalid value 0: give 1 or more"),
+        (["--rate", "0"], "--rate: invalid value 0: give a number above zero"),
+        (["--rate=-1"], "--rate: invalid value -1"),
+        (["--rate", "nan"], "--rate: invalid value nan"),
     ],
 )
 def test_what_would_never_get_on_is_refused(options, words, capsys):

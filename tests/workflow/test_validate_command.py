@@ -117,7 +117,7 @@ def test_each_document_and_each_file_is_looked_at(validate):
         ),
         (
             "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n",
-            "0.yaml:1: skipped: expectations are read beside what they are of",
+            "0.yaml:1: skipped: expectations are checked together with their Scenario or Workflow",
         ),
         ("# nothing\n", "0.yaml: skipped: it is empty"),
     ],
@@ -142,7 +142,7 @@ def test_what_it_does_not_know_it_skips(validate, text, said):
         ),
         (
             "- 1\n",
-            "0.yaml:1: error: no object is there that Kubernetes could know: it has no kind",
+            "0.yaml:1: error: this is no Kubernetes object: it has no kind",
         ),
         (
             BROKEN.replace("deadlin:", "deadline:") + "    deadline: 2s\n",
@@ -178,7 +178,7 @@ def test_a_folder_and_what_comes_in(tmp_path, monkeypatch, capsys):
     folder = pathlib.Path("folder")
     (folder / "deep").mkdir(parents=True)
     assert main(["validate", "folder"]) == 2
-    assert capsys.readouterr().err == "folder is a directory: pass a YAML file\n"
+    assert capsys.readouterr() == ("", "folder has no *.yaml or *.yml files\n")
     for name in ("deep/a.yml", "b.yaml", "notes.txt"):
         (folder / name).write_text(BROKEN)
     monkeypatch.setattr("sys.stdin", io.StringIO(BROKEN))
