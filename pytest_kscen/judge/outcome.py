@@ -239,19 +239,17 @@ def _doubted(finding: Finding) -> Finding:
 
 
 def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, CheckCrash]:
-    """Pass every entry, which is a line, to each check; a check that crashes gets no
-    more.
-    """
+    """Pass every entry to each check; a check that crashes gets no more. Return the crashes."""
     crashes: dict[Check, CheckCrash] = {}
-    hearing = list(learners.items())
+    active = list(learners.items())
     try:
         for line, entry in enumerate(journal, 1):
-            for check, learn in hearing:
+            for check, learn in active:
                 try:
                     learn(entry)
                 except Exception as error:  # noqa: BLE001  # it is that check's alone
                     crashes[check] = CheckCrash(error, line, entry)
-                    hearing = [one for one in hearing if one[0] is not check]
+                    active = [one for one in active if one[0] is not check]
     except Exception as error:  # noqa: BLE001  # a check that cannot read an entry has judged nothing
         crashes = {**dict.fromkeys(learners, CheckCrash(error)), **crashes}
     return crashes

@@ -36,24 +36,24 @@ class RunEnd:
     last_entry_at: float = 0.0
     """Time of the last entry."""
     stopped_early: bool = False
-    hurried: bool = False
+    volumes_abandoned: bool = False
     """True if a person has ended the run without deleting its volumes."""
     late: list[str] | None = None
     """The volumes that did not become ready again; None if that could not be judged."""
     taken: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     """Tolerance windows by volume: replicas that the run has deleted."""
     excused: list[str] = field(default_factory=list)
-    """The late ones that lacked then what we took."""
+    """Late volumes whose deleted replicas still had time to be replaced."""
     ready: dict[str, None] = field(default_factory=dict)
-    """The volumes that ever were."""
+    """Names of volumes that were ready at any time, in that order."""
     had_incidents: bool = False
     """True if the run had any incident."""
     lasting: list[str] = field(default_factory=list)
-    """The faults that were left on."""
+    """Incidents that a test left on until the run was judged."""
     leftovers: list[str] | None = None
     """Objects that were left; None if the run ended before it looked for them."""
     crashes: list[str] = field(default_factory=list)
-    """The actors that did not do all that they should have, and why."""
+    """Actors that crashed, with their errors."""
     observer_crashes: list[str] = field(default_factory=list)
     """Crashes of the observer of effects."""
     uncleaned_nodes: dict[str, str] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class RunEnd:
     cluster_crashed: bool = False
     """True if the embedded cluster has crashed: findings about the storage are then unknown."""
     made: dict[str, None] = field(default_factory=dict)
-    """The resources of which the run made objects, or tried to."""
+    """Resources of which the run created objects, or tried to."""
     hidden: dict[str, str] = field(default_factory=dict)
-    """The resources into which it could not look at its end, and why."""
+    """Resources that could not be listed at the run's end, with the errors."""
 
     @property
     def lasted(self) -> float:
@@ -78,7 +78,11 @@ class RunEnd:
     @property
     def abandoned(self) -> list[str]:
         """Return the leftovers that a person has chosen to leave."""
-        return [one for one in self.leftovers or () if self.hurried and one.startswith(VOLUMES)]
+        return [
+            one
+            for one in self.leftovers or ()
+            if self.volumes_abandoned and one.startswith(VOLUMES)
+        ]
 
     @property
     def overlooked(self) -> dict[str, str]:
@@ -109,8 +113,8 @@ def _stopped(ending: RunEnd, _: Entry) -> None:
     ending.stopped_early = True
 
 
-def _hurried(ending: RunEnd, _: Entry) -> None:
-    ending.hurried = True
+def _volumes_abandoned(ending: RunEnd, _: Entry) -> None:
+    ending.volumes_abandoned = True
 
 
 def _crashed(ending: RunEnd, entry: Entry) -> None:
@@ -176,7 +180,7 @@ _READ: dict[str, Callable[[RunEnd, Entry], None]] = {
     "run-started": _started,
     "frozen": _frozen,
     "stopped-early": _stopped,
-    "volumes-abandoned": _hurried,
+    "volumes-abandoned": _volumes_abandoned,
     "crashed": _crashed,
     "observer-crashed": _observer_crashed,
     "not-swept": _not_swept,
