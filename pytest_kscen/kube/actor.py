@@ -29,10 +29,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.storage import HealthSource
 
 
-# An Api that leaves a trace: each write goes into the journal, with its answer or its refusal,
-# before the actor sees it.
-
-
 class RecordingApi(ForwardingApi):
     """Api that records each write in the journal, before it is sent and when it is answered.
     Reads pass through unrecorded, so that a journal holds what was changed and nothing else.

@@ -176,9 +176,6 @@ class Server(Protocol):
         """
 
 
-# The protocol that every actor speaks, whichever cluster is behind it.
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Items of a list, and the resource version that they are as of."""
@@ -266,10 +263,6 @@ class Api(Protocol):
         """Return every resource that can be listed, watched and deleted, each in its group's
         preferred version.
         """
-
-
-# An Api in front of another: what only reads passes through, and a subclass has its own way
-# with writes.
 
 
 class ForwardingApi:

@@ -28,12 +28,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# What becomes of an event before it is written, as client-go's correlator decides: dropped,
-# combined, counted or new. A source may say 25 things about one object, then one every five
-# minutes; the tenth message of one reason within ten minutes and all after it are combined into
-# one event; and what was said before is one more count of the same event.
-
-
 T = TypeVar("T")
 
 CACHE = 4096  # entries that each memory holds at most
@@ -127,8 +121,11 @@ class _Memory:
 
 
 class Correlator:
-    """Decide what becomes of an event: dropped, a new object, or one more count of an earlier
-    one.
+    """Decide, like client-go's correlator, what becomes of an event.
+
+    A source may report BURST events about one object, then one every REFILL seconds; more are
+    dropped. From the ALIKE-th message of one reason on, messages are combined into one event. A
+    repeated message is one more count of its event, any other message a new object.
     """
 
     def __init__(self) -> None:

@@ -240,10 +240,6 @@ class Informers:
             self._crash.set_exception(error)
 
 
-# The pictures that a run's actors share: the first who looks begins them, the last ends them,
-# and then nothing is known.
-
-
 NAME = "onlookers"
 
 
@@ -324,16 +320,14 @@ class ListenerHandlers:
             informer.off_change(handler)
 
 
-# An Api whose holder sees its own writes: before it looks at something again, the informers
-# show what it did to it. What was written about one thing does not hold up the others.
-
-
-MANY = 100  # things that are remembered before it is seen which of them need not be
+MANY = 100  # subjects that are remembered before those already shown are dropped
 
 
 class OwnWrites(ForwardingApi):
-    """Remembers, thing by thing, the newest version that it wrote of each resource, and what it
-    removed.
+    """Api that remembers the versions it wrote and the objects it removed, by subject.
+
+    Its holder waits until the informers show its writes about a subject before reading it again;
+    writes about other subjects do not hold it up.
     """
 
     def __init__(self, api: Api, informers: Informers) -> None:

@@ -154,10 +154,6 @@ def _without_none(hint: Any) -> Any:
     return hint
 
 
-# The Scenario as KEP-140 has it: what is to be done at which step, with which controllers, and
-# what came of it.
-
-
 @dataclass(frozen=True, slots=True)
 class Controller:
     """Controller of a scenario, by its name."""
@@ -423,17 +419,15 @@ class Model:
     status: ScenarioStatus = part("status", default=ScenarioStatus())
 
 
-# What a scenario asks of its cluster's scheduler: to work by a configuration of the scenario's
-# own while it is on. A Scenario carries its KubeSchedulerConfiguration as an annotation;
-# without one, that of the cluster holds.
-
-
 ANNOTATION = f"{GROUP}/scheduler-configuration"
 KIND = "KubeSchedulerConfiguration"
 
 
 class Scheduling(Protocol):
-    """A cluster's scheduler."""
+    """Cluster's scheduler, which a scenario may give a configuration of its own.
+
+    The Scenario carries it as an annotation; without one, the cluster's configuration holds.
+    """
 
     async def adopt(self, written: str) -> None:
         """Use this KubeSchedulerConfiguration, or the cluster's if it is empty; raises
@@ -441,7 +435,7 @@ class Scheduling(Protocol):
         """
 
     async def revert(self) -> None:
-        """The scenario is over: the cluster's configuration holds again."""
+        """Restore the cluster's configuration at the end of the scenario."""
 
 
 def configuration_of(scenario: Obj) -> str:

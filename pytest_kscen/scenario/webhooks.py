@@ -46,17 +46,15 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# How a scheduler without support for scenarios sees one pod after the other: all are made
-# with a scheduling gate of ours. A pod's gate is opened when it is its turn, by priority and
-# then by arrival, and no other pod is considered. It cannot be closed again: the scheduler's
-# whole process stands still where that would matter.
-
-
 HELD = f"{GROUP}/held"
 
 
 class HeldPods:
-    """Pods that wait at a scheduling gate."""
+    """Pods that wait at a scheduling gate, for schedulers without support for scenarios.
+
+    Gates are opened one by one, by priority and then by arrival. An open gate cannot be closed
+    again; where that would matter, the whole process of the scheduler is stopped.
+    """
 
     def __init__(self, api: Api, pods: Informer) -> None:
         self._api = api

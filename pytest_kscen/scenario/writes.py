@@ -328,10 +328,6 @@ def _without_results(obj: Obj) -> Obj:
     return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
-# What a controller's write is in the timeline: a pod that has got or lost its node, or an
-# object made, changed or deleted.
-
-
 CHANGES = ("scale", "resize", "ephemeralcontainers")
 """Subresources that change the object itself."""
 

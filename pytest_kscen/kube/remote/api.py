@@ -27,17 +27,13 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Which resource serves a kind, as the server tells: asked once for each group and version, and
-# again for what is missing.
-
-
 logger = logging.getLogger(__name__)
 
 KEPT = {"list", "watch", "delete"}  # verbs of objects that are kept until they are deleted
 
 
 class Discovery:
-    """Kinds and resources that a server has, read once and cached."""
+    """Kinds and resources of a server, cached by group and version; read again for missing ones."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -94,9 +90,6 @@ class Discovery:
 def _resource_of(api_version: str, row: dict[str, Any]) -> Resource:
     group, _, version = api_version.rpartition("/")
     return Resource(group, version, row["name"], row["kind"], namespaced=row["namespaced"])
-
-
-# How the options of a request are spelt on the wire: a query, and for a deletion a body.
 
 
 _QUERY = {
@@ -162,13 +155,12 @@ def _text(field: str, value: Any) -> str:
     return str(math.ceil(value)) if isinstance(value, float) else str(value)
 
 
-# A watch over a socket: opened when it is first read, split into lines of any length, ended
-# from either side. The server's time-out ends it quietly; a connection that breaks is a
-# ConnectionError, after what had arrived whole.
-
-
 class RemoteWatch:
-    """Watch over an HTTP stream."""
+    """Watch over an HTTP stream, opened at the first read; either side may end it.
+
+    The server's timeout ends it quietly. A broken connection raises ConnectionError, after all
+    events that arrived whole.
+    """
 
     def __init__(self, connection: Connection, target: str, agent: str) -> None:
         self._connection = connection

@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.errors import ApiError
 
 
-# The sockets of one connection, or of one server: gone when it is closed, whatever their peers
-# do. A connection under TLS says goodbye and waits for the peer's; the loop may end before that
-# comes, so the wait is cut short.
-
-
 PROBES = {
     "TCP_KEEPIDLE": 15,
     "TCP_KEEPINTVL": 15,
@@ -50,7 +45,10 @@ TURNS = 1000  # of the loop; a handful does
 
 
 class Sockets:
-    """Sockets of this process, which it makes and closes."""
+    """Sockets of one connection or server, closed with it whatever their peers do.
+
+    The wait for the peer's TLS goodbye is cut short, since the loop may end before it comes.
+    """
 
     def __init__(self) -> None:
         self._made: weakref.WeakSet[socket.socket] = weakref.WeakSet()
@@ -383,13 +381,9 @@ def _retry_after(headers: Mapping[str, str]) -> float:
     return float(wait) if wait.isdecimal() else 0.0
 
 
-# What a kubeconfig says about reaching a server and being known there; the official client
-# reads the file.
-
-
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Server address and the credentials for it."""
+    """Server address and the credentials for it, as the official client reads a kubeconfig."""
 
     server: str
     authorization: str = ""

@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     )
 
 
-# Results of the scheduler's attempts to place a pod: who filtered which node, why, who
-# scored what, what was chosen. Results have the shape that kube-scheduler-simulator's users
-# know: by the annotation's name without its prefix.
-
-
 BEFORE = ScenarioStep()
 GOOD = ("", "success", "wait", "passed")
 
@@ -37,7 +32,10 @@ Scores = dict[str, dict[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class PodAttempt:
-    """Attempt of the scheduler to place one pod, with the results of each plugin."""
+    """Attempt of the scheduler to place one pod, with the results of each plugin.
+
+    Results have the shape of kube-scheduler-simulator's annotations, by name without the prefix.
+    """
 
     namespace: str
     pod: str
@@ -281,13 +279,6 @@ class _Minors:
         return before[other.major] + other.minor - before[one.major] - one.minor
 
 
-# Who had to leave its node for whom. A timeline that names the one who came says it itself.
-# Otherwise the results of attempts do: the pod for which a plugin chose this node to send pods
-# away from, in the same major step. Where there are none, as with a scheduler that writes no
-# results, it is the next pod of a higher priority that gets the node in that step. Who cannot
-# be found is not named.
-
-
 REPORTED, NOMINATED, FOLLOWED = "reported", "nominated", "followed"
 
 
@@ -307,7 +298,12 @@ class Preemption:
 
 
 def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
-    """Return the preemptions in the order in which they happened."""
+    """Return the preemptions in order of time, with the pod for which each was made.
+
+    That pod is named by the timeline itself, else by the results of an attempt in the same major
+    step, else it is the next pod of a higher priority on that node in the step. It stays empty if
+    none of these is found.
+    """
     found: list[Preemption] = []
     for within in _by_step(events):
         clues = _Clues(within)

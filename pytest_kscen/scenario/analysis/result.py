@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import TimelineEvent
 
 
-# A whole result in some twenty numbers, each with a name that says what it is.
-
-
 Figures = dict[str, float]
 
 
@@ -87,10 +84,6 @@ def _of_cluster(result: Result) -> Figures:
 def _mean(values: Iterable[int]) -> float:
     values = list(values)
     return sum(values) / len(values) if values else 0.0
-
-
-# One result for people: its figures, the cluster step by step, who had to go, and who is left
-# without a node, and why.
 
 
 MANY = 50
