@@ -57,22 +57,6 @@ def node_matches_volume(volume: Obj, node: Obj) -> bool:
     return required is None or matches_node_selector(required, node)
 
 
-def preferred_node_weight(pod: Obj, node: Obj) -> int:
-    """Return the sum of the weights of the pod's preferred node affinity terms that the node
-    satisfies.
-    """
-    terms = (
-        (pod["spec"].get("affinity") or {})
-        .get("nodeAffinity", {})
-        .get("preferredDuringSchedulingIgnoredDuringExecution")
-    )
-    return sum(
-        term["weight"]
-        for term in terms or ()
-        if matches_node_selector_term(term["preference"], node)
-    )
-
-
 def matches_node_selector(selector: Obj, node: Obj) -> bool:
     """Return True if one term of the NodeSelector matches the node. An empty term matches
     nothing.
