@@ -124,9 +124,9 @@ async def opinion(scheduler, obj):
         for one in handle.snapshot.nodes
         if found.statuses[one.name].code.name == "UNSCHEDULABLE"
     ]
-    candidates, refusals = plugin._try_out(state, pod, helped)
+    candidates, refusals = plugin._find_candidates(state, pod, helped)
     best = best_candidates(candidates, "2026-12-31T00:00:00Z") if candidates else []
-    return best, candidates, plugin._none_helps(refusals)
+    return best, candidates, plugin._explain_refusals(refusals)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -78,10 +78,7 @@ class DefaultPreemption(Plugin):
         ]
         candidates, refusals = self._find_candidates(state, pod, nodes)
         if not candidates:
-            count = len(self.handle.snapshot.nodes)
-            reasons = [reason for status in refusals.values() for reason in status.reasons]
-            words = count_reasons([*reasons, *[NOT_HELPFUL] * (count - len(refusals))])
-            return Nomination("", f"preemption: 0/{count} nodes are available: {words}.")
+            return Nomination("", f"preemption: {self._explain_refusals(refusals)}")
         try:
             candidates = await self._filter_by_extenders(state, pod, candidates)
         except ExtenderError as error:
@@ -107,6 +104,13 @@ class DefaultPreemption(Plugin):
         ):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
+
+    def _explain_refusals(self, refusals: Mapping[str, Status]) -> str:
+        """Return kube-scheduler's sentence on nodes where preemption does not help."""
+        count = len(self.handle.snapshot.nodes)
+        reasons = [reason for status in refusals.values() for reason in status.reasons]
+        words = count_reasons([*reasons, *[NOT_HELPFUL] * (count - len(refusals))])
+        return f"0/{count} nodes are available: {words}."
 
     def _find_candidates(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
