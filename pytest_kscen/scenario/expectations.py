@@ -85,7 +85,7 @@ def _requires(
 ) -> Callable[[Document, Any], None]:
     def check(document: Document, value: Any) -> None:
         if not test(value):
-            raise refused(document, (key,), f"{value!r} is no {what}", remedy(value))
+            raise refused(document, (key,), f"{value!r} is not a {what}", remedy(value))
 
     return check
 
@@ -261,7 +261,7 @@ CHECKS: dict[
     "message": (
         _requires(
             "message",
-            "text",
+            "string",
             lambda value: isinstance(value, str) and bool(value),
             lambda _: "write what the message has to contain",
         ),

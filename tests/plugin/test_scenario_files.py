@@ -137,7 +137,7 @@ def test_a_scenario_that_fails_says_why(pytester):
         (
             [WAITS, f"{HEAD}phase: Suceeded\n"],
             (
-                "phase: 'Suceeded' is no phase: there are Succeeded, Failed, Paused (did you "
+                "phase: 'Suceeded' is not a phase: there are Succeeded, Failed, Paused (did you "
                 "mean 'Succ"
             ),
         ),

@@ -169,7 +169,7 @@ def test_what_is_odd_about_an_object_is_a_warning_too(pytester):
         ),
         (
             [SHORT, f"{HEAD}phase: Succeeded\n"],
-            "'Succeeded' is no phase: there are Succeed, Failed (did you mean 'Succeed'?)",
+            "'Succeeded' is not a phase: there are Succeed, Failed (did you mean 'Succeed'?)",
         ),
         (
             [SHORT, f"{HEAD}nodes: {{paus: {{}}}}\n"],

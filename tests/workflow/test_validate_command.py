@@ -217,7 +217,7 @@ def test_our_samples_are_right(capsys):
 EXPECTED = "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n"
 RIGHT = yaml.safe_dump(workflow(suspend()), sort_keys=False)
 MISTAKES = {
-    "phase: Done\n": ":3: error: phase: 'Done' is no phase: there are Succeed, Failed",
+    "phase: Done\n": ":3: error: phase: 'Done' is not a phase: there are Succeed, Failed",
     "nodes:\n  pauze: {ran: true}\n": (
         ":4: error: nodes.pauze: there is no template 'pauze': there are pause (did"
     ),
