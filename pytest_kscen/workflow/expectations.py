@@ -187,7 +187,7 @@ def _fits(test: Callable[[Any], bool], what: str) -> Callable[[Document, Path, A
 def _phase(words: tuple[str, ...]) -> Callable[[Document, Path, Any], None]:
     def check(document: Document, path: Path, value: Any) -> None:
         if value not in words:
-            raise refused(document, path, f"{value!r} is no phase", one_of(value, words))
+            raise refused(document, path, f"{value!r} is not a phase", one_of(value, words))
 
     return check
 
