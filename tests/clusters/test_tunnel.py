@@ -20,7 +20,7 @@ async def read_log(namespace, pod, container, query):
 class Nobody:
     """A web of no pods."""
 
-    def knows(self, address):
+    def serves(self, address):
         return False
 
 

@@ -66,7 +66,7 @@ def test_they_are_kept_while_somebody_looks(cluster, shared):
 def test_who_looks_anew_hears_of_what_is_there_then(cluster, shared):
     async def hear():
         told = []
-        async with shared.heard() as ears:
+        async with shared.listen() as ears:
             ears.on_change(shared.of(CONFIG_MAPS), names(told))
             await shared.of(CONFIG_MAPS).synced()
         return told
@@ -87,7 +87,7 @@ def test_a_listeners_crash_is_his_own(cluster, shared):
             raise KeyError("lost")
 
     async def crash():
-        async with shared.heard() as ears:
+        async with shared.listen() as ears:
             ears.on_change(shared.of(CONFIG_MAPS), clumsy)
             try:
                 await ears.run()
@@ -95,7 +95,7 @@ def test_a_listeners_crash_is_his_own(cluster, shared):
                 crashes.append(error)
 
     async def listen():
-        async with shared.heard() as ears:
+        async with shared.listen() as ears:
             ears.on_change(shared.of(CONFIG_MAPS), names(told))
             await ears.run()
 

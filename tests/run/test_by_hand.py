@@ -319,7 +319,7 @@ def test_of_a_volume_whose_machines_are_all_off_nobody_knows_how_it_is(cluster, 
             run.chaos.vm_stop(machine["metadata"]["name"])
         run.advance("1m")
     assert run.outcome.volumes[volume.name].unjudged.startswith(
-        "all machines that held it were off"
+        "all machines with its replicas are off"
     )
     assert run.outcome.volumes.unknown == list(run.outcome.volumes)
 

@@ -188,7 +188,7 @@ def compare(first: Result, second: Result, *, names: tuple[str, str] = ("a", "b"
     """Two runs side by side, under these names."""
     if names[0] == names[1]:
         raise ValueError(
-            f"two runs need different names, and both are called {names[0]!r}: pass names=(…, …)"
+            f"two runs need different names, and both are called {names[0]!r}: give two names"
         )
     return Comparison(first, second, names)
 

@@ -274,7 +274,7 @@ def test_another_minor_step_is_no_difference():
 def test_two_runs_need_two_names():
     with pytest.raises(
         ValueError,
-        match=r"^two runs need different names, and both are called 'x': pass names=(…, …)$",
+        match=r"^two runs need different names, and both are called 'x': give two names$",
     ):
         compare(spread(), packed(), names=("x", "x"))
 
