@@ -1,20 +1,18 @@
 from __future__ import annotations
 
 import pytest
-from intime import in_time
+from time_limit_alarm import time_limit
 
 from pytest_kscen.clusters import open_cluster
 from pytest_kscen.clusters.conformance import InProcessTransport
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
-LONGEST = (
-    300.0  # seconds for one test, or for what is made ready for it; a module may ask for another
-)
+MAX_SECONDS = 300.0  # for one test or the setup of its fixtures; a module may define another
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
-    with in_time(getattr(item.module, "LONGEST", LONGEST)):
+    with time_limit(getattr(item.module, "MAX_SECONDS", MAX_SECONDS)):
         return (yield)
 
 
@@ -34,8 +32,8 @@ def transport(embedded):
 
 
 @pytest.fixture(scope="session")
-def real():
-    """The real control plane, with no machines of ours."""
+def real_cluster():
+    """Start the real control plane without simulated nodes."""
     cluster = open_cluster("controlplane", seed="conformance", nodes=0)
     yield cluster
     cluster.close()

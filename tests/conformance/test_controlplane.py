@@ -1,6 +1,4 @@
-"""The kit against the real control plane: several cases at once, since most of their time is
-spent waiting.
-"""
+"""Conformance kit on the real control plane. Cases run concurrently, as they mostly wait."""
 
 from __future__ import annotations
 
@@ -11,31 +9,31 @@ import pytest
 from pytest_kscen.clusters.conformance import HttpsTransport, load
 
 CASES = load()
-AT_ONCE = 8
-# while kinds come and go, the real controllers have no time for anything else: these are last
-NEW_KINDS = "definitions."
+MAX_CONCURRENT = 8
+# These run last: while kinds are added and removed, the real controllers are busy.
+DEFINITIONS_PREFIX = "definitions."
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def runs(real, request):
-    """What came of each case that was chosen."""
-    transport = HttpsTransport(real.kubeconfig)
-    chosen = [
+def case_results(real_cluster, request):
+    """Run the selected cases and return their futures by name."""
+    transport = HttpsTransport(real_cluster.kubeconfig)
+    selected_cases = [
         item.callspec.params["case"]
         for item in request.session.items
-        if item.function is test_the_real_server_conforms
+        if item.function is test_real_server_conforms
     ]
     found = {}
-    for defines in (False, True):
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            for case in chosen:
-                if case.name.startswith(NEW_KINDS) == defines:
+    for runs_definitions in (False, True):
+        with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
+            for case in selected_cases:
+                if case.name.startswith(DEFINITIONS_PREFIX) == runs_definitions:
                     found[case.name] = pool.submit(case.run, transport, len(found))
     return found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_real_server_conforms(case, runs):
-    runs[case.name].result()
+def test_real_server_conforms(case, case_results):
+    case_results[case.name].result()

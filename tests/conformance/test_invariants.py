@@ -1,6 +1,4 @@
-"""What holds on any server whatever is asked of it: a watch tells what the list shows, versions
-grow, a refusal changes nothing.
-"""
+"""Invariants of any server: watches match lists, versions increase, refusals change nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +7,8 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from steps import BY_KIND
-from twinworld import GADGETS, kinds
+from request_kinds import GADGETS, kinds
+from request_strategies import BY_KIND
 
 from pytest_kscen.clusters.conformance.case import CaseClient
 from pytest_kscen.clusters.conformance.differential import (
@@ -22,17 +20,17 @@ from pytest_kscen.clusters.conformance.differential import (
     send_step,
 )
 
-STAGES = [kind.target for kind in kinds()]
+TARGETS = [kind.target for kind in kinds()]
 REFUSED = 400
 
 
 @pytest.fixture(scope="module")
-def furnished(transport):
-    prepare_namespaces(transport, STAGES)
+def prepared_transport(transport):
+    prepare_namespaces(transport, TARGETS)
     client = CaseClient(transport, "default")
     client.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(201)
     client.until(lambda: client.get("/apis/kit.example.com/v1/gadgets").status == 200)
-    delete_leftovers(transport, STAGES)
+    delete_leftovers(transport, TARGETS)
     return transport
 
 
@@ -45,57 +43,57 @@ def furnished(transport):
     suppress_health_check=list(HealthCheck),
 )
 @given(st.data())
-def test_lists_watches_and_refusals_agree(furnished, plural, data):
+def test_watch_events_match_lists(prepared_transport, plural, data):
     target, steps, selectors = data.draw(BY_KIND[plural])
-    client = CaseClient(furnished, target.namespace, group_versions=target.group_versions)
-    version, before = _listed(client, target)
-    matching = _listed(client, target, selectors)[1]
+    client = CaseClient(prepared_transport, target.namespace, group_versions=target.group_versions)
+    version, before = _list_objects(client, target)
+    matching = _list_objects(client, target, selectors)[1]
     try:
-        _make_all(client, target, steps, version)
+        _run_steps(client, target, steps, version)
         watched = collect_watch_events(client, target, version, selectors)
-        assert _folded(before, watched[0]) == _listed(client, target)[1]
-        assert _folded(matching, watched[1]) == _listed(client, target, selectors)[1]
-        assert all(_grow(version, events) for events in watched)
+        assert _apply_events(before, watched[0]) == _list_objects(client, target)[1]
+        assert _apply_events(matching, watched[1]) == _list_objects(client, target, selectors)[1]
+        assert all(_versions_increase(version, events) for events in watched)
     finally:
-        for name in _listed(client, target)[1].keys() - before.keys():
+        for name in _list_objects(client, target)[1].keys() - before.keys():
             delete_object(
                 client, f"{target.plural}/{name}", client.get(f"{target.plural}/{name}").ok()
             )
 
 
-def _make_all(client, target, steps, version):
+def _run_steps(client, target, steps, version):
     state = ClientState(client, version)
     for step in steps:
-        before = _listed(client, target)
+        before = _list_objects(client, target)
         status, *_ = send_step(client, target, step, state)
         if status >= REFUSED or dict(step.query).get("dryRun") or step.method == "GET":
-            assert _listed(client, target) == before
+            assert _list_objects(client, target) == before
 
 
-def _listed(client, target, query=None):
-    """The list's version, and what is in it."""
+def _list_objects(client, target, query=None):
+    """Return the version of the list, and its objects by name."""
     found = client.get(target.plural, **(query or {})).ok()
     return found["metadata"]["resourceVersion"], {
-        item["metadata"]["name"]: _headless(item) for item in found["items"]
+        item["metadata"]["name"]: _without_type(item) for item in found["items"]
     }
 
 
-def _folded(before, events):
-    """What is there after the events."""
+def _apply_events(before, events):
+    """Return the objects after these events."""
     found = dict(before)
     for type_, obj in events:
         assert (type_ == "ADDED") == (obj["metadata"]["name"] not in found)
-        found[obj["metadata"]["name"]] = _headless(obj)
+        found[obj["metadata"]["name"]] = _without_type(obj)
         if type_ == "DELETED":
             del found[obj["metadata"]["name"]]
     return found
 
 
-def _headless(obj):
-    """Items of a list do not say what they are, but for custom ones."""
+def _without_type(obj):
+    """Drop apiVersion and kind, which items of a built-in list lack."""
     return {name: part for name, part in obj.items() if name not in {"apiVersion", "kind"}}
 
 
-def _grow(start, events):
+def _versions_increase(start, events):
     versions = [int(start), *(int(obj["metadata"]["resourceVersion"]) for _, obj in events)]
     return all(later > earlier for earlier, later in itertools.pairwise(versions))

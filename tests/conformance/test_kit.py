@@ -1,4 +1,4 @@
-"""The kit against the embedded API: in this process, and over its own HTTPS port."""
+"""Conformance kit on the embedded API: in this process and over its HTTPS port."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from pytest_kscen.clusters.conformance import HttpsTransport, load
 
 CASES = load()
-numbers = itertools.count(1)
+namespace_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -18,15 +18,15 @@ def https(embedded):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_the_embedded_api_conforms(case, transport):
-    case.run(transport, next(numbers))
+def test_embedded_api_conforms(case, transport):
+    case.run(transport, next(namespace_numbers))
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_so_does_its_port(case, https):
-    case.run(https, next(numbers))
+def test_embedded_https_port_conforms(case, https):
+    case.run(https, next(namespace_numbers))
 
 
-def test_the_kit_is_large_enough():
+def test_kit_has_at_least_300_unique_cases():
     assert len(CASES) >= 300
     assert len({case.name for case in CASES}) == len(CASES)

@@ -1,8 +1,6 @@
-"""The twins: the same random requests to the embedded API and to the real one, and both make the
-same of them.
+"""Differential test: equal random requests to the embedded API and to the real one.
 
-KSCEN_TWINS=N plays N sequences that nobody has seen yet, instead of those that are played every
-time."""
+KSCEN_TWINS=N plays N new sequences instead of the fixed ones."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ import traceback
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.internal.conjecture import providers
-from steps import SEQUENCES
-from twinworld import GADGETS, kinds
+from request_kinds import GADGETS, kinds
+from request_strategies import SEQUENCES
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.clock.wall import elapsed
@@ -29,46 +27,49 @@ from pytest_kscen.clusters.conformance.differential import (
 )
 from pytest_kscen.clusters.controlplane.starting import start_control_plane
 
-EXPLORED = int(os.environ.get("KSCEN_TWINS", "0"))
-AT_LEAST = EXPLORED or 2500
-SECONDS_EACH = 0.24  # at worst; five times what a sequence takes on an idle machine
-SIMPLER = 30.0  # seconds to look for a simpler example
-STAGES = [kind.target for kind in kinds()]
+NEW_SEQUENCES = int(os.environ.get("KSCEN_TWINS", "0"))
+SEQUENCE_COUNT = NEW_SEQUENCES or 2500
+SECONDS_PER_SEQUENCE = 0.24  # five times the duration on an idle machine
+SHRINK_SECONDS = 30.0  # for shrinking
+TARGETS = [kind.target for kind in kinds()]
 
 pytestmark = [pytest.mark.controlplane]
-LONGEST = 120.0 + AT_LEAST * SECONDS_EACH  # the conftest ends a test that takes longer
+MAX_SECONDS = (
+    120.0 + SEQUENCE_COUNT * SECONDS_PER_SEQUENCE
+)  # the conftest ends a test that takes longer
 
 
-class Judge:
-    """Plays sequences. After the first that both servers do not agree on there is little time for a
-    simpler one: then what was not played passes, and what was is remembered, so that the search
-    ends and finds what it has found."""
+class TwinComparison:
+    """Plays sequences on both servers and remembers the differences.
+
+    After the first difference the time for shrinking is limited: then new sequences pass without
+    being played, and known differences are returned, so that the search ends with one of them."""
 
     def __init__(self):
         self.played = []
-        self._parted = {}
+        self._differences = {}
         self._end = math.inf
 
-    def verdict(self, transports, sequence):
-        """Where the two part, and what led there; nothing if they do not."""
+    def difference(self, transports, sequence):
+        """Return the first difference and the steps that led to it, or an empty string."""
         name = repr(sequence)
-        if name in self._parted:
-            return self._shorter(transports, sequence, self._parted[name])
-        where = self._played(transports, *sequence) if elapsed() < self._end else ""
+        if name in self._differences:
+            return self._shortened_difference(transports, sequence, self._differences[name])
+        where = self._play(transports, *sequence) if elapsed() < self._end else ""
         if where:
-            self._parted[name] = where
-            self._end = min(self._end, elapsed() + SIMPLER)
+            self._differences[name] = where
+            self._end = min(self._end, elapsed() + SHRINK_SECONDS)
         return where
 
-    def _shorter(self, transports, sequence, where):
+    def _shortened_difference(self, transports, sequence, where):
         target, steps, selectors = sequence
         for place in reversed(range(len(steps))):
             fewer = [*steps[:place], *steps[place + 1 :]]
-            if found := self._played(transports, target, fewer, selectors):
+            if found := self._play(transports, target, fewer, selectors):
                 steps, where = fewer, found
-        return "\n".join([where, *map(watched, steps), f"WATCH {target.plural} {selectors}"])
+        return "\n".join([where, *map(step_text, steps), f"WATCH {target.plural} {selectors}"])
 
-    def _played(self, transports, target, steps, selectors):
+    def _play(self, transports, target, steps, selectors):
         self.played.append(target.plural)
         try:
             return first_difference(
@@ -78,17 +79,15 @@ class Judge:
             return traceback.format_exc()
 
 
-def watched(step):
+def step_text(step):
     return " ".join(
         str(part) for part in (step.method, step.path, dict(step.query), step.type, step.body)
     )
 
 
 @pytest.fixture(scope="module", autouse=True)
-def the_same_every_time():
-    """hypothesis draws from the constants of whatever code is loaded: without them no change of
-    ours makes other sequences.
-    """
+def reproducible_constants():
+    """Disable drawing from the constants of loaded code, so that sequences do not depend on it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(providers.HypothesisProvider, "_local_constants", providers.Constants())
         providers.CONSTANTS_CACHE.cache.clear()
@@ -97,15 +96,15 @@ def the_same_every_time():
 
 
 @pytest.fixture(scope="module")
-def quiet():
-    """A real API server whose controllers have furnished the stages, and are then gone: they
-    would have a part in the stories.
+def server_without_controllers():
+    """Start a real API server and kill its controllers once the namespaces are prepared: their
+    writes would be part of the outcomes.
     """
     runner = WallRunner()
     processes, layout = start_control_plane(runner)
     try:
         transport = HttpsTransport(layout.kubeconfig)
-        prepare_namespaces(transport, STAGES)
+        prepare_namespaces(transport, TARGETS)
         for name in ("kube-controller-manager", "kube-scheduler"):
             os.kill(processes.pid(name), signal.SIGKILL)
         yield transport
@@ -115,10 +114,10 @@ def quiet():
 
 
 @pytest.fixture(scope="module")
-def transports(transport, quiet):
-    """Both servers, with the same on their stages."""
-    prepare_namespaces(transport, STAGES)
-    for one in (transport, quiet):
+def transports(transport, server_without_controllers):
+    """Return both servers with equal initial objects."""
+    prepare_namespaces(transport, TARGETS)
+    for one in (transport, server_without_controllers):
         client = CaseClient(one, "default")
         client.call("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", GADGETS).ok(
             201
@@ -126,18 +125,18 @@ def transports(transport, quiet):
         client.until(
             lambda client=client: client.get("/apis/kit.example.com/v1/gadgets").status == 200
         )
-        delete_leftovers(one, STAGES)
-    return transport, quiet
+        delete_leftovers(one, TARGETS)
+    return transport, server_without_controllers
 
 
 @pytest.fixture(scope="module")
-def judge():
-    return Judge()
+def comparison():
+    return TwinComparison()
 
 
 @settings(
-    max_examples=AT_LEAST,
-    derandomize=not EXPLORED,
+    max_examples=SEQUENCE_COUNT,
+    derandomize=not NEW_SEQUENCES,
     database=None,
     deadline=None,
     suppress_health_check=list(HealthCheck),
@@ -145,11 +144,11 @@ def judge():
     report_multiple_bugs=False,
 )
 @given(SEQUENCES)
-def test_both_servers_make_the_same_of_it(transports, judge, sequence):
-    if verdict := judge.verdict(transports, sequence):
-        pytest.fail(verdict, pytrace=False)
+def test_both_servers_give_equal_results(transports, comparison, sequence):
+    if difference := comparison.difference(transports, sequence):
+        pytest.fail(difference, pytrace=False)
 
 
-def test_they_have_met_often_enough(judge):
-    assert len(judge.played) >= AT_LEAST
-    assert {target.plural for target in STAGES} == set(judge.played)
+def test_all_sequences_and_kinds_were_played(comparison):
+    assert len(comparison.played) >= SEQUENCE_COUNT
+    assert {target.plural for target in TARGETS} == set(comparison.played)

@@ -4,6 +4,7 @@ No server's modules may be imported here. Inside:
 
     case            client, responses, register of cases, transports
     chapters/       the cases, by part of the API
+    widgets         custom resource of a case
     differential    the same requests to two servers, and the first difference
 """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 USER_AGENT = "conformance"
-MAX_POLLS, POLL_INTERVAL = 600, 0.1  # looks, and seconds of cluster time between them
+MAX_POLLS, POLL_INTERVAL = 600, 0.1  # polls, and seconds of cluster time between them
 
 NAMESPACED_GROUPS = {
     "apps/v1": ("controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"),
@@ -242,6 +242,13 @@ def remaining_events(stream: WatchedEvents) -> list[dict[str, Any]]:
     return found
 
 
+def value_at(value: Any, path: str) -> Any:
+    """Return the part at a path such as `containers.0.name`."""
+    for step in path.split("."):
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    return value
+
+
 NAMESPACE_PREFIX = "conformance-"
 
 
@@ -289,7 +296,7 @@ def _case_name(body: Callable[..., None]) -> str:
 
 
 SOCKET_TIMEOUT = 30.0  # seconds of silence; the slowest answer, a contested eviction, takes ten
-MAX_CONNECTIONS = 16  # that may use one road over HTTPS
+MAX_CONNECTIONS = 16  # of one HTTPS transport
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ A chapter contains only cases and their helpers. Importing it registers its case
 
 from pytest_kscen.clusters.conformance.case import CASES, Case
 from pytest_kscen.clusters.conformance.chapters import (
+    applying,
     content,
     corners,
     definitions,
@@ -16,7 +17,18 @@ from pytest_kscen.clusters.conformance.chapters import (
     writing,
 )
 
-CHAPTERS = (content, corners, definitions, deleting, patching, pods, reading, workloads, writing)
+CHAPTERS = (
+    applying,
+    content,
+    corners,
+    definitions,
+    deleting,
+    patching,
+    pods,
+    reading,
+    workloads,
+    writing,
+)
 """Chapters whose cases `load` returns."""
 
 

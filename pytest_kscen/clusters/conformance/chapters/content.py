@@ -19,14 +19,14 @@ def get_as(client: CaseClient, path: str, accept: str) -> CaseResponse:
 
 
 @case
-def yaml_is_read(client: CaseClient) -> None:
+def yaml_body_is_decoded(client: CaseClient) -> None:
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\ndata: {a: '1'}\n"
     made = client.call("POST", "configmaps", body, type="application/yaml").ok(201)
     assert made["data"] == {"a": "1"}
 
 
 @case
-def yaml_is_written(client: CaseClient) -> None:
+def yaml_response_is_encoded(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
     answer = get_as(client, "configmaps/c", "application/yaml")
     assert answer.headers["content-type"].startswith("application/yaml")
@@ -34,18 +34,18 @@ def yaml_is_written(client: CaseClient) -> None:
 
 
 @parametrized_case([("tabs", b"a:\n\t- b"), ("open quote", b"a: 'b")])
-def yaml_that_is_none_is_a_bad_request(client: CaseClient, body: bytes) -> None:
+def malformed_yaml_is_bad_request(client: CaseClient, body: bytes) -> None:
     assert client.call("POST", "configmaps", body, type="application/yaml").status == 400  # noqa: PLR2004
 
 
 @case
-def what_cannot_be_read_is_an_unsupported_media_type(client: CaseClient) -> None:
+def unknown_content_type_is_unsupported_media_type(client: CaseClient) -> None:
     answer = client.call("POST", "configmaps", b"<a/>", type="text/xml")
     answer.refused(415, "UnsupportedMediaType", "the body of the request was in an unknown format")
 
 
 @case
-def what_cannot_be_written_is_not_acceptable(client: CaseClient) -> None:
+def unknown_accept_type_is_not_acceptable(client: CaseClient) -> None:
     answer = get_as(client, "configmaps", "text/xml")
     assert answer.status == 406  # noqa: PLR2004
     assert "application/json, application/yaml" in str(answer.body)
@@ -59,14 +59,14 @@ def what_cannot_be_written_is_not_acceptable(client: CaseClient) -> None:
         ("quality", "application/json;q=0.9, */*;q=0.1"),
     ]
 )
-def json_is_found_among_what_is_accepted(client: CaseClient, accept: str) -> None:
+def json_is_negotiated_from_accept_header(client: CaseClient, accept: str) -> None:
     assert (
         get_as(client, "configmaps", accept).headers["content-type"].startswith("application/json")
     )
 
 
 @case
-def a_table_has_columns_and_rows(client: CaseClient) -> None:
+def table_has_columns_and_rows(client: CaseClient) -> None:
     client.post(
         "configmaps",
         {"metadata": {"name": "c", "labels": {"only": "this"}}, "data": {"a": "1", "b": "2"}},
@@ -154,7 +154,7 @@ def a_table_has_columns_and_rows(client: CaseClient) -> None:
         ("definitions", "customresourcedefinitions", "Name Created_At"),
     ]
 )
-def tables_have_the_columns_that_people_know(client: CaseClient, plural: str, columns: str) -> None:
+def table_has_kubectl_columns(client: CaseClient, plural: str, columns: str) -> None:
     table = get_as(client, plural, TABLE).ok()
     assert (
         " ".join(column["name"].replace(" ", "_") for column in table["columnDefinitions"])
@@ -163,7 +163,7 @@ def tables_have_the_columns_that_people_know(client: CaseClient, plural: str, co
 
 
 @case
-def metadata_can_be_had_alone(client: CaseClient) -> None:
+def partial_metadata_is_served(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "c"}, "data": {"a": "1"}}).ok(201)
     one = get_as(client, "configmaps/c", PARTIAL).ok()
     assert (one["kind"], one["apiVersion"], one["metadata"]["name"]) == (
@@ -178,7 +178,7 @@ def metadata_can_be_had_alone(client: CaseClient) -> None:
 
 
 @case
-def a_body_too_large_is_refused(client: CaseClient) -> None:
+def oversized_body_is_refused(client: CaseClient) -> None:
     answer = client.call(
         "POST", "configmaps", b'{"metadata":{"name":"c"},"data":{"a":"' + b"x" * 3_200_000 + b'"}}'
     )
@@ -186,7 +186,7 @@ def a_body_too_large_is_refused(client: CaseClient) -> None:
 
 
 @parametrized_case([("twice", b'{"metadata":{"name":"c"},"data":{"a":"1","a":"2"}}')])
-def a_field_that_stands_twice_is_told(client: CaseClient, body: bytes) -> None:
+def duplicate_field_is_reported(client: CaseClient, body: bytes) -> None:
     client.call("POST", "configmaps", body, fieldValidation="Strict").refused(
         400, "BadRequest", 'duplicate field "data.a"'
     )
@@ -204,12 +204,12 @@ def a_field_that_stands_twice_is_told(client: CaseClient, body: bytes) -> None:
         ("method", "/api/v1/namespaces/default/configmaps", 405),
     ]
 )
-def what_is_not_served_is_said(client: CaseClient, path: str, status: int) -> None:
+def unserved_path_is_refused(client: CaseClient, path: str, status: int) -> None:
     answer = client.call("PUT", path, {}) if status == 405 else client.get(path)  # noqa: PLR2004
     assert answer.status == status, answer.body
 
 
-def groups(client: CaseClient, path: str) -> list[Any]:
+def group_names(client: CaseClient, path: str) -> list[Any]:
     return [group["name"] for group in client.get(path).ok()["groups"]]
 
 
@@ -227,8 +227,8 @@ def groups(client: CaseClient, path: str) -> list[Any]:
         )
     ]
 )
-def groups_are_discovered(client: CaseClient, group: str) -> None:
-    assert group in groups(client, "/apis")
+def discovery_lists_groups(client: CaseClient, group: str) -> None:
+    assert group in group_names(client, "/apis")
     found = client.get(f"/apis/{group}").ok()
     assert (found["kind"], found["name"]) == ("APIGroup", group)
     assert found["preferredVersion"]["version"] == "v1"
@@ -242,7 +242,7 @@ def groups_are_discovered(client: CaseClient, group: str) -> None:
         ("jobs", "/apis/batch/v1", "cronjobs", ("CronJob", True, "cj")),
     ]
 )
-def resources_are_discovered(
+def discovery_lists_resources(
     client: CaseClient, path: str, plural: str, expected: tuple[str, bool, str]
 ) -> None:
     listed = client.get(path).ok()
@@ -263,20 +263,20 @@ def resources_are_discovered(
 
 
 @case
-def the_version_says_what_it_is(client: CaseClient) -> None:
+def version_endpoint_reports_kubernetes_version(client: CaseClient) -> None:
     version = client.get("/version").ok()
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
 
 
 @parametrized_case([("health", "/healthz"), ("life", "/livez"), ("readiness", "/readyz")])
-def it_says_that_it_is_well(client: CaseClient, path: str) -> None:
+def health_endpoints_return_ok(client: CaseClient, path: str) -> None:
     client.until(lambda: client.get(path).status == 200)  # noqa: PLR2004
     assert client.get(path).body == "ok"
 
 
 @case
-def everything_is_discovered_at_once(client: CaseClient) -> None:
+def aggregated_discovery_lists_everything(client: CaseClient) -> None:
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     listed = get_as(client, "/apis", accept).ok()
     assert listed["kind"] == "APIGroupDiscoveryList"
@@ -289,7 +289,7 @@ def everything_is_discovered_at_once(client: CaseClient) -> None:
 
 
 @case
-def schemas_are_published(client: CaseClient) -> None:
+def openapi_v3_schemas_are_published(client: CaseClient) -> None:
     paths = client.get("/openapi/v3").ok()["paths"]
     document = client.get(paths["apis/apps/v1"]["serverRelativeURL"].partition("?")[0]).ok()
     deployment = document["components"]["schemas"]["io.k8s.api.apps.v1.Deployment"]

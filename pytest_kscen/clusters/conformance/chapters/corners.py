@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clusters.conformance.case import case, parametrized_case
-from pytest_kscen.clusters.conformance.chapters.definitions import Widgets
+from pytest_kscen.clusters.conformance.widgets import Widgets
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import CaseClient
@@ -17,7 +17,7 @@ TEMPLATE = {
     "spec": {"containers": [{"name": "c", "image": "i:1"}]},
 }
 SELECTED = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
-COUNTED = "deprecated.daemonset.template.generation"
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
 
 
@@ -42,14 +42,12 @@ PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.re
         ),
     ]
 )
-def what_cannot_be_decoded_is_told_by_its_worst_fault(
-    client: CaseClient, spec: Any, words: str
-) -> None:
+def decoding_reports_worst_error(client: CaseClient, spec: Any, words: str) -> None:
     client.post("leases", {**LEASE, "spec": spec}).refused(400, "BadRequest", words)
 
 
 @case
-def a_converter_goes_by_the_order_of_the_struct(client: CaseClient) -> None:
+def converter_follows_struct_field_order(client: CaseClient) -> None:
     client.post("leases", LEASE).ok(201)
     patch = {"spec": {"renewTime": "soon", "acquireTime": "later"}}
     client.patch("leases/x", patch, "strategic").refused(
@@ -58,7 +56,7 @@ def a_converter_goes_by_the_order_of_the_struct(client: CaseClient) -> None:
 
 
 @case
-def a_converter_knows_the_names_of_types(client: CaseClient) -> None:
+def converter_error_names_go_types(client: CaseClient) -> None:
     client.post("configmaps", CONFIG).ok(201)
     patch = {"metadata": {"uid": 1}}
     client.patch("configmaps/x", patch, "strategic").refused(
@@ -135,13 +133,15 @@ def a_converter_knows_the_names_of_types(client: CaseClient) -> None:
         ),
     ]
 )
-def an_odd_configuration_is_refused(client: CaseClient, body: Any, status: int, words: str) -> None:
+def malformed_apply_configuration_is_refused(
+    client: CaseClient, body: Any, status: int, words: str
+) -> None:
     answer = client.apply("configmaps/x", body, "me")
     assert (answer.status, words in answer.body["message"]) == (status, True), answer.body
 
 
 @case
-def an_object_whose_fields_nobody_owns_has_no_list_of_owners(client: CaseClient) -> None:
+def object_without_field_owners_has_no_managed_fields(client: CaseClient) -> None:
     client.post("leases", LEASE).ok(201)
     for place in ("0", "-"):
         operation = {"op": "add", "path": f"/metadata/managedFields/{place}", "value": {}}
@@ -166,7 +166,7 @@ def an_object_whose_fields_nobody_owns_has_no_list_of_owners(client: CaseClient)
         ),
     ]
 )
-def operations_are_looked_at_if_somebody_wants_it(
+def json_patch_operations_are_validated_on_request(
     client: CaseClient, validation: str, status: int, words: str
 ) -> None:
     client.post("configmaps", CONFIG).ok(201)
@@ -179,7 +179,7 @@ def operations_are_looked_at_if_somebody_wants_it(
 @parametrized_case(
     [("uid", {"uid": "other"}, "UID"), ("version", {"resourceVersion": "1"}, "ResourceVersion")]
 )
-def preconditions_may_stand_in_the_query(
+def preconditions_are_accepted_in_query(
     client: CaseClient, query: dict[str, str], words: str
 ) -> None:
     client.post("configmaps", CONFIG).ok(201)
@@ -191,7 +191,7 @@ def preconditions_may_stand_in_the_query(
 @parametrized_case(
     [("nothing said", {}, True), ("Background", {"propagationPolicy": "Background"}, False)]
 )
-def who_deletes_a_job_is_told_of_its_pods(
+def job_deletion_warns_of_orphaned_pods(
     client: CaseClient,
     query: dict[str, str],
     is_warned: bool,  # noqa: FBT001
@@ -201,7 +201,7 @@ def who_deletes_a_job_is_told_of_its_pods(
 
 
 @case
-def a_doubtful_pair_of_keys_is_warned_of(client: CaseClient) -> None:
+def invalid_tls_key_pair_is_warned_of(client: CaseClient) -> None:
     pair = {
         "metadata": {"name": "x"},
         "type": "kubernetes.io/tls",
@@ -213,30 +213,30 @@ def a_doubtful_pair_of_keys_is_warned_of(client: CaseClient) -> None:
 
 
 @case
-def who_writes_an_empty_list_owns_it(client: CaseClient) -> None:
+def empty_list_is_owned_by_its_writer(client: CaseClient) -> None:
     made = client.post("roles", {"metadata": {"name": "x"}, "rules": []}, fieldManager="me").ok(201)
     assert made["rules"] is None
     assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:rules": {}}
 
 
 @case
-def a_daemon_sets_creator_owns_the_count_of_its_templates(client: CaseClient) -> None:
+def daemon_set_creator_owns_template_generation(client: CaseClient) -> None:
     made = client.post("daemonsets", {"metadata": {"name": "x"}, "spec": SELECTED}).ok(201)
-    assert made["metadata"]["annotations"] == {COUNTED: "1"}
+    assert made["metadata"]["annotations"] == {TEMPLATE_GENERATION: "1"}
     owned = made["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]
-    assert owned == {"f:annotations": {".": {}, f"f:{COUNTED}": {}}}
+    assert owned == {"f:annotations": {".": {}, f"f:{TEMPLATE_GENERATION}": {}}}
 
 
 @case
-def that_count_is_a_number(client: CaseClient) -> None:
-    body = {"metadata": {"name": "x", "annotations": {COUNTED: "x"}}, "spec": SELECTED}
+def daemon_set_template_generation_must_be_number(client: CaseClient) -> None:
+    body = {"metadata": {"name": "x", "annotations": {TEMPLATE_GENERATION: "x"}}, "spec": SELECTED}
     client.post("daemonsets", body).refused(
         400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax'
     )
 
 
 @case
-def of_a_daemon_set_that_does_not_roll_zeros_are_kept(client: CaseClient) -> None:
+def on_delete_daemon_set_keeps_zero_rolling_update(client: CaseClient) -> None:
     spec = {**SELECTED, "updateStrategy": {"type": "OnDelete", "rollingUpdate": {}}}
     made = client.post("daemonsets", {"metadata": {"name": "x"}, "spec": spec}, dryRun="All").ok(
         201
@@ -245,7 +245,7 @@ def of_a_daemon_set_that_does_not_roll_zeros_are_kept(client: CaseClient) -> Non
 
 
 @case
-def a_controllers_scale_has_its_selector(client: CaseClient) -> None:
+def replication_controller_scale_has_selector(client: CaseClient) -> None:
     client.post(
         "replicationcontrollers",
         {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}},
@@ -254,7 +254,7 @@ def a_controllers_scale_has_its_selector(client: CaseClient) -> None:
 
 
 @case
-def a_scale_that_nobody_owns_tells_of_no_owners(client: CaseClient) -> None:
+def scale_without_field_owners_has_no_managed_fields(client: CaseClient) -> None:
     client.post(
         "replicationcontrollers",
         {"metadata": {"name": "x"}, "spec": {"replicas": 0, "template": TEMPLATE}},
@@ -267,7 +267,7 @@ def a_scale_that_nobody_owns_tells_of_no_owners(client: CaseClient) -> None:
 
 
 @case
-def a_status_cannot_bring_another_uid(client: CaseClient) -> None:
+def status_patch_cannot_change_uid(client: CaseClient) -> None:
     spec = {"attacher": "a.example.com", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
     client.post("volumeattachments", {"metadata": {"name": client.namespace}, "spec": spec}).ok(201)
     patch = {"metadata": {"uid": "other", "labels": {"a": "b"}}, "status": {"attached": True}}
@@ -278,7 +278,7 @@ def a_status_cannot_bring_another_uid(client: CaseClient) -> None:
 
 
 @case
-def a_budgets_metadata_is_judged_last(client: CaseClient) -> None:
+def budget_metadata_is_validated_last(client: CaseClient) -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": ""}
     body = {"metadata": {"name": "x", "ownerReferences": [owner]}, "spec": {"minAvailable": -1}}
     assert {
@@ -288,7 +288,7 @@ def a_budgets_metadata_is_judged_last(client: CaseClient) -> None:
 
 
 @case
-def a_cron_jobs_status_may_have_any_finalizers(client: CaseClient) -> None:
+def cron_job_status_patch_skips_finalizer_validation(client: CaseClient) -> None:
     template = {
         "spec": {
             "template": {
@@ -306,7 +306,7 @@ def a_cron_jobs_status_may_have_any_finalizers(client: CaseClient) -> None:
 
 
 @case
-def a_second_volume_is_not_asked_where_it_lies(client: CaseClient) -> None:
+def second_volume_source_skips_node_affinity_check(client: CaseClient) -> None:
     spec = {
         "accessModes": ["ReadWriteOnce"],
         "capacity": {"storage": "1Gi"},
@@ -320,7 +320,7 @@ def a_second_volume_is_not_asked_where_it_lies(client: CaseClient) -> None:
 
 
 @parametrized_case([("spec", "services/x", True), ("status", "services/x/status", False)])
-def who_writes_a_status_is_not_warned_of_the_spec(
+def status_write_has_no_spec_warnings(
     client: CaseClient,
     path: str,
     warned: bool,  # noqa: FBT001
@@ -333,13 +333,13 @@ def who_writes_a_status_is_not_warned_of_the_spec(
 
 
 @case
-def metadata_of_nobody_is_null(client: CaseClient) -> None:
+def empty_partial_metadata_list_has_null_items(client: CaseClient) -> None:
     accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     assert client.call("GET", "leases", headers={"Accept": accept}).ok()["items"] is None
 
 
 @case
-def a_custom_scale_that_says_nothing_is_none(client: CaseClient) -> None:
+def custom_scale_without_replicas_is_refused(client: CaseClient) -> None:
     widgets = Widgets(client, subresources={"scale": PATHS})
     widgets.make({}).ok(201)
     client.get(f"{widgets.path}/w/scale").refused(
@@ -353,7 +353,7 @@ def a_custom_scale_that_says_nothing_is_none(client: CaseClient) -> None:
 
 
 @case
-def a_custom_object_says_what_it_is(client: CaseClient) -> None:
+def custom_object_requires_kind_and_version(client: CaseClient) -> None:
     widgets = Widgets(client)
     client.post(widgets.path, {"metadata": {"name": "w"}}).refused(
         400, "BadRequest", "Object 'Kind' is missing in"
@@ -365,7 +365,7 @@ def a_custom_object_says_what_it_is(client: CaseClient) -> None:
 
 
 @case
-def an_empty_list_of_owners_leaves_a_custom_object_its_own(client: CaseClient) -> None:
+def empty_managed_fields_keep_custom_object_owners(client: CaseClient) -> None:
     widgets = Widgets(client)
     made = widgets.make({}).ok(201)
     patched = client.patch(f"{widgets.path}/w", {"metadata": {"managedFields": []}}).ok()

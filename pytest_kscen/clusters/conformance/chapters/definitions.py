@@ -1,113 +1,18 @@
-"""Custom resources: defined, served, validated, pruned, defaulted, and gone with their
-definition.
-"""
+"""Custom resources: definition, serving, validation, pruning, defaults, and removal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clusters.conformance.case import case, parametrized_case
+from pytest_kscen.clusters.conformance.widgets import GROUP, SPEC, Widgets, definition
 
 if TYPE_CHECKING:
-    from pytest_kscen.clusters.conformance.case import CaseClient, CaseResponse
-
-GROUP = "conformance.example.com"
-OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-SPEC: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "size": {"type": "integer", "minimum": 1, "maximum": 9, "default": 3},
-        "colour": {"type": "string", "enum": ["red", "blue"]},
-        "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5},
-        "count": {"x-kubernetes-int-or-string": True},
-        "nothing": {"type": "string", "nullable": True},
-        "tags": {
-            "type": "array",
-            "maxItems": 2,
-            "items": {"type": "string"},
-            "x-kubernetes-list-type": "set",
-        },
-        "parts": {
-            "type": "array",
-            "x-kubernetes-list-type": "map",
-            "x-kubernetes-list-map-keys": ["id"],
-            "items": {
-                "type": "object",
-                "required": ["id"],
-                "properties": {"id": {"type": "string"}, "weight": {"type": "integer"}},
-            },
-        },
-        "free": OPEN,
-        "map": {"type": "object", "additionalProperties": {"type": "integer"}},
-        "replicas": {"type": "integer"},
-        "ratio": {"type": "number"},
-        "on": {"type": "boolean"},
-    },
-    "x-kubernetes-validations": [
-        {
-            "rule": "!has(self.replicas) || self.replicas <= self.size",
-            "message": "no more replicas than size",
-            "fieldPath": ".replicas",
-        }
-    ],
-}
-
-
-def definition(client: CaseClient, **version: Any) -> dict[str, Any]:
-    """Return a kind of the client's own, as definitions are cluster-wide and cases run together."""
-    plural = f"w{client.namespace.rpartition('-')[2]}"
-    served = {
-        "name": "v1",
-        "served": True,
-        "storage": True,
-        "schema": {
-            "openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": OPEN}}
-        },
-        **version,
-    }
-    return {
-        "metadata": {"name": f"{plural}.{GROUP}"},
-        "spec": {
-            "group": GROUP,
-            "scope": "Namespaced",
-            "names": {"plural": plural, "kind": plural.upper()},
-            "versions": [served],
-        },
-    }
-
-
-class Widgets:
-    """Create a definition and return it once it is established."""
-
-    def __init__(self, client: CaseClient, **version: Any) -> None:
-        self.client = client
-        body = definition(client, **version)
-        self.name = body["metadata"]["name"]
-        self.kind = body["spec"]["names"]["kind"]
-        client.post("customresourcedefinitions", body).ok(201)
-        client.until(self._established)
-        self.path = (
-            f"/apis/{GROUP}/v1/namespaces/{client.namespace}/{body['spec']['names']['plural']}"
-        )
-        client.until(lambda: client.get(self.path).status == 200)  # noqa: PLR2004
-
-    def _established(self) -> bool:
-        found = self.client.get(f"customresourcedefinitions/{self.name}").ok()
-        conditions = {
-            one["type"]: one["status"] for one in found.get("status", {}).get("conditions") or ()
-        }
-        return conditions.get("Established") == "True"
-
-    def body(self, spec: Any = None, **more: Any) -> dict[str, Any]:
-        head = {"apiVersion": f"{GROUP}/v1", "kind": self.kind, "metadata": {"name": "w"}}
-        return {**head, **({} if spec is None else {"spec": spec}), **more}
-
-    def make(self, spec: Any = None, **query: Any) -> CaseResponse:
-        return self.client.post(self.path, self.body(spec), **query)
+    from pytest_kscen.clusters.conformance.case import CaseClient
 
 
 @case
-def a_definition_is_accepted_and_established(client: CaseClient) -> None:
+def definition_is_accepted_and_established(client: CaseClient) -> None:
     widgets = Widgets(client)
     found = client.get(f"customresourcedefinitions/{widgets.name}").ok()
     assert {one["type"]: one["status"] for one in found["status"]["conditions"]} == {
@@ -122,7 +27,7 @@ def a_definition_is_accepted_and_established(client: CaseClient) -> None:
 
 
 @case
-def its_kind_is_discovered(client: CaseClient) -> None:
+def custom_kind_is_discovered(client: CaseClient) -> None:
     widgets = Widgets(client)
 
     def found() -> Any:
@@ -137,7 +42,7 @@ def its_kind_is_discovered(client: CaseClient) -> None:
 
 
 @case
-def an_object_of_it_has_all_that_objects_have(client: CaseClient) -> None:
+def custom_object_has_standard_operations(client: CaseClient) -> None:
     widgets = Widgets(client)
     made = widgets.make({"colour": "red"}).ok(201)
     assert made["metadata"]["generation"] == 1
@@ -171,7 +76,7 @@ def an_object_of_it_has_all_that_objects_have(client: CaseClient) -> None:
         ("map", {"map": {"a": 1}}, {"size": 3, "map": {"a": 1}}),
     ]
 )
-def it_is_kept_as_its_schema_says(client: CaseClient, spec: Any, expected: Any) -> None:
+def custom_object_is_pruned_and_defaulted(client: CaseClient, spec: Any, expected: Any) -> None:
     assert Widgets(client).make(spec).ok(201)["spec"] == expected
 
 
@@ -254,7 +159,7 @@ def it_is_kept_as_its_schema_says(client: CaseClient, spec: Any, expected: Any) 
         ),
     ]
 )
-def what_breaks_its_schema_is_invalid(
+def schema_violation_is_invalid(
     client: CaseClient, spec: Any, field: str, reason: str, words: str
 ) -> None:
     refusal = Widgets(client).make(spec).refused(422, "Invalid", words)
@@ -262,7 +167,7 @@ def what_breaks_its_schema_is_invalid(
 
 
 @case
-def an_unknown_field_is_told_when_asked(client: CaseClient) -> None:
+def unknown_field_is_reported_on_request(client: CaseClient) -> None:
     widgets = Widgets(client)
     widgets.make({"shade": 1}, fieldValidation="Strict").refused(
         400, "BadRequest", 'strict decoding error: unknown field "spec.shade"'
@@ -271,7 +176,7 @@ def an_unknown_field_is_told_when_asked(client: CaseClient) -> None:
 
 
 @case
-def it_is_patched_but_not_strategically(client: CaseClient) -> None:
+def custom_object_refuses_strategic_patch(client: CaseClient) -> None:
     widgets = Widgets(client)
     widgets.make({"size": 1}).ok(201)
     assert client.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["spec"] == {"size": 2}
@@ -283,7 +188,7 @@ def it_is_patched_but_not_strategically(client: CaseClient) -> None:
 
 
 @case
-def it_is_applied_by_its_lists_keys(client: CaseClient) -> None:
+def apply_merges_custom_lists_by_key(client: CaseClient) -> None:
     widgets = Widgets(client)
     client.apply(f"{widgets.path}/w", widgets.body({"parts": [{"id": "a", "weight": 1}]}), "me").ok(
         201
@@ -298,7 +203,7 @@ def it_is_applied_by_its_lists_keys(client: CaseClient) -> None:
 
 
 @case
-def its_generation_counts_its_spec(client: CaseClient) -> None:
+def custom_generation_counts_spec_changes(client: CaseClient) -> None:
     widgets = Widgets(client)
     widgets.make({"size": 1}).ok(201)
     assert (
@@ -313,7 +218,7 @@ def its_generation_counts_its_spec(client: CaseClient) -> None:
 
 
 @case
-def with_a_status_of_its_own_each_keeps_to_its_part(client: CaseClient) -> None:
+def status_subresource_separates_spec_and_status(client: CaseClient) -> None:
     widgets = Widgets(client, subresources={"status": {}})
     made = client.post(widgets.path, widgets.body({"size": 1}, status={"done": True})).ok(201)
     assert "status" not in made
@@ -328,14 +233,14 @@ def with_a_status_of_its_own_each_keeps_to_its_part(client: CaseClient) -> None:
 
 
 @case
-def without_one_there_is_no_such_door(client: CaseClient) -> None:
+def undefined_status_subresource_is_not_found(client: CaseClient) -> None:
     widgets = Widgets(client)
     widgets.make({}).ok(201)
     client.patch(f"{widgets.path}/w/status", {"status": {}}).refused(404, "NotFound", "not found")
 
 
 @case
-def it_is_scaled_where_its_definition_says(client: CaseClient) -> None:
+def custom_scale_uses_defined_paths(client: CaseClient) -> None:
     paths = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     widgets = Widgets(client, subresources={"status": {}, "scale": paths})
     widgets.make({"size": 9, "replicas": 2}).ok(201)
@@ -350,7 +255,7 @@ def it_is_scaled_where_its_definition_says(client: CaseClient) -> None:
 
 
 @case
-def its_columns_are_printed(client: CaseClient) -> None:
+def table_has_additional_printer_columns(client: CaseClient) -> None:
     columns = [
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
         {"name": "Colour", "type": "string", "jsonPath": ".spec.colour"},
@@ -365,7 +270,7 @@ def its_columns_are_printed(client: CaseClient) -> None:
 
 
 @case
-def fields_that_it_names_select(client: CaseClient) -> None:
+def selectable_fields_filter_lists(client: CaseClient) -> None:
     widgets = Widgets(client, selectableFields=[{"jsonPath": ".spec.colour"}])
     widgets.make({"colour": "red"}).ok(201)
     assert len(client.get(widgets.path, fieldSelector="spec.colour=red").ok()["items"]) == 1
@@ -376,7 +281,7 @@ def fields_that_it_names_select(client: CaseClient) -> None:
 
 
 @case
-def a_rule_can_compare_with_what_was(client: CaseClient) -> None:
+def transition_rule_compares_old_object(client: CaseClient) -> None:
     grow = {"rule": "self.size >= oldSelf.size", "message": "it only grows"}
     schema = {
         "type": "object",
@@ -391,7 +296,7 @@ def a_rule_can_compare_with_what_was(client: CaseClient) -> None:
 
 
 @case
-def several_versions_show_the_same_object(client: CaseClient) -> None:
+def served_versions_share_objects(client: CaseClient) -> None:
     body = definition(client)
     body["spec"]["versions"].append({**body["spec"]["versions"][0], "name": "v2", "storage": False})
     client.post("customresourcedefinitions", body).ok(201)
@@ -422,9 +327,7 @@ def several_versions_show_the_same_object(client: CaseClient) -> None:
         ("plural", {"spec": {"names": {"plural": "A_B"}}}, "spec.names.plural"),
     ]
 )
-def a_definition_that_makes_no_sense_is_invalid(
-    client: CaseClient, change: dict[str, Any], words: str
-) -> None:
+def malformed_definition_is_invalid(client: CaseClient, change: dict[str, Any], words: str) -> None:
     body = definition(client)
     for part, fields in change.items():
         for name, value in fields.items():
@@ -475,16 +378,14 @@ def a_definition_that_makes_no_sense_is_invalid(
         ),
     ]
 )
-def a_schema_that_makes_no_sense_is_invalid(
-    client: CaseClient, version: dict[str, Any], words: str
-) -> None:
+def malformed_schema_is_invalid(client: CaseClient, version: dict[str, Any], words: str) -> None:
     client.post("customresourcedefinitions", definition(client, **version)).refused(
         422, "Invalid", words
     )
 
 
 @case
-def with_its_definition_its_objects_go(client: CaseClient) -> None:
+def definition_deletion_deletes_objects(client: CaseClient) -> None:
     widgets = Widgets(client)
     widgets.make({}).ok(201)
     client.delete(f"customresourcedefinitions/{widgets.name}").ok()
@@ -493,7 +394,7 @@ def with_its_definition_its_objects_go(client: CaseClient) -> None:
 
 
 @case
-def it_is_watched_like_any_other(client: CaseClient) -> None:
+def custom_object_is_watched(client: CaseClient) -> None:
     widgets = Widgets(client)
     start = client.get(widgets.path).ok()["metadata"]["resourceVersion"]
     with client.watch(widgets.path, resourceVersion=start, timeoutSeconds=30) as stream:

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 HOLD = "example.com/hold"
 
 
-def made(client: CaseClient, name: str = "c", **metadata: Any) -> dict[str, Any]:
+def create_config_map(client: CaseClient, name: str = "c", **metadata: Any) -> dict[str, Any]:
     return client.post("configmaps", {"metadata": {"name": name, **metadata}}).ok(201)  # type: ignore[no-any-return]
 
 
 @case
-def it_is_gone_and_a_status_says_so(client: CaseClient) -> None:
-    uid = made(client)["metadata"]["uid"]
+def deletion_returns_success_status(client: CaseClient) -> None:
+    uid = create_config_map(client)["metadata"]["uid"]
     answer = client.delete("configmaps/c").ok()
     assert (answer["kind"], answer["status"]) == ("Status", "Success")
     assert answer["details"] == {"name": "c", "kind": "configmaps", "uid": uid}
@@ -27,13 +27,13 @@ def it_is_gone_and_a_status_says_so(client: CaseClient) -> None:
 
 
 @case
-def what_is_not_there_is_not_found(client: CaseClient) -> None:
+def deletion_of_missing_object_is_not_found(client: CaseClient) -> None:
     client.delete("configmaps/c").refused(404, "NotFound", 'configmaps "c" not found')
 
 
 @case
-def a_finalizer_holds_it(client: CaseClient) -> None:
-    made(client, finalizers=[HOLD])
+def finalizer_delays_deletion(client: CaseClient) -> None:
+    create_config_map(client, finalizers=[HOLD])
     marked = client.delete("configmaps/c").ok()
     assert marked["kind"] == "ConfigMap"
     assert marked["metadata"]["deletionTimestamp"]
@@ -45,8 +45,8 @@ def a_finalizer_holds_it(client: CaseClient) -> None:
 
 
 @case
-def a_held_object_is_not_made_a_second_time(client: CaseClient) -> None:
-    made(client, finalizers=[HOLD])
+def creation_during_deletion_already_exists(client: CaseClient) -> None:
+    create_config_map(client, finalizers=[HOLD])
     client.delete("configmaps/c").ok()
     refusal = client.post("configmaps", {"metadata": {"name": "c"}})
     refusal.refused(409, "AlreadyExists", 'object is being deleted: configmaps "c" already exists')
@@ -54,15 +54,15 @@ def a_held_object_is_not_made_a_second_time(client: CaseClient) -> None:
 
 
 @case
-def dry_run_deletes_nothing(client: CaseClient) -> None:
-    made(client)
+def dry_run_keeps_object(client: CaseClient) -> None:
+    create_config_map(client)
     client.delete("configmaps/c", dryRun="All").ok()
     client.get("configmaps/c").ok()
 
 
 @parametrized_case([("query", True), ("body", False)])
-def options_come_in_the_query_or_in_the_body(client: CaseClient, in_query: bool) -> None:  # noqa: FBT001
-    made(client)
+def options_are_accepted_in_query_or_body(client: CaseClient, in_query: bool) -> None:  # noqa: FBT001
+    create_config_map(client)
     if in_query:
         client.delete("configmaps/c", propagationPolicy="Orphan").ok()
     else:
@@ -85,17 +85,17 @@ def options_come_in_the_query_or_in_the_body(client: CaseClient, in_query: bool)
         ),
     ]
 )
-def a_precondition_that_fails_is_a_conflict(
+def failed_precondition_is_conflict(
     client: CaseClient, preconditions: dict[str, str], words: str
 ) -> None:
-    made(client)
+    create_config_map(client)
     client.delete("configmaps/c", {"preconditions": preconditions}).refused(409, "Conflict", words)
     client.get("configmaps/c").ok()
 
 
 @case
-def a_precondition_that_holds_lets_it_go(client: CaseClient) -> None:
-    metadata = made(client)["metadata"]
+def met_precondition_allows_deletion(client: CaseClient) -> None:
+    metadata = create_config_map(client)["metadata"]
     kept = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
     client.delete("configmaps/c", {"preconditions": kept}).ok()
 
@@ -107,17 +107,17 @@ def a_precondition_that_holds_lets_it_go(client: CaseClient) -> None:
         ("dry run", {"dryRun": ["Some"]}, 422, "Invalid"),
     ]
 )
-def options_that_make_no_sense_are_refused(
+def invalid_options_are_refused(
     client: CaseClient, options: dict[str, Any], status: int, reason: str
 ) -> None:
-    made(client)
+    create_config_map(client)
     client.delete("configmaps/c", options).refused(status, reason)
     client.get("configmaps/c").ok()
 
 
 @case
-def foreground_waits_with_a_finalizer(client: CaseClient) -> None:
-    made(client, finalizers=[HOLD])
+def foreground_deletion_adds_finalizer(client: CaseClient) -> None:
+    create_config_map(client, finalizers=[HOLD])
     held = client.delete("configmaps/c", propagationPolicy="Foreground").ok()
     assert sorted(held["metadata"]["finalizers"]) == [HOLD, "foregroundDeletion"]
     client.patch("configmaps/c", {"metadata": {"finalizers": []}}).ok()
@@ -125,10 +125,10 @@ def foreground_waits_with_a_finalizer(client: CaseClient) -> None:
 
 
 @case
-def many_are_deleted_by_their_labels(client: CaseClient) -> None:
-    made(client, "a", labels={"go": "yes"})
-    made(client, "b", labels={"go": "yes"})
-    made(client, "c", labels={"go": "no"})
+def collection_is_deleted_by_label(client: CaseClient) -> None:
+    create_config_map(client, "a", labels={"go": "yes"})
+    create_config_map(client, "b", labels={"go": "yes"})
+    create_config_map(client, "c", labels={"go": "no"})
     answer = client.delete("configmaps", labelSelector="go=yes").ok()
     assert answer["kind"] == "ConfigMapList"
     assert [item["metadata"]["name"] for item in answer["items"]] == ["a", "b"]
@@ -137,9 +137,9 @@ def many_are_deleted_by_their_labels(client: CaseClient) -> None:
 
 
 @case
-def many_are_deleted_by_a_field(client: CaseClient) -> None:
-    made(client, "a", labels={"go": "x"})
-    made(client, "b", labels={"go": "x"})
+def collection_is_deleted_by_field(client: CaseClient) -> None:
+    create_config_map(client, "a", labels={"go": "x"})
+    create_config_map(client, "b", labels={"go": "x"})
     client.delete("configmaps", fieldSelector="metadata.name=a").ok()
     assert [
         item["metadata"]["name"]
@@ -148,29 +148,29 @@ def many_are_deleted_by_a_field(client: CaseClient) -> None:
 
 
 @case
-def the_garbage_collector_takes_what_has_no_owner_any_more(client: CaseClient) -> None:
-    owner = made(client, "owner")
+def garbage_collector_deletes_dependents(client: CaseClient) -> None:
+    owner = create_config_map(client, "owner")
     reference = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "name": "owner",
         "uid": owner["metadata"]["uid"],
     }
-    made(client, "owned", ownerReferences=[reference])
+    create_config_map(client, "owned", ownerReferences=[reference])
     client.delete("configmaps/owner", propagationPolicy="Background").ok()
     client.until(lambda: client.get("configmaps/owned").status == 404)  # noqa: PLR2004
 
 
 @case
-def orphans_lose_their_owner_and_stay(client: CaseClient) -> None:
-    owner = made(client, "owner")
+def orphan_policy_keeps_dependents(client: CaseClient) -> None:
+    owner = create_config_map(client, "owner")
     reference = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "name": "owner",
         "uid": owner["metadata"]["uid"],
     }
-    made(client, "owned", ownerReferences=[reference])
+    create_config_map(client, "owned", ownerReferences=[reference])
     client.transport.wait(1)
     client.delete("configmaps/owner", propagationPolicy="Orphan").ok()
     client.until(lambda: client.get("configmaps/owner").status == 404)  # noqa: PLR2004
@@ -178,8 +178,8 @@ def orphans_lose_their_owner_and_stay(client: CaseClient) -> None:
 
 
 @case
-def in_the_foreground_the_owner_goes_last(client: CaseClient) -> None:
-    owner = made(client, "owner")
+def foreground_deletion_removes_owner_last(client: CaseClient) -> None:
+    owner = create_config_map(client, "owner")
     uid = owner["metadata"]["uid"]
     reference = {
         "apiVersion": "v1",
@@ -188,7 +188,7 @@ def in_the_foreground_the_owner_goes_last(client: CaseClient) -> None:
         "uid": uid,
         "blockOwnerDeletion": True,
     }
-    made(client, "owned", ownerReferences=[reference], finalizers=[HOLD])
+    create_config_map(client, "owned", ownerReferences=[reference], finalizers=[HOLD])
     client.transport.wait(1)
     client.delete("configmaps/owner", propagationPolicy="Foreground").ok()
     client.until(lambda: client.get("configmaps/owned").ok()["metadata"].get("deletionTimestamp"))
@@ -198,7 +198,7 @@ def in_the_foreground_the_owner_goes_last(client: CaseClient) -> None:
 
 
 @case
-def it_is_active_and_names_itself(client: CaseClient) -> None:
+def namespace_is_active_with_name_label(client: CaseClient) -> None:
     found = client.get(f"namespaces/{client.namespace}").ok()
     assert found["status"]["phase"] == "Active"
     assert found["spec"]["finalizers"] == ["kubernetes"]
@@ -213,19 +213,19 @@ def it_is_active_and_names_itself(client: CaseClient) -> None:
         ("leases", "kube-node-lease"),
     ]
 )
-def a_cluster_is_born_with(client: CaseClient, name: str) -> None:
+def initial_namespace_exists(client: CaseClient, name: str) -> None:
     assert client.get(f"namespaces/{name}").ok()["status"]["phase"] == "Active"
 
 
 @parametrized_case([("default", "default"), ("system", "kube-system"), ("public", "kube-public")])
-def some_cannot_be_deleted(client: CaseClient, name: str) -> None:
+def system_namespace_cannot_be_deleted(client: CaseClient, name: str) -> None:
     client.delete(f"namespaces/{name}").refused(
         403, "Forbidden", "this namespace may not be deleted"
     )
 
 
 @case
-def its_name_is_a_label(client: CaseClient) -> None:
+def namespace_name_must_be_label(client: CaseClient) -> None:
     refusal = client.post("namespaces", {"metadata": {"name": "a.b"}}).refused(
         422, "Invalid", "must not contain dots"
     )
@@ -233,7 +233,7 @@ def its_name_is_a_label(client: CaseClient) -> None:
 
 
 @case
-def while_it_ends_nothing_new_is_made(client: CaseClient) -> None:
+def terminating_namespace_refuses_creation(client: CaseClient) -> None:
     name = f"{client.namespace}-e"
     inside = f"/api/v1/namespaces/{name}/configmaps"
     client.post("namespaces", {"metadata": {"name": name}}).ok(201)
@@ -253,7 +253,7 @@ def while_it_ends_nothing_new_is_made(client: CaseClient) -> None:
 
 
 @case
-def it_takes_along_what_is_in_it(client: CaseClient) -> None:
+def namespace_deletion_deletes_contents(client: CaseClient) -> None:
     name = f"{client.namespace}-t"
     client.post("namespaces", {"metadata": {"name": name}}).ok(201)
     client.post(f"/api/v1/namespaces/{name}/configmaps", {"metadata": {"name": "c"}}).ok(201)
@@ -266,6 +266,6 @@ def it_takes_along_what_is_in_it(client: CaseClient) -> None:
 
 
 @case
-def it_has_a_service_account_soon(client: CaseClient) -> None:
+def namespace_receives_service_account(client: CaseClient) -> None:
     client.wait_for_service_account()
     client.until(lambda: client.get("configmaps/kube-root-ca.crt").status == 200)  # noqa: PLR2004

@@ -1,4 +1,4 @@
-"""Patches: JSON, merge and strategic merge patch, and server-side apply."""
+"""Patches: JSON, merge and strategic merge patch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 DATA = {"a": "1", "b": "2"}
 
 
-def config_map(client: CaseClient) -> dict[str, Any]:
+def create_config_map(client: CaseClient) -> dict[str, Any]:
     return client.post("configmaps", {"metadata": {"name": "c"}, "data": DATA}).ok(201)  # type: ignore[no-any-return]
 
 
@@ -63,13 +63,13 @@ def deployment(client: CaseClient) -> dict[str, Any]:
         ("nothing", [], DATA),
     ]
 )
-def json_patches_do_what_they_say(client: CaseClient, patch: Any, expected: dict[str, str]) -> None:
-    config_map(client)
+def json_patch_is_applied(client: CaseClient, patch: Any, expected: dict[str, str]) -> None:
+    create_config_map(client)
     assert client.patch("configmaps/c", patch, "json").ok()["data"] == expected
 
 
 @case
-def json_pointers_are_escaped(client: CaseClient) -> None:
+def json_pointer_escapes_are_decoded(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "c", "annotations": {"x/y": "1"}}}).ok(201)
     patch = [{"op": "replace", "path": "/metadata/annotations/x~1y", "value": "9"}]
     assert client.patch("configmaps/c", patch, "json").ok()["metadata"]["annotations"] == {
@@ -90,8 +90,8 @@ def json_pointers_are_escaped(client: CaseClient) -> None:
         ("wrong type", [{"op": "replace", "path": "/data/a", "value": 9}], 422),
     ]
 )
-def json_patches_that_fail_change_nothing(client: CaseClient, patch: Any, status: int) -> None:
-    config_map(client)
+def failed_json_patch_changes_nothing(client: CaseClient, patch: Any, status: int) -> None:
+    create_config_map(client)
     assert client.patch("configmaps/c", patch, "json").status == status
     assert client.get("configmaps/c").ok()["data"] == DATA
 
@@ -106,13 +106,13 @@ def json_patches_that_fail_change_nothing(client: CaseClient, patch: Any, status
         ("nothing", {}, DATA),
     ]
 )
-def merge_patches_do_what_they_say(client: CaseClient, patch: Any, expected: Any) -> None:
-    config_map(client)
+def merge_patch_is_applied(client: CaseClient, patch: Any, expected: Any) -> None:
+    create_config_map(client)
     assert client.patch("configmaps/c", patch).ok().get("data") == expected
 
 
 @case
-def merge_patches_replace_lists_whole(client: CaseClient) -> None:
+def merge_patch_replaces_lists(client: CaseClient) -> None:
     deployment(client)
     patch = {"spec": {"template": {"spec": {"containers": [{"name": "three", "image": "i:3"}]}}}}
     patched = client.patch("deployments/d", patch).ok()
@@ -122,8 +122,8 @@ def merge_patches_replace_lists_whole(client: CaseClient) -> None:
 
 
 @case
-def a_patch_that_changes_nothing_makes_no_version(client: CaseClient) -> None:
-    made = config_map(client)
+def patch_without_effect_keeps_version(client: CaseClient) -> None:
+    made = create_config_map(client)
     assert (
         client.patch("configmaps/c", {"data": {"a": "1"}}).ok()["metadata"]["resourceVersion"]
         == made["metadata"]["resourceVersion"]
@@ -131,8 +131,8 @@ def a_patch_that_changes_nothing_makes_no_version(client: CaseClient) -> None:
 
 
 @case
-def a_patch_can_insist_on_a_version(client: CaseClient) -> None:
-    made = config_map(client)
+def patch_with_stale_version_is_conflict(client: CaseClient) -> None:
+    made = create_config_map(client)
     client.patch("configmaps/c", {"data": {"a": "9"}}).ok()
     stale = {
         "metadata": {"resourceVersion": made["metadata"]["resourceVersion"]},
@@ -142,7 +142,7 @@ def a_patch_can_insist_on_a_version(client: CaseClient) -> None:
 
 
 @case
-def a_patch_of_what_is_not_there_is_not_found(client: CaseClient) -> None:
+def patch_of_missing_object_is_not_found(client: CaseClient) -> None:
     client.patch("configmaps/c", {"data": {}}).refused(404, "NotFound")
 
 
@@ -152,14 +152,14 @@ def a_patch_of_what_is_not_there_is_not_found(client: CaseClient) -> None:
         ("namespace", {"metadata": {"namespace": "elsewhere"}}, 400),
     ]
 )
-def a_patch_cannot_move_an_object(client: CaseClient, patch: Any, status: int) -> None:
-    config_map(client)
+def patch_cannot_change_name_or_namespace(client: CaseClient, patch: Any, status: int) -> None:
+    create_config_map(client)
     assert client.patch("configmaps/c", patch).status == status
 
 
 @case
-def an_unknown_kind_of_patch_is_an_unsupported_media_type(client: CaseClient) -> None:
-    config_map(client)
+def unknown_patch_type_is_unsupported_media_type(client: CaseClient) -> None:
+    create_config_map(client)
     answer = client.call("PATCH", "configmaps/c", {"data": {}}, type="application/json")
     answer.refused(415, "UnsupportedMediaType", "415: Unsupported Media Type")
 
@@ -178,7 +178,7 @@ def template(*listed: Any, **spec: Any) -> dict[str, Any]:
 
 
 @case
-def strategic_patches_merge_lists_by_their_key(client: CaseClient) -> None:
+def strategic_patch_merges_lists_by_key(client: CaseClient) -> None:
     deployment(client)
     merged = containers(
         client.patch("deployments/d", template({"name": "one", "image": "i:9"}), "strategic").ok()
@@ -189,7 +189,7 @@ def strategic_patches_merge_lists_by_their_key(client: CaseClient) -> None:
 
 
 @case
-def strategic_patches_add_new_elements(client: CaseClient) -> None:
+def strategic_patch_adds_elements(client: CaseClient) -> None:
     deployment(client)
     merged = containers(
         client.patch("deployments/d", template({"name": "three", "image": "i:3"}), "strategic").ok()
@@ -198,7 +198,7 @@ def strategic_patches_add_new_elements(client: CaseClient) -> None:
 
 
 @case
-def strategic_patches_go_deep(client: CaseClient) -> None:
+def strategic_patch_merges_nested_lists(client: CaseClient) -> None:
     deployment(client)
     patch = template(
         {"name": "one", "env": [{"name": "B", "value": "9"}, {"name": "C", "value": "3"}]}
@@ -208,7 +208,7 @@ def strategic_patches_go_deep(client: CaseClient) -> None:
 
 
 @case
-def strategic_patches_replace_lists_without_a_key(client: CaseClient) -> None:
+def strategic_patch_replaces_atomic_lists(client: CaseClient) -> None:
     deployment(client)
     merged = containers(
         client.patch("deployments/d", template({"name": "two", "args": ["z"]}), "strategic").ok()
@@ -217,7 +217,7 @@ def strategic_patches_replace_lists_without_a_key(client: CaseClient) -> None:
 
 
 @case
-def strategic_patches_delete_by_directive(client: CaseClient) -> None:
+def strategic_patch_delete_directive(client: CaseClient) -> None:
     deployment(client)
     merged = containers(
         client.patch(
@@ -228,14 +228,14 @@ def strategic_patches_delete_by_directive(client: CaseClient) -> None:
 
 
 @case
-def strategic_patches_replace_by_directive(client: CaseClient) -> None:
+def strategic_patch_replace_directive(client: CaseClient) -> None:
     deployment(client)
     patch = template({"name": "new", "image": "i:7"}, {"$patch": "replace"})
     assert list(containers(client.patch("deployments/d", patch, "strategic").ok())) == ["new"]
 
 
 @case
-def strategic_patches_order_by_directive(client: CaseClient) -> None:
+def strategic_patch_order_directive(client: CaseClient) -> None:
     deployment(client)
     patch = template(**{"$setElementOrder/containers": [{"name": "two"}, {"name": "one"}]})
     assert list(containers(client.patch("deployments/d", patch, "strategic").ok())) == [
@@ -245,7 +245,7 @@ def strategic_patches_order_by_directive(client: CaseClient) -> None:
 
 
 @case
-def strategic_patches_keep_only_the_named_keys(client: CaseClient) -> None:
+def strategic_patch_retain_keys_directive(client: CaseClient) -> None:
     deployment(client)
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     assert client.patch("deployments/d", patch, "strategic").ok()["spec"]["strategy"] == {
@@ -254,7 +254,7 @@ def strategic_patches_keep_only_the_named_keys(client: CaseClient) -> None:
 
 
 @case
-def strategic_patches_remove_with_null(client: CaseClient) -> None:
+def strategic_patch_null_removes_field(client: CaseClient) -> None:
     deployment(client)
     merged = containers(
         client.patch("deployments/d", template({"name": "two", "args": None}), "strategic").ok()
@@ -263,7 +263,7 @@ def strategic_patches_remove_with_null(client: CaseClient) -> None:
 
 
 @case
-def strategic_patches_delete_from_lists_of_plain_values(client: CaseClient) -> None:
+def strategic_patch_deletes_from_primitive_list(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a", "e.com/b"]}}).ok(
         201
     )
@@ -275,7 +275,7 @@ def strategic_patches_delete_from_lists_of_plain_values(client: CaseClient) -> N
 
 
 @case
-def strategic_patches_merge_lists_of_plain_values(client: CaseClient) -> None:
+def strategic_patch_merges_primitive_lists(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "f", "finalizers": ["e.com/a"]}}).ok(201)
     patch = {"metadata": {"finalizers": ["e.com/b"]}}
     assert sorted(
@@ -285,231 +285,10 @@ def strategic_patches_merge_lists_of_plain_values(client: CaseClient) -> None:
 
 
 @case
-def an_element_without_its_key_is_refused(client: CaseClient) -> None:
+def strategic_patch_element_without_key_is_refused(client: CaseClient) -> None:
     deployment(client)
     assert client.patch("deployments/d", template({"image": "i:9"}), "strategic").status in {
         400,
         500,
         422,
     }
-
-
-def applied_config_map(**data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": data}
-
-
-def owners(obj: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of `data` that each manager owns, by manager and operation."""
-    found = {}
-    for entry in obj["metadata"].get("managedFields", ()):
-        fields = entry["fieldsV1"].get("f:data", {})
-        found[f"{entry['manager']}/{entry['operation']}"] = sorted(
-            name[2:] for name in fields if name != "."
-        )
-    return found
-
-
-@case
-def applying_makes_what_is_not_there(client: CaseClient) -> None:
-    made = client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    (entry,) = made["metadata"]["managedFields"]
-    assert (entry["manager"], entry["operation"], entry["apiVersion"], entry["fieldsType"]) == (
-        "me",
-        "Apply",
-        "v1",
-        "FieldsV1",
-    )
-    assert entry["fieldsV1"] == {"f:data": {"f:a": {}}}
-    assert entry["time"] == made["metadata"]["creationTimestamp"]
-
-
-@case
-def applying_again_changes_nothing(client: CaseClient) -> None:
-    made = client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    assert client.apply("configmaps/c", applied_config_map(a="1"), "me").ok() == made
-
-
-@case
-def two_can_own_different_fields(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    both = client.apply("configmaps/c", applied_config_map(b="2"), "you").ok()
-    assert both["data"] == {"a": "1", "b": "2"}
-    assert owners(both) == {"me/Apply": ["a"], "you/Apply": ["b"]}
-
-
-@case
-def two_can_own_the_same_field_if_they_agree(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    assert owners(client.apply("configmaps/c", applied_config_map(a="1"), "you").ok()) == {
-        "me/Apply": ["a"],
-        "you/Apply": ["a"],
-    }
-
-
-@case
-def if_they_disagree_it_is_a_conflict(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    refusal = client.apply("configmaps/c", applied_config_map(a="2"), "you")
-    refusal.refused(409, "Conflict", 'Apply failed with 1 conflict: conflict with "me": .data.a')
-    assert refusal.causes == [(".data.a", "FieldManagerConflict")]
-    assert client.get("configmaps/c").ok()["data"] == {"a": "1"}
-
-
-@case
-def several_conflicts_are_told_together(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
-    refusal = client.apply("configmaps/c", applied_config_map(a="2", b="2"), "you")
-    refusal.refused(
-        409, "Conflict", 'Apply failed with 2 conflicts: conflicts with "me":\n- .data.a\n- .data.b'
-    )
-
-
-@case
-def force_takes_the_field(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
-    taken = client.apply("configmaps/c", applied_config_map(a="2"), "you", force="true").ok()
-    assert taken["data"] == {"a": "2", "b": "1"}
-    assert owners(taken) == {"me/Apply": ["b"], "you/Apply": ["a"]}
-
-
-@case
-def what_nobody_applies_any_more_is_removed(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1", b="2"), "me").ok(201)
-    assert client.apply("configmaps/c", applied_config_map(a="1"), "me").ok()["data"] == {"a": "1"}
-
-
-@case
-def what_another_still_applies_stays(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1", b="2"), "me").ok(201)
-    client.apply("configmaps/c", applied_config_map(b="2"), "you").ok()
-    left = client.apply("configmaps/c", applied_config_map(a="1"), "me").ok()
-    assert left["data"] == {"a": "1", "b": "2"}
-    assert owners(left) == {"me/Apply": ["a"], "you/Apply": ["b"]}
-
-
-@case
-def an_update_takes_what_it_changes(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").ok(201)
-    changed = client.patch("configmaps/c", {"data": {"a": "2"}}, fieldManager="editor").ok()
-    assert owners(changed) == {"me/Apply": ["b"], "editor/Update": ["a"]}
-    client.apply("configmaps/c", applied_config_map(a="1", b="1"), "me").refused(
-        409, "Conflict", 'conflict with "editor" using v1: .data.a'
-    )
-
-
-@case
-def what_was_created_plainly_is_owned_too(client: CaseClient) -> None:
-    made = client.post("configmaps", applied_config_map(a="1"), fieldManager="creator").ok(201)
-    (entry,) = made["metadata"]["managedFields"]
-    assert (entry["manager"], entry["operation"]) == ("creator", "Update")
-    assert entry["fieldsV1"] == {"f:data": {".": {}, "f:a": {}}}
-
-
-@case
-def the_user_agent_names_who_does_not_say(client: CaseClient) -> None:
-    made = client.call(
-        "POST", "configmaps", applied_config_map(a="1"), headers={"User-Agent": "robot/1.0 (test)"}
-    ).ok(201)
-    assert made["metadata"]["managedFields"][0]["manager"] == "robot"
-
-
-@case
-def dry_run_applies_nothing(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    assert client.apply("configmaps/c", applied_config_map(a="2"), "me", dryRun="All").ok()[
-        "data"
-    ] == {"a": "2"}
-    assert client.get("configmaps/c").ok()["data"] == {"a": "1"}
-
-
-@case
-def applying_needs_a_manager(client: CaseClient) -> None:
-    refusal = client.patch("configmaps/c", applied_config_map(a="1"), "apply").refused(
-        422, "Invalid", "fieldManager"
-    )
-    assert refusal.causes == [("fieldManager", "FieldValueRequired")]
-
-
-@parametrized_case(
-    [
-        ("no kind", {"metadata": {"name": "c"}}, 400),
-        ("another kind", {**applied_config_map(), "kind": "Secret"}, 400),
-        ("another name", {**applied_config_map(), "metadata": {"name": "d"}}, 400),
-        (
-            "managed fields",
-            {
-                **applied_config_map(),
-                "metadata": {"name": "c", "managedFields": [{"manager": "x"}]},
-            },
-            400,
-        ),
-    ]
-)
-def a_configuration_must_fit_its_address(client: CaseClient, body: Any, status: int) -> None:
-    assert client.apply("configmaps/c", body, "me").status == status
-
-
-@case
-def force_is_for_applying_alone(client: CaseClient) -> None:
-    client.post("configmaps", applied_config_map(a="1")).ok(201)
-    client.patch("configmaps/c", {"data": {}}, force="true").refused(422, "Invalid", "force")
-
-
-@case
-def a_manager_too_long_is_refused(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1"), "m" * 129).refused(
-        422, "Invalid", "fieldManager"
-    )
-
-
-@case
-def lists_with_keys_are_shared_by_element(client: CaseClient) -> None:
-    def deployment(*containers: dict[str, Any]) -> dict[str, Any]:
-        spec = {"selector": {"matchLabels": {"a": "d"}}, "replicas": 0}
-        template = {"metadata": {"labels": {"a": "d"}}, "spec": {"containers": list(containers)}}
-        head = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
-        return {**head, "spec": {**spec, "template": template}}
-
-    client.apply("deployments/d", deployment({"name": "one", "image": "i:1"}), "me").ok(201)
-    second = deployment({"name": "two", "image": "i:2"})
-    both = client.apply("deployments/d", second, "you").ok()
-    assert [one["name"] for one in both["spec"]["template"]["spec"]["containers"]] == ["one", "two"]
-    mine = next(entry for entry in both["metadata"]["managedFields"] if entry["manager"] == "me")
-    owned = mine["fieldsV1"]["f:spec"]["f:template"]["f:spec"]["f:containers"]
-    assert owned == {'k:{"name":"one"}': {".": {}, "f:image": {}, "f:name": {}}}
-    left = client.apply("deployments/d", deployment({"name": "three", "image": "i:3"}), "me").ok()
-    assert sorted(one["name"] for one in left["spec"]["template"]["spec"]["containers"]) == [
-        "three",
-        "two",
-    ]
-
-
-@case
-def managed_fields_can_be_cleared(client: CaseClient) -> None:
-    client.apply("configmaps/c", applied_config_map(a="1"), "me").ok(201)
-    cleared = client.patch("configmaps/c", {"metadata": {"managedFields": [{}]}}).ok()
-    assert not cleared["metadata"].get("managedFields")
-    again = client.apply("configmaps/c", applied_config_map(a="1"), "me").ok()
-    assert owners(again) == {"me/Apply": ["a"], "before-first-apply/Update": ["a"]}
-
-
-@case
-def the_status_has_owners_of_its_own(client: CaseClient) -> None:
-    budget = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
-    head = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}}
-    client.apply("poddisruptionbudgets/b", {**head, "spec": budget}, "me").ok(201)
-    status = {
-        "disruptionsAllowed": 3,
-        "currentHealthy": 4,
-        "desiredHealthy": 1,
-        "expectedPods": 4,
-        "observedGeneration": 1,
-    }
-    updated = client.apply(
-        "poddisruptionbudgets/b/status", {**head, "status": status}, "reporter", force="true"
-    ).ok()
-    assert updated["status"]["disruptionsAllowed"] == status["disruptionsAllowed"]
-    entry = next(
-        entry for entry in updated["metadata"]["managedFields"] if entry["manager"] == "reporter"
-    )
-    assert entry["subresource"] == "status"

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, parametrized_case
+from pytest_kscen.clusters.conformance.case import case, parametrized_case, value_at
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import CaseClient
 
 
-UNSCHEDULED = {"schedulerName": "absent"}
+NO_SCHEDULER = {"schedulerName": "absent"}
 
 
 def pod(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """Return a pod whose scheduler does not exist, so that it stays unscheduled."""
     containers = [{"name": "c", "image": "i:1", **(container or {})}]
-    return {"metadata": {"name": "p"}, "spec": {**UNSCHEDULED, "containers": containers, **spec}}
+    return {"metadata": {"name": "p"}, "spec": {**NO_SCHEDULER, "containers": containers, **spec}}
 
 
-def made(client: CaseClient, body: dict[str, Any]) -> Any:
+def create_pod(client: CaseClient, body: dict[str, Any]) -> Any:
     client.wait_for_service_account()
     return client.post("pods", body).ok(201)
-
-
-def at(value: Any, path: str) -> Any:
-    for step in path.split("."):
-        value = value[int(step)] if isinstance(value, list) else value[step]
-    return value
 
 
 @parametrized_case(
@@ -101,25 +95,25 @@ def at(value: Any, path: str) -> Any:
         ),
     ]
 )
-def what_is_left_out_is_filled_in(
+def omitted_field_is_defaulted(
     client: CaseClient, container: dict[str, Any], path: str, expected: Any
 ) -> None:
-    assert at(made(client, pod(container)), path) == expected
+    assert value_at(create_pod(client, pod(container)), path) == expected
 
 
 @case
-def its_scheduler_is_the_default_one(client: CaseClient) -> None:
+def default_scheduler_name_is_set(client: CaseClient) -> None:
     body = {
         "metadata": {"name": "p"},
         "spec": {"nodeName": "nowhere", "containers": [{"name": "c", "image": "i"}]},
     }
-    assert made(client, body)["spec"]["schedulerName"] == "default-scheduler"
+    assert create_pod(client, body)["spec"]["schedulerName"] == "default-scheduler"
     client.delete("pods/p", gracePeriodSeconds=0)
 
 
 @case
-def it_begins_as_pending(client: CaseClient) -> None:
-    status = made(client, {**pod(), "status": {"phase": "Running"}})["status"]
+def new_pod_is_pending(client: CaseClient) -> None:
+    status = create_pod(client, {**pod(), "status": {"phase": "Running"}})["status"]
     assert status["phase"] == "Pending"
     assert status["qosClass"] == "BestEffort"
 
@@ -131,15 +125,15 @@ def it_begins_as_pending(client: CaseClient) -> None:
         ("best effort", {}, "BestEffort"),
     ]
 )
-def its_class_of_service_comes_from_its_resources(
+def qos_class_follows_resources(
     client: CaseClient, resources: dict[str, Any], expected: str
 ) -> None:
-    assert made(client, pod({"resources": resources}))["status"]["qosClass"] == expected
+    assert create_pod(client, pod({"resources": resources}))["status"]["qosClass"] == expected
 
 
 @case
-def it_tolerates_a_node_that_is_away_for_a_while(client: CaseClient) -> None:
-    tolerations = made(client, pod())["spec"]["tolerations"]
+def default_tolerations_are_added(client: CaseClient) -> None:
+    tolerations = create_pod(client, pod())["spec"]["tolerations"]
     assert {(one["key"], one["effect"], one["tolerationSeconds"]) for one in tolerations} == {
         ("node.kubernetes.io/not-ready", "NoExecute", 300),
         ("node.kubernetes.io/unreachable", "NoExecute", 300),
@@ -207,7 +201,7 @@ def it_tolerates_a_node_that_is_away_for_a_while(client: CaseClient) -> None:
         ),
     ]
 )
-def a_spec_that_makes_no_sense_is_invalid(
+def invalid_pod_spec_is_refused(
     client: CaseClient, spec: dict[str, Any], field: str, reason: str
 ) -> None:
     client.wait_for_service_account()
@@ -278,7 +272,7 @@ def a_spec_that_makes_no_sense_is_invalid(
         ),
     ]
 )
-def a_container_that_makes_no_sense_is_invalid(
+def invalid_container_is_refused(
     client: CaseClient, container: dict[str, Any], field: str, reason: str
 ) -> None:
     client.wait_for_service_account()
@@ -286,7 +280,7 @@ def a_container_that_makes_no_sense_is_invalid(
 
 
 @case
-def a_quantity_that_is_none_is_a_bad_request(client: CaseClient) -> None:
+def malformed_quantity_is_bad_request(client: CaseClient) -> None:
     client.wait_for_service_account()
     body = pod({"resources": {"requests": {"cpu": "lots"}}})
     client.post("pods", body).refused(
@@ -323,15 +317,15 @@ def a_quantity_that_is_none_is_a_bad_request(client: CaseClient) -> None:
         ),
     ]
 )
-def little_may_change_afterwards(client: CaseClient, patch: Any, status: int) -> None:
-    made(client, pod())
+def most_spec_fields_are_immutable(client: CaseClient, patch: Any, status: int) -> None:
+    create_pod(client, pod())
     answer = client.patch("pods/p", patch, "json")
     assert answer.status == status, answer.body
 
 
 @case
-def the_status_changes_through_its_own_door(client: CaseClient) -> None:
-    old = made(client, pod())
+def status_changes_through_subresource_only(client: CaseClient) -> None:
+    old = create_pod(client, pod())
     client.patch("pods/p", {"status": {"phase": "Failed"}}).ok()
     assert client.get("pods/p").ok()["status"]["phase"] == "Pending"
     updated = client.patch(
@@ -343,14 +337,14 @@ def the_status_changes_through_its_own_door(client: CaseClient) -> None:
 
 
 @case
-def a_pod_without_a_node_goes_at_once(client: CaseClient) -> None:
-    made(client, pod())
+def unscheduled_pod_is_deleted_immediately(client: CaseClient) -> None:
+    create_pod(client, pod())
     client.delete("pods/p").ok()
     client.get("pods/p").refused(404, "NotFound")
 
 
 @case
-def a_pod_on_a_node_goes_when_its_node_lets_it(client: CaseClient) -> None:
+def scheduled_pod_is_deleted_after_grace_period(client: CaseClient) -> None:
     client.wait_for_service_account()
     client.post(
         "nodes", {"metadata": {"name": f"{client.namespace}-n"}, "spec": {"unschedulable": True}}
@@ -368,7 +362,7 @@ def a_pod_on_a_node_goes_when_its_node_lets_it(client: CaseClient) -> None:
 
 
 @case
-def binding_gives_it_a_node(client: CaseClient) -> None:
+def binding_sets_node(client: CaseClient) -> None:
     client.wait_for_service_account()
     client.post(
         "nodes", {"metadata": {"name": f"{client.namespace}-n"}, "spec": {"unschedulable": True}}
@@ -391,16 +385,16 @@ def binding_gives_it_a_node(client: CaseClient) -> None:
 
 
 @case
-def binding_to_nothing_is_refused(client: CaseClient) -> None:
-    made(client, pod())
+def binding_without_target_is_refused(client: CaseClient) -> None:
+    create_pod(client, pod())
     client.post("pods/p/binding", {"metadata": {"name": "p"}, "target": {"kind": "Node"}}).refused(
         500, "", "target.name: Required value"
     )
 
 
 @case
-def they_are_selected_by_their_node_and_their_phase(client: CaseClient) -> None:
-    made(client, pod())
+def field_selectors_match_node_and_phase(client: CaseClient) -> None:
+    create_pod(client, pod())
     for selector in (
         "spec.nodeName=",
         "status.phase=Pending",
@@ -413,20 +407,20 @@ def they_are_selected_by_their_node_and_their_phase(client: CaseClient) -> None:
 
 
 @case
-def an_unknown_class_of_priority_is_forbidden(client: CaseClient) -> None:
+def unknown_priority_class_is_forbidden(client: CaseClient) -> None:
     client.wait_for_service_account()
     refusal = client.post("pods", pod(priorityClassName="nope"))
     refusal.refused(403, "Forbidden", "no PriorityClass with name nope was found")
 
 
 @case
-def a_class_of_priority_gives_its_value(client: CaseClient) -> None:
+def priority_class_sets_priority(client: CaseClient) -> None:
     client.post("priorityclasses", {"metadata": {"name": client.namespace}, "value": 7}).ok(201)
-    assert made(client, pod(priorityClassName=client.namespace))["spec"]["priority"] == 7  # noqa: PLR2004
+    assert create_pod(client, pod(priorityClassName=client.namespace))["spec"]["priority"] == 7  # noqa: PLR2004
 
 
 @case
-def eviction_respects_a_budget(client: CaseClient) -> None:
+def eviction_respects_disruption_budget(client: CaseClient) -> None:
     client.wait_for_service_account()
     budget = {
         "metadata": {"name": "b"},
@@ -450,8 +444,8 @@ def eviction_respects_a_budget(client: CaseClient) -> None:
 
 
 @case
-def eviction_without_a_budget_deletes(client: CaseClient) -> None:
-    made(client, pod())
+def eviction_without_budget_deletes_pod(client: CaseClient) -> None:
+    create_pod(client, pod())
     client.post(
         "pods/p/eviction",
         {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}},
@@ -481,7 +475,9 @@ def eviction_without_a_budget_deletes(client: CaseClient) -> None:
         ("no endpoints", "bare:80", 404, "NotFound", 'services "bare" not found'),
     ]
 )
-def a_service(client: CaseClient, name: str, status: int, reason: str, message: str) -> None:
+def service_proxy_request_is_refused(
+    client: CaseClient, name: str, status: int, reason: str, message: str
+) -> None:
     client.post("services", {"metadata": {"name": "bare"}, "spec": {"ports": [{"port": 80}]}}).ok(
         201
     )
@@ -495,6 +491,8 @@ def a_service(client: CaseClient, name: str, status: int, reason: str, message: 
         ("without an address", "p:80", 400, "BadRequest", "address not allowed"),
     ]
 )
-def a_pod(client: CaseClient, name: str, status: int, reason: str, message: str) -> None:
-    made(client, pod())
+def pod_proxy_request_is_refused(
+    client: CaseClient, name: str, status: int, reason: str, message: str
+) -> None:
+    create_pod(client, pod())
     client.get(f"pods/{name}/proxy/").refused(status, reason, message)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import CaseClient, CaseResponse
 
 
-PEOPLE = {
+LABELS_BY_NAME = {
     "anna": {"tier": "front", "age": "old"},
     "bert": {"tier": "front"},
     "carl": {"tier": "back", "age": "new"},
@@ -23,50 +23,51 @@ PEOPLE = {
 }
 
 
-def people(client: CaseClient) -> None:
-    for name in reversed(PEOPLE):
+def create_config_maps(client: CaseClient) -> None:
+    for name in reversed(LABELS_BY_NAME):
         client.post(
-            "configmaps", {"metadata": {"name": name, "labels": {"who": "p", **PEOPLE[name]}}}
+            "configmaps",
+            {"metadata": {"name": name, "labels": {"who": "p", **LABELS_BY_NAME[name]}}},
         ).ok(201)
 
 
-def names(answer: CaseResponse) -> str:
+def listed_names(answer: CaseResponse) -> str:
     return " ".join(
         item["metadata"]["name"]
         for item in answer.ok()["items"]
-        if item["metadata"]["name"] in PEOPLE
+        if item["metadata"]["name"] in LABELS_BY_NAME
     )
 
 
 @case
-def a_list_has_its_kind_and_its_version(client: CaseClient) -> None:
-    people(client)
+def list_has_kind_and_version(client: CaseClient) -> None:
+    create_config_maps(client)
     listing = client.get("configmaps", labelSelector="who").ok()
     assert (listing["kind"], listing["apiVersion"]) == ("ConfigMapList", "v1")
     assert int(listing["metadata"]["resourceVersion"]) > 0
-    assert [item["metadata"]["name"] for item in listing["items"]] == list(PEOPLE)
+    assert [item["metadata"]["name"] for item in listing["items"]] == list(LABELS_BY_NAME)
     assert all("kind" not in item for item in listing["items"])
 
 
 @case
-def an_empty_list_has_items(client: CaseClient) -> None:
+def empty_list_has_items(client: CaseClient) -> None:
     assert client.get("leases").ok()["items"] == []
 
 
 @case
-def a_list_of_a_namespace_that_is_not_there_is_empty(client: CaseClient) -> None:
+def list_of_missing_namespace_is_empty(client: CaseClient) -> None:
     assert client.get("/api/v1/namespaces/nowhere/configmaps").ok()["items"] == []
 
 
 @case
-def all_namespaces_are_listed_at_once(client: CaseClient) -> None:
-    people(client)
+def list_covers_all_namespaces(client: CaseClient) -> None:
+    create_config_maps(client)
     listing = client.get(
         "/api/v1/configmaps",
         labelSelector="who",
         fieldSelector=f"metadata.namespace={client.namespace}",
     )
-    assert names(listing) == " ".join(PEOPLE)
+    assert listed_names(listing) == " ".join(LABELS_BY_NAME)
 
 
 @parametrized_case(
@@ -87,9 +88,9 @@ def all_namespaces_are_listed_at_once(client: CaseClient) -> None:
         ("everything", "", "anna bert carl dora"),
     ]
 )
-def labels_select(client: CaseClient, selector: str, expected: str) -> None:
-    people(client)
-    assert names(client.get("configmaps", labelSelector=selector)) == expected
+def label_selector_filters_list(client: CaseClient, selector: str, expected: str) -> None:
+    create_config_maps(client)
+    assert listed_names(client.get("configmaps", labelSelector=selector)) == expected
 
 
 @parametrized_case(
@@ -102,9 +103,7 @@ def labels_select(client: CaseClient, selector: str, expected: str) -> None:
         ("comma", ",a", "found ',', expected: !, identifier, or 'end of string'"),
     ]
 )
-def a_selector_that_cannot_be_read_is_a_bad_request(
-    client: CaseClient, selector: str, words: str
-) -> None:
+def malformed_label_selector_is_bad_request(client: CaseClient, selector: str, words: str) -> None:
     client.get("configmaps", labelSelector=selector).refused(400, "BadRequest", words)
 
 
@@ -116,19 +115,19 @@ def a_selector_that_cannot_be_read_is_a_bad_request(
         ("absent", "metadata.name=eve", ""),
     ]
 )
-def fields_select(client: CaseClient, selector: str, expected: str) -> None:
-    people(client)
-    assert names(client.get("configmaps", fieldSelector=selector)) == expected
+def field_selector_filters_list(client: CaseClient, selector: str, expected: str) -> None:
+    create_config_maps(client)
+    assert listed_names(client.get("configmaps", fieldSelector=selector)) == expected
 
 
 @case
-def a_field_that_does_not_select_is_a_bad_request(client: CaseClient) -> None:
+def unsupported_field_selector_is_bad_request(client: CaseClient) -> None:
     words = '"data" is not a known field selector: only "metadata.name", "metadata.namespace"'
     client.get("configmaps", fieldSelector="data=x").refused(400, "BadRequest", words)
 
 
 @case
-def some_kinds_select_by_more(client: CaseClient) -> None:
+def secret_type_field_selector_filters_list(client: CaseClient) -> None:
     client.post("secrets", {"metadata": {"name": "one"}, "type": "example.com/one"}).ok(201)
     client.post("secrets", {"metadata": {"name": "two"}, "type": "example.com/two"}).ok(201)
     listing = client.get("secrets", fieldSelector="type=example.com/two").ok()
@@ -136,8 +135,8 @@ def some_kinds_select_by_more(client: CaseClient) -> None:
 
 
 @case
-def pages_show_one_picture(client: CaseClient) -> None:
-    people(client)
+def pages_share_one_version(client: CaseClient) -> None:
+    create_config_maps(client)
     first = client.get("configmaps", labelSelector="who", limit=3).ok()
     assert [item["metadata"]["name"] for item in first["items"]] == ["anna", "bert", "carl"]
     token = first["metadata"]["continue"]
@@ -149,15 +148,18 @@ def pages_show_one_picture(client: CaseClient) -> None:
 
 
 @case
-def a_page_says_how_many_are_left(client: CaseClient) -> None:
-    for name in PEOPLE:
+def page_reports_remaining_count(client: CaseClient) -> None:
+    for name in LABELS_BY_NAME:
         client.post("leases", {"metadata": {"name": name}}).ok(201)
-    assert client.get("leases", limit=1).ok()["metadata"]["remainingItemCount"] == len(PEOPLE) - 1
+    assert (
+        client.get("leases", limit=1).ok()["metadata"]["remainingItemCount"]
+        == len(LABELS_BY_NAME) - 1
+    )
 
 
 @case
-def a_limit_that_nothing_exceeds_needs_no_token(client: CaseClient) -> None:
-    people(client)
+def list_within_limit_has_no_continue_token(client: CaseClient) -> None:
+    create_config_maps(client)
     assert (
         not client.get("configmaps", labelSelector="who", limit=100)
         .ok()["metadata"]
@@ -166,21 +168,21 @@ def a_limit_that_nothing_exceeds_needs_no_token(client: CaseClient) -> None:
 
 
 @case
-def a_token_that_is_none_is_a_bad_request(client: CaseClient) -> None:
+def invalid_continue_token_is_bad_request(client: CaseClient) -> None:
     client.get("configmaps", limit=1, **{"continue": "x"}).refused(
         400, "BadRequest", "continue key is not valid"
     )
 
 
 @case
-def a_limit_that_is_no_number_is_a_bad_request(client: CaseClient) -> None:
+def invalid_limit_is_bad_request(client: CaseClient) -> None:
     client.get("configmaps", limit="x").refused(
         400, "BadRequest", 'strconv.ParseInt: parsing "x": invalid syntax'
     )
 
 
 @case
-def a_version_from_the_future_is_too_large(client: CaseClient) -> None:
+def list_of_future_version_is_too_large(client: CaseClient) -> None:
     refusal = client.get("configmaps", resourceVersion="99999999999").refused(
         504, "Timeout", "Too large resource version"
     )
@@ -189,10 +191,13 @@ def a_version_from_the_future_is_too_large(client: CaseClient) -> None:
 
 
 @parametrized_case([("zero", "0"), ("none", "")])
-def a_list_from_any_version_shows_what_is_there(client: CaseClient, version: str) -> None:
-    people(client)
+def list_of_any_version_shows_current_objects(client: CaseClient, version: str) -> None:
+    create_config_maps(client)
     client.until(
-        lambda: names(client.get("configmaps", resourceVersion=version)) == " ".join(PEOPLE)
+        lambda: (
+            listed_names(client.get("configmaps", resourceVersion=version))
+            == " ".join(LABELS_BY_NAME)
+        )
     )
 
 
@@ -205,29 +210,29 @@ def a_list_from_any_version_shows_what_is_there(client: CaseClient, version: str
         ("no number", {"resourceVersion": "x"}, 400),
     ]
 )
-def how_a_version_is_matched_must_make_sense(
+def invalid_version_match_is_refused(
     client: CaseClient, query: dict[str, str], status: int
 ) -> None:
     assert client.get("configmaps", **query).status == status
 
 
 @case
-def an_exact_version_shows_the_past(client: CaseClient) -> None:
-    people(client)
+def list_of_exact_version_shows_past_objects(client: CaseClient) -> None:
+    create_config_maps(client)
     then = client.get("configmaps").ok()["metadata"]["resourceVersion"]
     client.delete("configmaps/anna").ok()
     past = client.get(
         "configmaps", resourceVersion=then, resourceVersionMatch="Exact", labelSelector="who"
     )
-    assert names(past) == " ".join(PEOPLE)
+    assert listed_names(past) == " ".join(LABELS_BY_NAME)
     assert past.body["metadata"]["resourceVersion"] == then
 
 
-def config(name: str, **labels: str) -> dict[str, Any]:
+def config_map(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": {"who": "w", **labels}}}
 
 
-def now(client: CaseClient) -> str:
+def current_version(client: CaseClient) -> str:
     return str(client.get("configmaps").ok()["metadata"]["resourceVersion"])
 
 
@@ -236,11 +241,11 @@ def type_and_name(event: dict[str, Any]) -> tuple[str, str]:
 
 
 @case
-def from_a_version_on_every_change_is_told_in_order(client: CaseClient) -> None:
-    start = now(client)
-    client.post("configmaps", config("a")).ok(201)
+def watch_from_version_sends_changes_in_order(client: CaseClient) -> None:
+    start = current_version(client)
+    client.post("configmaps", config_map("a")).ok(201)
     client.patch("configmaps/a", {"data": {"x": "1"}}).ok()
-    client.post("configmaps", config("b")).ok(201)
+    client.post("configmaps", config_map("b")).ok(201)
     client.delete("configmaps/a").ok()
     with client.watch(
         "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
@@ -261,32 +266,35 @@ def from_a_version_on_every_change_is_told_in_order(client: CaseClient) -> None:
 
 
 @case
-def what_happens_while_it_is_open_is_told(client: CaseClient) -> None:
+def open_watch_receives_changes(client: CaseClient) -> None:
     with client.watch(
-        "configmaps", resourceVersion=now(client), labelSelector="who", timeoutSeconds=30
+        "configmaps",
+        resourceVersion=current_version(client),
+        labelSelector="who",
+        timeoutSeconds=30,
     ) as stream:
-        made = client.post("configmaps", config("a")).ok(201)
+        made = client.post("configmaps", config_map("a")).ok(201)
         assert next(stream) == {"type": "ADDED", "object": made}
         changed = client.patch("configmaps/a", {"data": {"x": "1"}}).ok()
         assert next(stream) == {"type": "MODIFIED", "object": changed}
 
 
 @case
-def without_a_version_what_is_there_comes_first(client: CaseClient) -> None:
-    client.post("configmaps", config("b")).ok(201)
-    client.post("configmaps", config("a")).ok(201)
+def watch_without_version_starts_with_current_objects(client: CaseClient) -> None:
+    client.post("configmaps", config_map("b")).ok(201)
+    client.post("configmaps", config_map("a")).ok(201)
     with client.watch("configmaps", labelSelector="who", timeoutSeconds=30) as stream:
         assert sorted(type_and_name(event) for event in next_events(stream, 2)) == [
             ("ADDED", "a"),
             ("ADDED", "b"),
         ]
-        client.post("configmaps", config("c")).ok(201)
+        client.post("configmaps", config_map("c")).ok(201)
         assert type_and_name(next(stream)) == ("ADDED", "c")
 
 
 @case
-def the_deleted_object_is_its_last_state_with_a_version_of_its_own(client: CaseClient) -> None:
-    made = client.post("configmaps", config("a")).ok(201)
+def deleted_event_has_last_state_and_new_version(client: CaseClient) -> None:
+    made = client.post("configmaps", config_map("a")).ok(201)
     version = made["metadata"]["resourceVersion"]
     with client.watch(
         "configmaps", resourceVersion=version, labelSelector="who", timeoutSeconds=30
@@ -301,10 +309,13 @@ def the_deleted_object_is_its_last_state_with_a_version_of_its_own(client: CaseC
 
 
 @case
-def who_starts_to_match_is_added_and_who_stops_is_deleted(client: CaseClient) -> None:
-    client.post("configmaps", config("a", phase="one")).ok(201)
+def selector_changes_become_added_and_deleted_events(client: CaseClient) -> None:
+    client.post("configmaps", config_map("a", phase="one")).ok(201)
     with client.watch(
-        "configmaps", resourceVersion=now(client), labelSelector="phase=two", timeoutSeconds=30
+        "configmaps",
+        resourceVersion=current_version(client),
+        labelSelector="phase=two",
+        timeoutSeconds=30,
     ) as stream:
         client.patch("configmaps/a", {"metadata": {"labels": {"phase": "two"}}}).ok()
         client.patch("configmaps/a", {"data": {"x": "1"}}).ok()
@@ -316,10 +327,10 @@ def who_starts_to_match_is_added_and_who_stops_is_deleted(client: CaseClient) ->
 
 
 @case
-def one_object_can_be_watched_by_its_name(client: CaseClient) -> None:
-    start = now(client)
-    client.post("configmaps", config("a")).ok(201)
-    client.post("configmaps", config("b")).ok(201)
+def watch_by_name_receives_one_object(client: CaseClient) -> None:
+    start = current_version(client)
+    client.post("configmaps", config_map("a")).ok(201)
+    client.post("configmaps", config_map("b")).ok(201)
     with client.watch(
         "configmaps", resourceVersion=start, fieldSelector="metadata.name=b", timeoutSeconds=30
     ) as stream:
@@ -327,22 +338,24 @@ def one_object_can_be_watched_by_its_name(client: CaseClient) -> None:
 
 
 @case
-def the_old_paths_still_watch(client: CaseClient) -> None:
-    client.post("configmaps", config("a")).ok(201)
+def deprecated_watch_paths_are_served(client: CaseClient) -> None:
+    client.post("configmaps", config_map("a")).ok(201)
     path = f"/api/v1/watch/namespaces/{client.namespace}/configmaps/a"
     with client.watch(path, timeoutSeconds=30) as stream:
         assert type_and_name(next(stream)) == ("ADDED", "a")
 
 
 @case
-def it_ends_after_its_time(client: CaseClient) -> None:
-    with client.watch("leases", resourceVersion=now(client), timeoutSeconds=1) as stream:
+def watch_ends_after_timeout(client: CaseClient) -> None:
+    with client.watch(
+        "leases", resourceVersion=current_version(client), timeoutSeconds=1
+    ) as stream:
         assert remaining_events(stream) == []
 
 
 @case
-def a_bookmark_marks_the_end_of_the_beginning(client: CaseClient) -> None:
-    client.post("configmaps", config("a")).ok(201)
+def bookmark_marks_end_of_initial_events(client: CaseClient) -> None:
+    client.post("configmaps", config_map("a")).ok(201)
     query = {
         "sendInitialEvents": "true",
         "resourceVersionMatch": "NotOlderThan",
@@ -360,7 +373,7 @@ def a_bookmark_marks_the_end_of_the_beginning(client: CaseClient) -> None:
 
 
 @case
-def initial_events_need_their_match(client: CaseClient) -> None:
+def initial_events_require_version_match(client: CaseClient) -> None:
     answer = client.get("configmaps", watch="1", sendInitialEvents="true")
     answer.refused(
         422, "Invalid", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
@@ -368,28 +381,28 @@ def initial_events_need_their_match(client: CaseClient) -> None:
 
 
 @case
-def a_version_from_the_future_is_told_so(client: CaseClient) -> None:
+def watch_of_future_version_has_no_objects(client: CaseClient) -> None:
     with client.watch("configmaps", resourceVersion="99999999999", timeoutSeconds=5) as stream:
         (event,) = remaining_events(stream)[:1] or [{"type": "none"}]
     assert event["type"] in {"none", "ERROR"}
 
 
 @case
-def a_version_that_is_no_number_is_refused(client: CaseClient) -> None:
+def watch_of_invalid_version_is_refused(client: CaseClient) -> None:
     words = 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
     client.get("configmaps", watch="1", resourceVersion="x").refused(500, "", words)
 
 
 @case
-def an_unknown_selector_is_refused_before_the_stream(client: CaseClient) -> None:
+def watch_with_invalid_selector_is_refused(client: CaseClient) -> None:
     client.get("configmaps", watch="1", labelSelector="a in b").refused(
         400, "BadRequest", "unable to parse requirement"
     )
 
 
 @case
-def two_watchers_are_told_the_same(client: CaseClient) -> None:
-    start = now(client)
+def concurrent_watches_receive_equal_events(client: CaseClient) -> None:
+    start = current_version(client)
     with (
         client.watch(
             "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
@@ -398,18 +411,18 @@ def two_watchers_are_told_the_same(client: CaseClient) -> None:
             "configmaps", resourceVersion=start, labelSelector="who", timeoutSeconds=30
         ) as other,
     ):
-        client.post("configmaps", config("a")).ok(201)
+        client.post("configmaps", config_map("a")).ok(201)
         client.delete("configmaps/a").ok()
         assert next_events(one, 2) == next_events(other, 2)
 
 
 @case
-def another_namespace_is_not_told(client: CaseClient) -> None:
-    start = now(client)
+def watch_excludes_other_namespaces(client: CaseClient) -> None:
+    start = current_version(client)
     client.post(
         "/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "noise-"}}
     ).ok(201)
-    client.post("configmaps", config("a")).ok(201)
+    client.post("configmaps", config_map("a")).ok(201)
     with client.watch("configmaps", resourceVersion=start, timeoutSeconds=30) as stream:
         assert all(
             event["object"]["metadata"]["namespace"] == client.namespace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.clusters.conformance.case import case, parametrized_case
+from pytest_kscen.clusters.conformance.case import case, parametrized_case, value_at
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.conformance.case import CaseClient
@@ -14,7 +14,10 @@ TEMPLATE: dict[str, Any] = {
     "metadata": {"labels": LABELS},
     "spec": {"containers": [{"name": "c", "image": "i:1"}], "schedulerName": "absent"},
 }
-ONCE = {"metadata": {"labels": LABELS}, "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}
+RUN_ONCE_TEMPLATE = {
+    "metadata": {"labels": LABELS},
+    "spec": {**TEMPLATE["spec"], "restartPolicy": "Never"},
+}
 SELECTED = {"selector": {"matchLabels": LABELS}, "template": TEMPLATE}
 
 BODIES: dict[str, dict[str, Any]] = {
@@ -22,11 +25,11 @@ BODIES: dict[str, dict[str, Any]] = {
     "replicasets": {**SELECTED, "replicas": 0},
     "statefulsets": {**SELECTED, "replicas": 0, "serviceName": "s"},
     "daemonsets": {**SELECTED},
-    "jobs": {"template": ONCE, "suspend": True},
+    "jobs": {"template": RUN_ONCE_TEMPLATE, "suspend": True},
     "cronjobs": {
         "schedule": "0 0 1 1 *",
         "suspend": True,
-        "jobTemplate": {"spec": {"template": ONCE}},
+        "jobTemplate": {"spec": {"template": RUN_ONCE_TEMPLATE}},
     },
     "services": {"selector": LABELS, "ports": [{"port": 80}]},
     "persistentvolumeclaims": {
@@ -48,12 +51,6 @@ BODIES: dict[str, dict[str, Any]] = {
 
 def body(plural: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "x"}, "spec": {**BODIES[plural], **spec}}
-
-
-def at(value: Any, path: str) -> Any:
-    for step in path.split("."):
-        value = value[int(step)] if isinstance(value, list) else value[step]
-    return value
 
 
 @parametrized_case(
@@ -110,14 +107,12 @@ def at(value: Any, path: str) -> Any:
         ("limit's requests", "limitranges", "limits.0.defaultRequest", {"cpu": "1"}),
     ]
 )
-def what_is_left_out_is_filled_in(
-    client: CaseClient, plural: str, path: str, expected: Any
-) -> None:
-    assert at(client.post(plural, body(plural)).ok(201)["spec"], path) == expected
+def omitted_field_is_defaulted(client: CaseClient, plural: str, path: str, expected: Any) -> None:
+    assert value_at(client.post(plural, body(plural)).ok(201)["spec"], path) == expected
 
 
 @case
-def a_jobs_pods_are_its_own_by_label(client: CaseClient) -> None:
+def job_labels_pods_with_its_uid(client: CaseClient) -> None:
     job = client.post("jobs", body("jobs")).ok(201)
     uid = job["metadata"]["uid"]
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
@@ -127,7 +122,7 @@ def a_jobs_pods_are_its_own_by_label(client: CaseClient) -> None:
 
 
 @case
-def a_service_gets_an_address(client: CaseClient) -> None:
+def service_receives_cluster_ip(client: CaseClient) -> None:
     spec = client.post("services", body("services")).ok(201)["spec"]
     assert spec["clusterIP"].count(".") == 3  # noqa: PLR2004
     assert spec["clusterIPs"] == [spec["clusterIP"]]
@@ -138,14 +133,14 @@ def a_service_gets_an_address(client: CaseClient) -> None:
 
 
 @case
-def a_headless_service_gets_none(client: CaseClient) -> None:
+def headless_service_has_no_cluster_ip(client: CaseClient) -> None:
     assert client.post("services", body("services", clusterIP="None")).ok(201)["spec"][
         "clusterIPs"
     ] == ["None"]
 
 
 @case
-def a_node_port_is_in_its_range(client: CaseClient) -> None:
+def node_port_is_in_range(client: CaseClient) -> None:
     spec = client.post("services", body("services", type="NodePort")).ok(201)["spec"]
     assert 30000 <= spec["ports"][0]["nodePort"] <= 32767  # noqa: PLR2004
 
@@ -293,7 +288,7 @@ def a_node_port_is_in_its_range(client: CaseClient) -> None:
         ),
     ]
 )
-def a_spec_that_makes_no_sense_is_invalid(
+def invalid_spec_is_refused(
     client: CaseClient, plural: str, spec: dict[str, Any], field: str, reason: str
 ) -> None:
     refusal = client.post(plural, body(plural, **spec)).refused(422, "Invalid")
@@ -321,7 +316,7 @@ def a_spec_that_makes_no_sense_is_invalid(
         ),
     ]
 )
-def what_is_immutable_stays(
+def immutable_field_cannot_change(
     client: CaseClient, plural: str, spec: dict[str, Any], field: str
 ) -> None:
     client.post(plural, body(plural)).ok(201)
@@ -333,7 +328,7 @@ def what_is_immutable_stays(
 
 
 @parametrized_case([(plural, plural) for plural in ("deployments", "replicasets", "statefulsets")])
-def they_are_scaled(client: CaseClient, plural: str) -> None:
+def scale_subresource_sets_replicas(client: CaseClient, plural: str) -> None:
     client.post(plural, body(plural)).ok(201)
     scale = client.get(f"{plural}/x/scale").ok()
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
@@ -348,14 +343,14 @@ def they_are_scaled(client: CaseClient, plural: str) -> None:
 
 
 @case
-def a_secrets_text_becomes_data(client: CaseClient) -> None:
+def secret_string_data_becomes_data(client: CaseClient) -> None:
     made = client.post("secrets", {"metadata": {"name": "s"}, "stringData": {"a": "1"}}).ok(201)
     assert (made["data"], made["type"]) == ({"a": "MQ=="}, "Opaque")
     assert "stringData" not in made
 
 
 @case
-def a_quota_counts_and_refuses(client: CaseClient) -> None:
+def quota_is_counted_and_enforced(client: CaseClient) -> None:
     client.post(
         "resourcequotas",
         {"metadata": {"name": "q"}, "spec": {"hard": {"count/leases.coordination.k8s.io": "1"}}},
@@ -377,7 +372,7 @@ def a_quota_counts_and_refuses(client: CaseClient) -> None:
 
 
 @case
-def a_limit_range_fills_in_and_refuses(client: CaseClient) -> None:
+def limit_range_sets_defaults_and_limits(client: CaseClient) -> None:
     client.wait_for_service_account()
     limits = [
         {
@@ -411,7 +406,7 @@ def a_limit_range_fills_in_and_refuses(client: CaseClient) -> None:
 
 
 @case
-def the_default_storage_class_is_filled_in(client: CaseClient) -> None:
+def default_storage_class_is_set(client: CaseClient) -> None:
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
     client.post(
         "storageclasses",
@@ -432,7 +427,7 @@ def the_default_storage_class_is_filled_in(client: CaseClient) -> None:
 
 
 @case
-def claims_and_volumes_are_protected(client: CaseClient) -> None:
+def claim_has_protection_finalizer(client: CaseClient) -> None:
     made = client.post("persistentvolumeclaims", body("persistentvolumeclaims")).ok(201)
     assert made["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     assert made["status"]["phase"] == "Pending"

@@ -16,7 +16,7 @@ UID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 @case
-def it_has_what_the_server_alone_decides(client: CaseClient) -> None:
+def creation_sets_server_fields(client: CaseClient) -> None:
     made = client.post("configmaps", CONFIG).ok(201)
     metadata = made["metadata"]
     assert (made["apiVersion"], made["kind"]) == ("v1", "ConfigMap")
@@ -29,7 +29,7 @@ def it_has_what_the_server_alone_decides(client: CaseClient) -> None:
 
 
 @case
-def kinds_with_a_spec_have_a_generation(client: CaseClient) -> None:
+def generation_is_set_for_some_kinds(client: CaseClient) -> None:
     lease = client.post("leases", {"metadata": {"name": "l"}, "spec": {}}).ok(201)
     assert "generation" not in lease["metadata"]
     budget = {
@@ -40,7 +40,7 @@ def kinds_with_a_spec_have_a_generation(client: CaseClient) -> None:
 
 
 @case
-def a_second_one_of_the_same_name_already_exists(client: CaseClient) -> None:
+def duplicate_name_already_exists(client: CaseClient) -> None:
     client.post("configmaps", CONFIG).ok(201)
     refusal = client.post("configmaps", CONFIG).refused(
         409, "AlreadyExists", 'configmaps "c" already exists'
@@ -49,20 +49,20 @@ def a_second_one_of_the_same_name_already_exists(client: CaseClient) -> None:
 
 
 @case
-def a_generated_name_has_five_letters_more(client: CaseClient) -> None:
+def generated_name_has_random_suffix(client: CaseClient) -> None:
     made = client.post("configmaps", {"metadata": {"generateName": "c-"}}).ok(201)
     assert re.match(r"^c-[bcdfghjklmnpqrstvwxz2456789]{5}$", made["metadata"]["name"])
     assert made["metadata"]["generateName"] == "c-"
 
 
 @case
-def a_given_name_wins_over_a_generated_one(client: CaseClient) -> None:
+def name_takes_precedence_over_generate_name(client: CaseClient) -> None:
     made = client.post("configmaps", {"metadata": {"name": "c", "generateName": "d-"}}).ok(201)
     assert made["metadata"]["name"] == "c"
 
 
 @case
-def the_servers_own_fields_cannot_be_brought_along(client: CaseClient) -> None:
+def creation_overwrites_server_fields(client: CaseClient) -> None:
     brought = {
         "name": "c",
         "uid": "mine",
@@ -77,7 +77,7 @@ def the_servers_own_fields_cannot_be_brought_along(client: CaseClient) -> None:
 
 
 @case
-def a_version_must_not_be_brought_along(client: CaseClient) -> None:
+def creation_refuses_resource_version(client: CaseClient) -> None:
     brought = {"metadata": {"name": "c", "resourceVersion": "5"}}
     client.post("configmaps", brought).refused(
         500, "", "resourceVersion should not be set on objects to be created"
@@ -85,19 +85,19 @@ def a_version_must_not_be_brought_along(client: CaseClient) -> None:
 
 
 @case
-def dry_run_answers_and_keeps_nothing(client: CaseClient) -> None:
+def dry_run_creates_nothing(client: CaseClient) -> None:
     made = client.post("configmaps", CONFIG, dryRun="All").ok(201)
     assert UID.match(made["metadata"]["uid"])
     client.get("configmaps/c").refused(404, "NotFound", 'configmaps "c" not found')
 
 
 @case
-def dry_run_is_all_or_nothing(client: CaseClient) -> None:
+def invalid_dry_run_is_refused(client: CaseClient) -> None:
     client.post("configmaps", CONFIG, dryRun="Some").refused(422, "Invalid", "dryRun")
 
 
 @case
-def the_status_is_not_the_creators(client: CaseClient) -> None:
+def creation_ignores_status(client: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
@@ -107,13 +107,13 @@ def the_status_is_not_the_creators(client: CaseClient) -> None:
 
 
 @case
-def a_namespace_that_is_not_there_is_not_found(client: CaseClient) -> None:
+def missing_namespace_is_not_found(client: CaseClient) -> None:
     answer = client.post("/api/v1/namespaces/nowhere/configmaps", CONFIG)
     answer.refused(404, "NotFound", 'namespaces "nowhere" not found')
 
 
 @case
-def another_namespace_in_the_body_is_a_bad_request(client: CaseClient) -> None:
+def other_namespace_in_body_is_bad_request(client: CaseClient) -> None:
     body = {"metadata": {"name": "c", "namespace": "elsewhere"}}
     words = "the namespace of the provided object does not match the namespace sent on the request"
     client.post("configmaps", body).refused(400, "BadRequest", words)
@@ -214,7 +214,7 @@ def another_namespace_in_the_body_is_a_bad_request(client: CaseClient) -> None:
         ),
     ]
 )
-def bad_metadata_is_invalid(
+def invalid_metadata_is_refused(
     client: CaseClient, body: Any, field: str, reason: str, words: str
 ) -> None:
     refusal = client.post("configmaps", body).refused(422, "Invalid")
@@ -240,12 +240,12 @@ def bad_metadata_is_invalid(
         ("empty", b" "),
     ]
 )
-def a_body_of_another_shape_is_a_bad_request(client: CaseClient, body: Any) -> None:
+def malformed_body_is_bad_request(client: CaseClient, body: Any) -> None:
     client.call("POST", "configmaps", body).refused(400, "BadRequest")
 
 
 @parametrized_case([("Ignore", 201, False), ("Warn", 201, True), ("Strict", 400, False)])
-def an_unknown_field_is_dropped_warned_of_or_refused(
+def unknown_field_follows_validation_level(
     client: CaseClient,
     status: int,
     warned: bool,  # noqa: FBT001
@@ -263,7 +263,7 @@ def an_unknown_field_is_dropped_warned_of_or_refused(
 
 
 @case
-def null_is_the_same_as_absent(client: CaseClient) -> None:
+def null_equals_absent(client: CaseClient) -> None:
     made = client.post("configmaps", {"metadata": {"name": "c", "labels": None}, "data": None}).ok(
         201
     )
@@ -276,15 +276,15 @@ STALE = (
 )
 
 
-def made(client: CaseClient) -> dict[str, Any]:
+def create_config_map(client: CaseClient) -> dict[str, Any]:
     return client.post(  # type: ignore[no-any-return]
         "configmaps", {"metadata": {"name": "c", "labels": {"l": "1"}}, "data": {"a": "1"}}
     ).ok(201)
 
 
 @case
-def the_whole_object_is_replaced(client: CaseClient) -> None:
-    old = made(client)
+def update_replaces_object(client: CaseClient) -> None:
+    old = create_config_map(client)
     new = client.put("configmaps/c", {"metadata": {"name": "c"}, "data": {"b": "2"}}).ok()
     assert new["data"] == {"b": "2"}
     assert "labels" not in new["metadata"]
@@ -294,8 +294,8 @@ def the_whole_object_is_replaced(client: CaseClient) -> None:
 
 
 @case
-def a_stale_version_is_a_conflict(client: CaseClient) -> None:
-    old = made(client)
+def stale_version_is_conflict(client: CaseClient) -> None:
+    old = create_config_map(client)
     client.put("configmaps/c", {**old, "data": {"a": "2"}}).ok()
     refusal = client.put("configmaps/c", {**old, "data": {"a": "3"}}).refused(
         409, "Conflict", STALE
@@ -305,8 +305,8 @@ def a_stale_version_is_a_conflict(client: CaseClient) -> None:
 
 
 @case
-def a_version_that_is_no_number_is_refused(client: CaseClient) -> None:
-    old = made(client)
+def invalid_version_is_refused(client: CaseClient) -> None:
+    old = create_config_map(client)
     body = {**old, "metadata": {**old["metadata"], "resourceVersion": "x"}}
     client.put("configmaps/c", body).refused(
         500, "", 'strconv.ParseUint: parsing "x": invalid syntax'
@@ -314,8 +314,8 @@ def a_version_that_is_no_number_is_refused(client: CaseClient) -> None:
 
 
 @case
-def nothing_changed_is_no_new_version(client: CaseClient) -> None:
-    old = made(client)
+def update_without_change_keeps_version(client: CaseClient) -> None:
+    old = create_config_map(client)
     assert (
         client.put("configmaps/c", old).ok()["metadata"]["resourceVersion"]
         == old["metadata"]["resourceVersion"]
@@ -323,15 +323,15 @@ def nothing_changed_is_no_new_version(client: CaseClient) -> None:
 
 
 @case
-def another_name_in_the_body_is_a_bad_request(client: CaseClient) -> None:
-    made(client)
+def other_name_in_body_is_bad_request(client: CaseClient) -> None:
+    create_config_map(client)
     words = "the name of the object (d) does not match the name on the URL (c)"
     client.put("configmaps/c", {"metadata": {"name": "d"}}).refused(400, "BadRequest", words)
 
 
 @case
-def another_uid_is_a_conflict(client: CaseClient) -> None:
-    old = made(client)
+def other_uid_is_conflict(client: CaseClient) -> None:
+    old = create_config_map(client)
     body = {**old, "metadata": {**old["metadata"], "uid": "11111111-1111-4111-8111-111111111111"}}
     client.put("configmaps/c", body).refused(
         409, "Conflict", "Precondition failed: UID in precondition"
@@ -339,20 +339,20 @@ def another_uid_is_a_conflict(client: CaseClient) -> None:
 
 
 @case
-def what_is_not_there_is_not_found(client: CaseClient) -> None:
+def update_of_missing_object_is_not_found(client: CaseClient) -> None:
     client.put("configmaps/c", {"metadata": {"name": "c"}}).refused(
         404, "NotFound", 'configmaps "c" not found'
     )
 
 
 @case
-def a_lease_can_be_made_by_an_update(client: CaseClient) -> None:
+def update_creates_lease(client: CaseClient) -> None:
     client.put("leases/l", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}).ok(201)
     assert client.get("leases/l").ok()["spec"]["holderIdentity"] == "me"
 
 
 @case
-def some_kinds_must_say_which_version_they_replace(client: CaseClient) -> None:
+def update_of_budget_requires_version(client: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
@@ -365,7 +365,7 @@ def some_kinds_must_say_which_version_they_replace(client: CaseClient) -> None:
 
 
 @case
-def the_generation_counts_changes_of_the_spec_alone(client: CaseClient) -> None:
+def generation_counts_spec_changes_only(client: CaseClient) -> None:
     budget = {
         "metadata": {"name": "b"},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
@@ -382,8 +382,8 @@ def the_generation_counts_changes_of_the_spec_alone(client: CaseClient) -> None:
 
 
 @case
-def dry_run_changes_nothing(client: CaseClient) -> None:
-    old = made(client)
+def dry_run_update_changes_nothing(client: CaseClient) -> None:
+    old = create_config_map(client)
     assert client.put("configmaps/c", {**old, "data": {"a": "2"}}, dryRun="All").ok()["data"] == {
         "a": "2"
     }
@@ -397,8 +397,8 @@ def dry_run_changes_nothing(client: CaseClient) -> None:
         ("deletion", {"deletionTimestamp": "2001-01-01T00:00:00Z"}),
     ]
 )
-def the_servers_own_metadata_stays_as_it_was(client: CaseClient, metadata: dict[str, Any]) -> None:
-    old = made(client)
+def update_keeps_server_metadata(client: CaseClient, metadata: dict[str, Any]) -> None:
+    old = create_config_map(client)
     client.put("configmaps/c", {**old, "metadata": {**old["metadata"], **metadata}})
     kept = client.get("configmaps/c").ok()["metadata"]
     for name in metadata:
@@ -431,7 +431,7 @@ def the_servers_own_metadata_stays_as_it_was(client: CaseClient, metadata: dict[
         ),
     ]
 )
-def what_is_immutable_stays(
+def immutable_field_cannot_change(
     client: CaseClient, plural: str, first: dict[str, Any], second: dict[str, Any], field: str
 ) -> None:
     client.post(plural, {"metadata": {"name": "x"}, **first}).ok(201)
@@ -442,7 +442,7 @@ def what_is_immutable_stays(
 
 
 @case
-def the_last_finalizer_takes_a_deleted_object_along(client: CaseClient) -> None:
+def removal_of_last_finalizer_completes_deletion(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
         201
     )
@@ -454,7 +454,7 @@ def the_last_finalizer_takes_a_deleted_object_along(client: CaseClient) -> None:
 
 
 @case
-def no_finalizer_is_added_to_what_is_going(client: CaseClient) -> None:
+def finalizer_cannot_be_added_during_deletion(client: CaseClient) -> None:
     client.post("configmaps", {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}).ok(
         201
     )

@@ -1,15 +1,14 @@
-"""Random requests to a small world, so that they meet: right ones, wrong ones, and now and then
-plain nonsense.
+"""Strategies of random requests to a few objects: valid, invalid, and occasionally malformed.
 
-Every choice is one from a list that is made beforehand: that is quick, and shrinks towards the
-list's beginning."""
+All choices sample from lists built in advance, which is quick and shrinks towards the start of
+the list."""
 
 from __future__ import annotations
 
 import itertools
 
 from hypothesis import strategies as st
-from twinworld import ABOUT, kinds, laid, twisted
+from request_kinds import METADATA_PIECES, kinds, overlaid, with_replacement
 
 from pytest_kscen.clusters.conformance.differential import (
     CONTINUE_TOKEN,
@@ -29,15 +28,15 @@ MERGE, JSON, STRATEGIC, APPLY = (
 )
 NAMES = st.sampled_from("aaabbc")
 NONSENSE = [None, 1, "x", True, [], {}, -1.5, ["x"], {"x": 1}, ""]
-TWISTS = st.sampled_from([None] * 1800 + list(itertools.product(range(20), NONSENSE)))
+REPLACEMENTS = st.sampled_from([None] * 1800 + list(itertools.product(range(20), NONSENSE)))
 ANN, BOB = {"fieldManager": "ann"}, {"fieldManager": "bob"}
 
 
-def of(queries):
+def sampled_queries(queries):
     return st.sampled_from([tuple(query.items()) for query in queries])
 
 
-WRITES = of(
+WRITES = sampled_queries(
     [{}, ANN, BOB] * 4
     + [
         {"fieldValidation": "Ignore"},
@@ -47,7 +46,7 @@ WRITES = of(
     ]
     + [{"dryRun": "All"}, {"dryRun": "All", **BOB}, {"dryRun": "Some"}]
 )
-APPLIES = of(
+APPLIES = sampled_queries(
     [ANN, BOB] * 4
     + [
         {"force": "true", **ANN},
@@ -82,9 +81,8 @@ PAGES = [
     {"limit": "2", "continue": CONTINUE_TOKEN},
     {"continue": CONTINUE_TOKEN},
 ]
-# a list that is content with what is not older than a version may come from a cache that has not
-# heard yet
-PAST = [
+# NotOlderThan is left out: such a list may come from a cache that is behind.
+PAST_VERSIONS = [
     {"resourceVersion": FIRST_VERSION, "resourceVersionMatch": "Exact"},
     {"resourceVersionMatch": "Exact"},
     {"resourceVersion": "x"},
@@ -132,47 +130,52 @@ OPERATIONS = st.sampled_from(
 )
 
 
-class Requests:
-    """The requests of one kind; each strategy is made once."""
+class RequestStrategies:
+    """Request strategies of one kind, each built once."""
 
     def __init__(self, kind):
         self.kind = kind
-        self.about = st.lists(st.sampled_from(ABOUT), max_size=2)
+        self.metadata_pieces = st.lists(st.sampled_from(METADATA_PIECES), max_size=2)
         self.pieces = st.lists(st.sampled_from(kind.pieces), max_size=3)
-        self.changes = st.builds(self._change, self.about, self.pieces, TWISTS)
+        self.changes = st.builds(self._change, self.metadata_pieces, self.pieces, REPLACEMENTS)
         groups = (
-            self._writes(),
-            self._patches(),
-            self._deletions(),
-            self._readings(),
-            self._status(),
-            self._others(),
+            self._write_strategies(),
+            self._patch_strategies(),
+            self._delete_strategies(),
+            self._read_strategies(),
+            self._status_strategies(),
+            self._subresource_strategies(),
         )
         self.all = st.one_of(*itertools.chain(*groups))
 
     # --- groups of requests ---
 
-    def _writes(self):
-        bodies = st.builds(self._body, NAMES, self.about, self.pieces, TWISTS)
+    def _write_strategies(self):
+        bodies = st.builds(self._body, NAMES, self.metadata_pieces, self.pieces, REPLACEMENTS)
         yield st.builds(
             lambda body, query: TwinStep("POST", self.kind.plural, body, query=query),
             bodies,
             WRITES,
         )
-        yield st.builds(self._to("PUT"), NAMES, bodies, WRITES)
-        yield st.builds(self._to(EDIT), NAMES, self.changes, WRITES)
+        yield st.builds(self._step_builder("PUT"), NAMES, bodies, WRITES)
+        yield st.builds(self._step_builder(EDIT), NAMES, self.changes, WRITES)
 
-    def _patches(self):
+    def _patch_strategies(self):
         for media_type in (MERGE, STRATEGIC):
-            yield st.builds(self._to("PATCH", type=media_type), NAMES, self.changes, WRITES)
+            yield st.builds(
+                self._step_builder("PATCH", type=media_type), NAMES, self.changes, WRITES
+            )
         operations = st.lists(
-            st.builds(_operation, OPERATIONS, st.sampled_from(self.kind.parts), TWISTS), max_size=2
+            st.builds(_patch_operation, OPERATIONS, st.sampled_from(self.kind.parts), REPLACEMENTS),
+            max_size=2,
         )
-        yield st.builds(self._to("PATCH", type=JSON), NAMES, operations, WRITES)
-        configs = st.builds(self._config, NAMES, self.about, self.pieces, st.booleans(), TWISTS)
-        yield from [st.builds(self._apply, configs, APPLIES)] * 3
+        yield st.builds(self._step_builder("PATCH", type=JSON), NAMES, operations, WRITES)
+        configs = st.builds(
+            self._config, NAMES, self.metadata_pieces, self.pieces, st.booleans(), REPLACEMENTS
+        )
+        yield from [st.builds(self._apply_step, configs, APPLIES)] * 3
 
-    def _deletions(self):
+    def _delete_strategies(self):
         yield st.builds(
             lambda name, options: TwinStep("DELETE", f"{self.kind.plural}/{name}", options),
             NAMES,
@@ -180,11 +183,12 @@ class Requests:
         )
         if self.kind.has_collections:
             yield st.builds(
-                lambda query: TwinStep("DELETE", self.kind.plural, query=query), self._lists()
+                lambda query: TwinStep("DELETE", self.kind.plural, query=query),
+                self._list_queries(),
             )
 
-    def _readings(self):
-        plural, lists = self.kind.plural, self._lists()
+    def _read_strategies(self):
+        plural, lists = self.kind.plural, self._list_queries()
         yield st.builds(
             lambda name, accept: TwinStep("GET", f"{plural}/{name}", accept=accept), NAMES, FORMS
         )
@@ -193,18 +197,24 @@ class Requests:
             lambda query, accept: TwinStep("GET", plural, query=query, accept=accept), lists, FORMS
         )
 
-    def _status(self):
+    def _status_strategies(self):
         if not self.kind.status:
             return
         pieces = st.lists(st.sampled_from(self.kind.status), min_size=1, max_size=2)
-        changes = st.builds(self._change, self.about, pieces, TWISTS)
-        yield st.builds(self._to(EDIT, "/status"), NAMES, changes, WRITES)
+        changes = st.builds(self._change, self.metadata_pieces, pieces, REPLACEMENTS)
+        yield st.builds(self._step_builder(EDIT, "/status"), NAMES, changes, WRITES)
         for media_type in (MERGE, STRATEGIC):
-            yield st.builds(self._to("PATCH", "/status", media_type), NAMES, changes, WRITES)
-        configs = st.builds(self._config, NAMES, self.about, pieces, st.just(False), TWISTS)
-        yield st.builds(lambda body, query: self._apply(body, query, "/status"), configs, APPLIES)
+            yield st.builds(
+                self._step_builder("PATCH", "/status", media_type), NAMES, changes, WRITES
+            )
+        configs = st.builds(
+            self._config, NAMES, self.metadata_pieces, pieces, st.just(False), REPLACEMENTS
+        )
+        yield st.builds(
+            lambda body, query: self._apply_step(body, query, "/status"), configs, APPLIES
+        )
 
-    def _others(self):
+    def _subresource_strategies(self):
         plural = self.kind.plural
         if self.kind.posts:
             posts = st.sampled_from(self.kind.posts)
@@ -218,69 +228,77 @@ class Requests:
             )
         if self.kind.has_scale:
             yield NAMES.map(lambda name: TwinStep("GET", f"{plural}/{name}/scale"))
-            yield st.builds(self._to("PATCH", "/scale", MERGE), NAMES, SCALES, WRITES)
-            yield st.builds(self._to(EDIT, "/scale"), NAMES, SCALES, WRITES)
+            yield st.builds(self._step_builder("PATCH", "/scale", MERGE), NAMES, SCALES, WRITES)
+            yield st.builds(self._step_builder(EDIT, "/scale"), NAMES, SCALES, WRITES)
 
     # --- one request, one body ---
 
-    def _lists(self):
+    def _list_queries(self):
         fields = [{"fieldSelector": one} for one in (*self.kind.fields, *FIELDS)]
         mixed = [{**one, **two} for one in LABELS[:4] for two in (*fields[:2], *PAGES[:2])]
-        return of([{}, *LABELS, *fields, *PAGES, *PAST, *mixed])
+        return sampled_queries([{}, *LABELS, *fields, *PAGES, *PAST_VERSIONS, *mixed])
 
-    def _to(self, method, part="", type="application/json"):
+    def _step_builder(self, method, part="", type="application/json"):
         return lambda name, body, query: TwinStep(
             method, f"{self.kind.plural}/{name}{part}", body, type, query
         )
 
-    def _apply(self, config, query, part=""):
+    def _apply_step(self, config, query, part=""):
         metadata = config.get("metadata")
         named = metadata.get("name") if isinstance(metadata, dict) else None
-        return self._to("PATCH", part, APPLY)(
+        return self._step_builder("PATCH", part, APPLY)(
             named if named in ("a", "b", "c") else "a", config, query
         )
 
-    def _body(self, name, about, pieces, twist):
-        return twisted(laid(self.kind.target.minimal_body, _named(name, about), *pieces), twist)
-
-    def _config(self, name, about, pieces, whole, twist):
-        return twisted(
-            laid(
-                self.kind.target.minimal_body if whole else self.kind.head,
-                _named(name, about),
-                *pieces,
-            ),
-            twist,
+    def _body(self, name, metadata_pieces, pieces, replacement):
+        return with_replacement(
+            overlaid(self.kind.target.minimal_body, _metadata(name, metadata_pieces), *pieces),
+            replacement,
         )
 
-    def _change(self, about, pieces, twist):
-        return twisted(laid({"metadata": laid(*about)} if about else {}, *pieces), twist)
+    def _config(self, name, metadata_pieces, pieces, whole, replacement):
+        return with_replacement(
+            overlaid(
+                self.kind.target.minimal_body if whole else self.kind.head,
+                _metadata(name, metadata_pieces),
+                *pieces,
+            ),
+            replacement,
+        )
+
+    def _change(self, metadata_pieces, pieces, replacement):
+        return with_replacement(
+            overlaid({"metadata": overlaid(*metadata_pieces)} if metadata_pieces else {}, *pieces),
+            replacement,
+        )
 
 
-def _named(name, about):
-    return {"metadata": laid({"name": name}, *about)}
+def _metadata(name, metadata_pieces):
+    return {"metadata": overlaid({"name": name}, *metadata_pieces)}
 
 
-def _operation(op, part, twist):
+def _patch_operation(op, part, replacement):
     path, value = part
     if op in {"copy", "move"}:
         return {"op": op, "from": path, "path": "/metadata/annotations/k"}
-    return twisted({"op": op, "path": path, **({} if op == "remove" else {"value": value})}, twist)
+    return with_replacement(
+        {"op": op, "path": path, **({} if op == "remove" else {"value": value})}, replacement
+    )
 
 
-def sequence(kind):
-    """A stage, a few requests to it, and what a second watch asks for."""
+def sequence_strategy(kind):
+    """Return a strategy of a target, requests to it, and the query of a second watch."""
     first = TwinStep(
         "POST",
         kind.plural,
-        laid(kind.target.minimal_body, _named("a", [])),
+        overlaid(kind.target.minimal_body, _metadata("a", [])),
         query=(("fieldManager", "ann"),),
     )
-    requests = st.lists(Requests(kind).all, min_size=2, max_size=10).map(
+    requests = st.lists(RequestStrategies(kind).all, min_size=2, max_size=10).map(
         lambda rest: [first, *rest]
     )
     return st.tuples(st.just(kind.target), requests, WATCHING)
 
 
-BY_KIND = {kind.plural: sequence(kind) for kind in kinds()}
+BY_KIND = {kind.plural: sequence_strategy(kind) for kind in kinds()}
 SEQUENCES = st.one_of(*BY_KIND.values())
