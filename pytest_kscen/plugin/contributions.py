@@ -6,27 +6,54 @@ sessions in one process do not see each other's extensions.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_kscen.chaos.profiles import PROFILES
+from pytest_kscen.clusters import BACKENDS
 from pytest_kscen.extensions import ExtensionError, Registry, is_installed, returned_by_hook
+from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.plugin import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-REGISTRIES = {
-    "profiles": "pytest_kscen.chaos.profiles:PROFILES",
-    "health_sources": "pytest_kscen.objects.storage:HEALTH_SOURCES",
-    "storage_models": "pytest_kscen.models.storage.model:STORAGE_MODELS",
-    "reports": "pytest_kscen.report.protocol:REPORTS",
-    "probes": "pytest_kscen.workflow.probes.probe:PROBE_FORMS",
-    "waiters": "pytest_kscen.scenario.builtin_waiters:WAITER_REGISTRY",
-    "cluster_backends": "pytest_kscen.clusters:BACKENDS",
+
+def _storage_models() -> Registry[Any]:
+    from pytest_kscen.models.storage.model import STORAGE_MODELS
+
+    return STORAGE_MODELS
+
+
+def _reports() -> Registry[Any]:
+    from pytest_kscen.report.protocol import REPORTS
+
+    return REPORTS
+
+
+def _probes() -> Registry[Any]:
+    from pytest_kscen.workflow.probes.probe import PROBE_FORMS
+
+    return PROBE_FORMS
+
+
+def _waiters() -> Registry[Any]:
+    from pytest_kscen.scenario.builtin_waiters import WAITER_REGISTRY
+
+    return WAITER_REGISTRY
+
+
+REGISTRIES: Mapping[str, Callable[[], Registry[Any]]] = {
+    "profiles": lambda: PROFILES,
+    "health_sources": lambda: HEALTH_SOURCES,
+    "storage_models": _storage_models,
+    "reports": _reports,
+    "probes": _probes,
+    "waiters": _waiters,
+    "cluster_backends": lambda: BACKENDS,
 }
-"""Registry of each extension point: the module to import when it is first needed, and its name."""
+"""Registry of each extension point. Those that options do not read are imported when needed."""
 REPORTS_POINT = "reports"
 """Hooks that return reports are called with the configuration, before the first test."""
 
@@ -35,13 +62,6 @@ _errors: list[ExtensionError] = []
 """Errors of this session, raised by `check_extensions`: pytest shows them as usage errors only
 from when it is configured.
 """
-
-
-def registry_of(point: str) -> Registry[Any]:
-    """Return the registry of an extension point; the package that has it is imported now."""
-    module, _, name = REGISTRIES[point].partition(":")
-    registry: Registry[Any] = getattr(importlib.import_module(module), name)
-    return registry
 
 
 def collect_extensions(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -56,11 +76,10 @@ def collect_extensions(parser: pytest.Parser, pluginmanager: pytest.PytestPlugin
 
 def _adder(point: str, parser: pytest.Parser) -> Callable[[Any], None]:
     def add(extensions: Any) -> None:
-        registry = registry_of(point)
+        registry = REGISTRIES[point]()
         for extension in returned_by_hook(point, extensions):
-            if not registry.add(extension):
-                continue
-            _added.append((registry, extension))
+            if registry.add(extension):
+                _added.append((registry, extension))
         if point == "profiles":
             options.update_profile_options(parser)
 
@@ -81,7 +100,7 @@ def check_extensions(config: pytest.Config) -> None:
     """
     config.add_cleanup(_forget)
     for point in filter(is_installed, REGISTRIES):
-        _try(registry_of(point).check_names)
+        _try(REGISTRIES[point]().check_names)
     if _errors:
         errors = "\n".join(dict.fromkeys(map(str, _errors)))
         _forget()
@@ -96,7 +115,7 @@ def load_extensions() -> list[str]:
     errors = []
     for point in filter(is_installed, REGISTRIES):
         try:
-            list(registry_of(point))
+            list(REGISTRIES[point]())
         except ExtensionError as error:
             errors.append(str(error))
     return errors
