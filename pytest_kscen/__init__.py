@@ -8,8 +8,9 @@ are first used, so that importing this package is cheap.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pytest_kscen.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
@@ -31,19 +32,17 @@ __all__ = [
     "WorkflowHandle",
     "WorkflowWarning",
 ]
-MODULES = {
-    "Cluster": "pytest_kscen.clusters.cluster",
-    "Outcome": "pytest_kscen.judge.outcome",
-    "PlanWarning": "pytest_kscen.run.plan",
-    "Run": "pytest_kscen.run.context",
-    "ScenarioHandle": "pytest_kscen.run.scenarios",
-    "ScenarioRunner": "pytest_kscen.run.runner",
-    "WorkflowHandle": "pytest_kscen.run.workflows",
-    "WorkflowWarning": "pytest_kscen.workflow.files",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(MODULES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "pytest_kscen.clusters.cluster": ("Cluster",),
+        "pytest_kscen.judge.outcome": ("Outcome",),
+        "pytest_kscen.run.context": ("Run",),
+        "pytest_kscen.run.plan": ("PlanWarning",),
+        "pytest_kscen.run.runner": ("ScenarioRunner",),
+        "pytest_kscen.run.scenarios": ("ScenarioHandle",),
+        "pytest_kscen.run.workflows": ("WorkflowHandle",),
+        "pytest_kscen.workflow.files": ("WorkflowWarning",),
+    },
+)

@@ -6,8 +6,9 @@ They stay as they are within a minor version (docs/extending.md has a how-to). N
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pytest_kscen.lazy import lazy_names
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import Resource
 from pytest_kscen.objects.storage import HEALTH_SOURCES, HealthSource, Observed, observed_condition
@@ -28,10 +29,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import storage models when they are first needed: they bring the embedded kubelet."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from pytest_kscen.models.storage import model
-
-    return getattr(model, name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "pytest_kscen.models.storage.model": (
+            "STORAGE_MODELS",
+            "StorageModel",
+            "create_definition",
+        ),
+    },
+)
+"""Storage models are imported when they are first needed: they bring the embedded kubelet."""

@@ -13,7 +13,7 @@ the API client, the clock, chance and the journal may be imported here; never a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.profile import (
     INCIDENT,
@@ -25,6 +25,7 @@ from pytest_kscen.chaos.profile import (
     valid_times,
     valid_variants,
 )
+from pytest_kscen.lazy import lazy_names
 from pytest_kscen.objects.resources import NODES
 
 if TYPE_CHECKING:
@@ -68,22 +69,29 @@ __all__ = [
     "valid_times",
     "valid_variants",
 ]
-OF_CLIENTS = ("ClusterClients", "FaultImpossible")
-OF_TROUBLES = ("LINK", "MACHINE", "NODE", "VOLUME", "ExplanatoryPower", "Reach")
 
-
-def __getattr__(name: str) -> Any:
-    """Import what faults need when a run first needs it: pytest starts without asyncio."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in OF_CLIENTS:
-        from pytest_kscen.chaos import clients
-
-        return getattr(clients, name)
-    if name in OF_TROUBLES:
-        from pytest_kscen.chaos import troubles
-
-        return getattr(troubles, name)
-    from pytest_kscen.chaos import incidents
-
-    return getattr(incidents, name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "pytest_kscen.chaos.clients": ("ClusterClients", "FaultImpossible"),
+        "pytest_kscen.chaos.incidents": (
+            "EXPECTED_ERRORS",
+            "Fault",
+            "Incident",
+            "cause_incident",
+            "draw_variant",
+            "end_incident",
+            "note_skipped",
+            "repeat_incidents",
+        ),
+        "pytest_kscen.chaos.troubles": (
+            "LINK",
+            "MACHINE",
+            "NODE",
+            "VOLUME",
+            "ExplanatoryPower",
+            "Reach",
+        ),
+    },
+)
+"""Faults' names are imported when a run first needs them: pytest starts without asyncio."""

@@ -78,8 +78,9 @@ def _adder(point: str, parser: pytest.Parser) -> Callable[[Any], None]:
     def add(extensions: Any) -> None:
         registry = REGISTRIES[point]()
         for extension in returned_by_hook(point, extensions):
-            if registry.add(extension):
-                _added.append((registry, extension))
+            if not registry.add(extension):
+                continue
+            _added.append((registry, extension))
         if point == "profiles":
             options.update_profile_options(parser)
 

@@ -9,8 +9,9 @@ recording, analysis/   a cluster as a Scenario; the results of one
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pytest_kscen.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pytest_kscen.scenario.analysis.comparison import Comparison, compare
@@ -30,19 +31,15 @@ __all__ = [
     "check_scenario_step_phase",
     "compare",
 ]
-MODULES = {
-    "Comparison": "pytest_kscen.scenario.analysis.comparison",
-    "ControllerWaiter": "pytest_kscen.scenario.waiting",
-    "Result": "pytest_kscen.scenario.analysis.result",
-    "SchedulerWaiter": "pytest_kscen.scenario.builtin_waiters",
-    "Waiter": "pytest_kscen.scenario.waiting",
-    "attempts_of": "pytest_kscen.scenario.analysis.pods",
-    "check_scenario_step_phase": "pytest_kscen.scenario.gate",
-    "compare": "pytest_kscen.scenario.analysis.comparison",
-}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(MODULES[name]), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "pytest_kscen.scenario.analysis.comparison": ("Comparison", "compare"),
+        "pytest_kscen.scenario.analysis.pods": ("attempts_of",),
+        "pytest_kscen.scenario.analysis.result": ("Result",),
+        "pytest_kscen.scenario.builtin_waiters": ("SchedulerWaiter",),
+        "pytest_kscen.scenario.gate": ("check_scenario_step_phase",),
+        "pytest_kscen.scenario.waiting": ("ControllerWaiter", "Waiter"),
+    },
+)

@@ -51,3 +51,19 @@ def test_public_modules_are_typed_and_complete():
     for module in PUBLIC:
         loaded = importlib.import_module(module)
         assert all(hasattr(loaded, name) for name in loaded.__all__)
+
+
+@pytest.mark.parametrize("module", ["", ".chaos", ".scenario", ".storage"])
+def test_lazy_names_are_imported_for_the_linter_too(module):
+    """A lazy name that no import names would be an edge that import-linter does not see."""
+    tree = ast.parse(
+        pathlib.Path(importlib.import_module(f"pytest_kscen{module}").__file__).read_text()
+    )
+    (for_types,) = (node for node in tree.body if isinstance(node, ast.If))
+    (assigned,) = (
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__getattr__"
+    )
+    lazy = {name: of for of, names in ast.literal_eval(assigned.args[1]).items() for name in names}
+    assert lazy == {alias.name: node.module for node in for_types.body for alias in node.names}
