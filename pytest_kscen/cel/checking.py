@@ -172,9 +172,14 @@ class Checker:
 
     def _not_bool(self, node: CallExpr, given: list[Type]) -> Type:
         for part, type_ in zip(node.args, given, strict=True):
-            if not is_assignable(BOOL, type_, {}):
-                self._report(part.at, f"expected type 'bool' but found '{type_}'")
+            self._check_bool(part, type_)
         return ERROR
+
+    def _check_bool(self, node: Expr, type_: Type) -> bool:
+        is_bool = is_assignable(BOOL, type_, {})
+        if not is_bool:
+            self._report(node.at, f"expected type 'bool' but found '{type_}'")
+        return is_bool
 
     def _check_literal(self, node: CallExpr, function: str) -> None:
         read, argument = READ.get(function), node.args[-1] if node.args else None
@@ -246,7 +251,7 @@ class Checker:
         self._variables.update(zip(node.variables, variables, strict=True))
         self._loops.extend(node.variables)
         if node.condition is not None:
-            self._require_bool(node.condition)
+            self._check_bool(node.condition, self.type_of(node.condition))
         step = self.type_of(node.step)
         del self._loops[-len(node.variables) :]
         for name, type_ in outer.items():
@@ -256,15 +261,10 @@ class Checker:
                 self._variables[name] = type_
         return self._fold_type(node, over, step)
 
-    def _require_bool(self, node: Expr) -> None:
-        type_ = self.type_of(node)
-        if not is_assignable(BOOL, type_, {}):
-            self._report(node.at, f"expected type 'bool' but found '{type_}'")
-
     def _fold_type(self, node: ComprehensionExpr, over: Type, step: Type) -> Type:
         macro, key = node.macro, over.parameters[0] if over.parameters else DYN
-        if macro in PREDICATES and not is_assignable(BOOL, step, {}):
-            return self._report(node.step.at, f"expected type 'bool' but found '{step}'")
+        if macro in PREDICATES and not self._check_bool(node.step, step):
+            return ERROR
         if macro == "transformMap":
             return map_of(INT if over.name == "list" else key, step)
         if macro == "filter":

@@ -154,18 +154,16 @@ class LinearMatcher:
             raise EffortExceeded(self._pattern)
         following = self._accepting_state
         if self._accepting not in reached:
-            taken = {lead for at in reached for lead in self._successors(at, letter)}
+            places = [self._nfa[at] for at in reached] if letter else []
+            taken = {
+                successor
+                for place in places
+                if place.consumes and _matches_character(place.condition, letter)
+                for successor in place.successors
+            }
             following = self._state(frozenset(taken | {self._start}), letter)
         state.successors[letter] = following
         return following
-
-    def _successors(self, at: int, letter: str) -> tuple[int, ...]:
-        place = self._nfa[at]
-        return (
-            place.successors
-            if letter and place.consumes and _matches_character(place.condition, letter)
-            else ()
-        )
 
     # Construction: each part is built with its successor known.
 

@@ -104,7 +104,7 @@ class _Re2Rewriter:
             return
         self._repeated = ""
         handlers = {
-            "\\": self._escape,
+            "\\": lambda: self._emit(*self._escaped(self._at, in_class=False)),
             "[": self._class,
             "(": self._open,
             ")": self._close,
@@ -123,10 +123,6 @@ class _Re2Rewriter:
 
     def _refusal(self, why: str, what: str) -> BadPattern:
         return BadPattern(f"error parsing regexp: {why}: `{what}`")
-
-    def _escape(self) -> None:
-        piece, length = self._escaped(self._at, in_class=False)
-        self._emit(piece, length)
 
     def _escaped(self, at: int, *, in_class: bool) -> tuple[str, int]:
         letter = self._text[at + 1 : at + 2]

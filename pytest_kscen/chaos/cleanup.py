@@ -62,7 +62,7 @@ async def clear_before(context: RunContext, *, everything: bool = True) -> None:
                 BEFORE,
                 created.resource,
                 everywhere if created.takes_all else clients.namespace,
-                _anything if takes_all else partial(_is_leftover, profile),
+                (lambda _: True) if takes_all else partial(_is_leftover, profile),
                 undo=partial(profile.undo_leftover, clients),
             )
     for profile, created in _created(in_parent=False):
@@ -72,7 +72,9 @@ async def clear_before(context: RunContext, *, everything: bool = True) -> None:
             BEFORE,
             created.resource,
             "" if context.owned else created.namespace,
-            _is_not_spared if takes_all else partial(_is_leftover, profile),
+            (lambda job: job["metadata"]["namespace"] not in SPARED)
+            if takes_all
+            else partial(_is_leftover, profile),
             undo=partial(profile.undo_leftover, clients),
         )
         if created.resource == JOBS:
@@ -219,14 +221,6 @@ def marks(jobs: Iterable[Obj]) -> list[tuple[str, str]]:
 
 def is_of_chaos(obj: Obj) -> bool:
     return any(label == RUN_LABEL or label.startswith(FAMILY) for label in _labels(obj))
-
-
-def _is_not_spared(job: Obj) -> bool:
-    return job["metadata"]["namespace"] not in SPARED
-
-
-def _anything(_: Obj) -> bool:
-    return True
 
 
 def _labels(obj: Obj) -> dict[str, str]:

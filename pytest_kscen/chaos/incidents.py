@@ -238,7 +238,9 @@ class Incident:
         )
         try:
             async with self.clients.nested.doing(
-                f"cause {self.variant}", incident=self.id, **_flat(targets)
+                f"cause {self.variant}",
+                incident=self.id,
+                **{kind: ", ".join(names) for kind, names in targets.items()},
             ):
                 await self.fault.inject(self)
         except BaseException as error:
@@ -264,30 +266,26 @@ class Incident:
 
     async def _end(self) -> None:
         if self.answers:
-            await self._undo()
+            clock = self.clients.nested.clock
+            pause, give_up = FIRST_PAUSE, clock.now() + UNDO_TIMEOUT
+            while True:
+                try:
+                    async with self.clients.nested.doing(f"undo {self.variant}", incident=self.id):
+                        await self.fault.heal(self)
+                    break
+                except EXPECTED_ERRORS as error:
+                    if clock.now() >= give_up:
+                        self.note("incident-not-undone", error=repr(error))
+                        self.observer.give_up(self)
+                        raise
+                await clock.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
         if not self.answers:
             self.refused(self.targets["nodes"])
             self.reaches(NOWHERE)
         self.removed_at = self.journal.now
         self.note("incident-ended", lasted=round(self.removed_at - self.started_at, 6))
         self.observer.ended(self)
-
-    async def _undo(self) -> None:
-        clock = self.clients.nested.clock
-        pause, give_up = FIRST_PAUSE, clock.now() + UNDO_TIMEOUT
-        while True:
-            try:
-                async with self.clients.nested.doing(f"undo {self.variant}", incident=self.id):
-                    await self.fault.heal(self)
-            except EXPECTED_ERRORS as error:
-                if clock.now() >= give_up:
-                    self.note("incident-not-undone", error=repr(error))
-                    self.observer.give_up(self)
-                    raise
-            else:
-                return
-            await clock.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
 
 
 async def cause_incident(context: RunContext, fault: Fault, *, by: str = "chaos") -> Incident:
@@ -313,10 +311,6 @@ async def await_despite_cancellation(task: asyncio.Task[T]) -> T:
     if cancelled:
         raise cancelled
     return task.result()
-
-
-def _flat(targets: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    return {kind: ", ".join(names) for kind, names in targets.items()}
 
 
 class RepeatedProfile(Protocol):

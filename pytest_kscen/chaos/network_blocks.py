@@ -50,7 +50,10 @@ def deny_policy(
     Of ports, what goes to either side's own is denied; no ports are all. Any rule turns
     default-deny on for the machines of side A: hence the rules that allow everything else."""
     peers = {"matchLabels": {POD_NAMESPACE: namespace}}
-    to_a, to_b = map(_ports, ports)
+    to_a, to_b = (
+        [{"ports": [{"port": str(port), "protocol": "TCP"} for port in numbers] or [ALL_TCP]}]
+        for numbers in ports
+    )
     return {
         "apiVersion": CILIUM_NETWORK_POLICIES.api_version,
         "kind": CILIUM_NETWORK_POLICIES.kind,
@@ -63,10 +66,6 @@ def deny_policy(
             "egressDeny": [{"toEndpoints": [_machines(side_b)], "toPorts": to_b}],
         },
     }
-
-
-def _ports(numbers: Sequence[int]) -> list[Obj]:
-    return [{"ports": [{"port": str(port), "protocol": "TCP"} for port in numbers] or [ALL_TCP]}]
 
 
 def _machines(names: Sequence[str]) -> Obj:

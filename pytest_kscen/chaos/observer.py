@@ -305,7 +305,15 @@ class Observer:
                 _is_deleted(replicas.get(end.key[1])) for end in due.ends
             ):
                 self._troubles.report_missing(due, since)
-                self._judge_again(due, since)
+                # Attribute troubles of the link's volume again, to the incident that prevents it.
+                (link, _), now = due.ends, self._context.journal.now
+                for began, trouble in [*self._unowned.values()]:
+                    if trouble.volume == link.volume and began >= since:
+                        suspects = [each for each in self._watched.values() if each.since <= began]
+                        owner, _ = attribute_trouble(trouble, suspects, now)
+                        if owner and link.key in owner.shaken:
+                            del self._unowned[trouble.key]
+                            self._belongs(trouble, owner, now)
 
     def _began(self, trouble: ObservedState) -> None:
         now = self._context.journal.now if trouble.due is None else trouble.due + NOTICING
@@ -325,18 +333,6 @@ class Observer:
         owner.changed.set()
         if owner.count_report(trouble.kind, trouble.volume):
             owner.incident.has_effect(trouble.words, trouble.volume)
-
-    def _judge_again(self, due: MissingLink, since: float) -> None:
-        """Attribute troubles of the link's volume again, to the incident that prevents the link."""
-        (link, _), now = due.ends, self._context.journal.now
-        for began, trouble in [*self._unowned.values()]:
-            if trouble.volume == link.volume and began >= since:
-                owner, _ = attribute_trouble(
-                    trouble, [each for each in self._watched.values() if each.since <= began], now
-                )
-                if owner and link.key in owner.shaken:
-                    del self._unowned[trouble.key]
-                    self._belongs(trouble, owner, now)
 
     def _over(self, trouble: ObservedState) -> None:
         for watched in self._watched.values():
@@ -381,7 +377,11 @@ class Observer:
                     by=[each.incident.id for each in others],
                     left=_words(watched.in_trouble),
                 )
-                _leave_to(others, watched)
+                for other in others:  # they may prolong its unfinished troubles
+                    for trouble in filter(other.reach.covers, watched.in_trouble):
+                        if not other.has(trouble):
+                            other.maybe[trouble.key] = trouble
+                            other.left[trouble.key] = incident.id
             elif watched.went:
                 volumes = list(dict.fromkeys(one.volume for one in watched.went if one.volume))
                 incident.note("incident-target-deleted", left=_words(watched.went), volumes=volumes)
@@ -407,14 +407,6 @@ class Observer:
                     return []
                 watched.volumes.clear()  # what is certainly its own is over
                 await watched.changed.wait()
-
-
-def _leave_to(others: list[WatchedIncident], watched: WatchedIncident) -> None:
-    """Hand unfinished troubles over to the incidents that may prolong them."""
-    for other in others:
-        for trouble in filter(other.reach.covers, watched.in_trouble):
-            if not other.has(trouble):
-                other.maybe[trouble.key], other.left[trouble.key] = trouble, watched.incident.id
 
 
 def _words(aspects: list[ObservedState]) -> list[str]:

@@ -68,20 +68,22 @@ class PodDeletion:
 
     async def aim(self, clients: ClusterClients) -> PodDeletion:
         pods = (await clients.nested.api.list(PODS, self.namespace, labels=self.label)).items
-        staying = [pod for pod in pods if not _goes(pod)]
+        staying = [
+            pod
+            for pod in pods
+            if not pod["metadata"].get("deletionTimestamp")
+            and (pod.get("status") or {}).get("phase") not in OVER
+        ]
         if len(staying) < self.least:
-            raise FaultImpossible(self._too_few(len(staying), len(pods) - len(staying)))
+            found = {0: "is no pod", 1: "is one pod"}.get(len(staying), f"are {len(staying)} pods")
+            wanted = f", and not {self.least}" if staying else ""
+            going = len(pods) - len(staying)
+            raise FaultImpossible(
+                f"there {found} with {self.label} in the namespace {self.namespace!r} to be "
+                f"destroyed{wanted}" + (f": {going} go already" if going else "")
+            )
         doomed = clients.nested.chance.sample(staying, self.count)
         return dataclasses.replace(self, doomed=tuple(doomed), before=_uids(pods))
-
-    def _too_few(self, staying: int, going: int) -> str:
-        found = {0: "is no pod", 1: "is one pod"}.get(staying, f"are {staying} pods")
-        wanted = f", and not {self.least}" if staying else ""
-        gone = f": {going} go already" if going else ""
-        return (
-            f"there {found} with {self.label} in the namespace {self.namespace!r} to be "
-            f"destroyed{wanted}{gone}"
-        )
 
     async def inject(self, incident: Incident) -> None:
         actor = incident.clients.nested
@@ -164,13 +166,6 @@ class PodDeletion:
 
 def _uids(pods: Iterable[Obj]) -> frozenset[str]:
     return frozenset(pod["metadata"]["uid"] for pod in pods)
-
-
-def _goes(pod: Obj) -> bool:
-    return (
-        bool(pod["metadata"].get("deletionTimestamp"))
-        or (pod.get("status") or {}).get("phase") in OVER
-    )
 
 
 def _place(pod: Obj) -> tuple[Obj, str]:

@@ -446,9 +446,11 @@ class SuspectedIncident:
         if trouble.kind == VOLUME and self.reach.against and trouble.volume not in self.volumes:
             return False  # packets reach a volume through its links
         begun = self.since if trouble.due is None else trouble.due
-        return (
-            at if self.until is None else self.until
-        ) - begun >= self.reach.noticed_after and self._still_moves(trouble, at)
+        if self.until is None:
+            return at - begun >= self.reach.noticed_after
+        return self.until - begun >= self.reach.noticed_after and (
+            at - self.until <= SETTLED or trouble.volume in self.volumes
+        )
 
     def may_explain(self, trouble: ObservedState) -> bool:
         was_on = self.until is None or (trouble.due is not None and self.until > trouble.due)
@@ -461,9 +463,6 @@ class SuspectedIncident:
             and not self.reach.against
             and any(node in self.reach.nodes for node in link.nodes)
         )
-
-    def _still_moves(self, trouble: ObservedState, at: float) -> bool:
-        return self.until is None or at - self.until <= SETTLED or trouble.volume in self.volumes
 
 
 AnySuspect = TypeVar("AnySuspect", bound=SuspectedIncident)

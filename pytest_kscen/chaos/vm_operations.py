@@ -139,7 +139,11 @@ class MachineStop(MachineFault):
         await _look_for(incident, "Stop")
         if not incident.answers:
             return
-        if not await _is_completed(actor, name, namespace):
+        try:
+            order = await actor.api.get(VIRTUAL_MACHINE_OPERATIONS, name, namespace)
+        except NotFound:
+            order = {}
+        if phase_of(order) != COMPLETED:
             await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
         await _back(incident, self.vm, self.boot)
         await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
@@ -234,15 +238,6 @@ async def _finished(actor: Actor, name: str, namespace: str) -> Any:
         ),
         timeout=OPERATING,
     )
-
-
-async def _is_completed(actor: Actor, name: str, namespace: str) -> bool:
-    try:
-        return (
-            phase_of(await actor.api.get(VIRTUAL_MACHINE_OPERATIONS, name, namespace)) == COMPLETED
-        )
-    except NotFound:
-        return False
 
 
 async def _back(incident: Incident, vm: str, boot: str) -> None:

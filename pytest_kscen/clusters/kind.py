@@ -291,8 +291,18 @@ class SharedKindCluster:
         program, name = str(self.kind.kind_path), self.kind.name
         if there := _run(program, "get", "kubeconfig", f"--name={name}").stdout:
             self.kubeconfig.write_text(there)
+        configuration = None  # kind's default of a single node
+        if self._nodes:
+            workers = ["worker"] * (self._nodes - 1)
+            nodes = [{"role": role} for role in ("control-plane", *workers)]
+            configuration = self._options.folder / "kind.json"
+            configuration.write_text(
+                json.dumps(
+                    {"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": nodes}
+                )
+            )
         try:
-            self.kind.create(self._configuration())
+            self.kind.create(configuration)
         except subprocess.CalledProcessError as error:
             raise ClusterRefused(
                 f"kind created no cluster {name!r}: {' '.join(error.cmd)} ended with "
@@ -300,19 +310,6 @@ class SharedKindCluster:
                 "see the captured output. Check that Docker is running and that "
                 "--kind-bin names the right program."
             ) from error
-
-    def _configuration(self) -> pathlib.Path | None:
-        """Write the configuration with a control-plane node and workers, `nodes` in all; None uses
-        kind's default of a single node.
-        """
-        if not self._nodes:
-            return None
-        nodes = [{"role": role} for role in ("control-plane", *["worker"] * (self._nodes - 1))]
-        path = self._options.folder / "kind.json"
-        path.write_text(
-            json.dumps({"kind": "Cluster", "apiVersion": "kind.x-k8s.io/v1alpha4", "nodes": nodes})
-        )
-        return path
 
 
 class KindBackedCluster(LiveCluster):

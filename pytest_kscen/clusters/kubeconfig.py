@@ -295,9 +295,16 @@ class KubeconfigCluster(LiveCluster):
             runner.call(_check_reachable(self._connection))
         except BaseException as error:
             runner.call(self._connection.close())
-            if isinstance(error, ApiError | OSError):
-                raise self._refusal(_failure_reason(error)) from error
-            raise
+            if isinstance(error, TimeoutError):
+                reason = f"did not respond within {VERSION_TIMEOUT:.0f} s"
+            elif isinstance(error, ApiError):
+                code, message = error.status.get("code"), error.message.rstrip(".")
+                reason = f"refuses the request: {code} {message}"
+            elif isinstance(error, OSError):
+                reason = f"is not reachable: {error}"
+            else:
+                raise
+            raise self._refusal(reason) from error
 
     def impersonate(self, users: str) -> None:
         """Let each actor act as a user of its own from now on, named with this prefix. Requires the
@@ -340,14 +347,6 @@ async def _check_reachable(connection: Connection) -> None:
         # Forbidden means reachable and authenticated: missing rights show when they are needed.
         with contextlib.suppress(Forbidden):
             await connection.request("GET", "/version", agent="pytest-kscen", attempts=1)
-
-
-def _failure_reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return f"did not respond within {VERSION_TIMEOUT:.0f} s"
-    if isinstance(error, ApiError):
-        return f"refuses the request: {error.status.get('code')} {error.message.rstrip('.')}"
-    return f"is not reachable: {error}"
 
 
 AGENT = "pytest-kscen"

@@ -216,22 +216,22 @@ class _Writer:
         while self._queue:
             event = self._queue.popleft()
             try:
-                await self._insist(event)
+                for _ in range(TRIES):
+                    try:
+                        await self._write(event)
+                        break
+                    except (ConnectionError, TimeoutError):
+                        await self.clock.sleep(RETRY, background=True)
             except ApiError as error:
                 logger.debug(
                     "%s: the event %s was refused: %s", self.component, event["reason"], error
                 )
         self.correlator.settle()
 
-    async def _insist(self, event: Obj) -> None:
-        for _ in range(TRIES):
-            try:
-                return await self._write(event)
-            except (ConnectionError, TimeoutError):
-                await self.clock.sleep(RETRY, background=True)
-        return None
-
     async def _write(self, event: Obj) -> None:
+        """Add to the count of the event, or create it; if another of the same instant has its
+        name, take the next free one.
+        """
         metadata = event["metadata"]
         if event.get("count", 1) > 1:
             again = {name: event[name] for name in ("count", "lastTimestamp", "message")}
@@ -241,13 +241,6 @@ class _Writer:
                 pass
             else:
                 return
-        await self._create(event)
-
-    async def _create(self, event: Obj) -> None:
-        """Create the event; if another of the same instant has its name, take the next free
-        one.
-        """
-        metadata = event["metadata"]
         while True:
             try:
                 await self._api.create(EVENTS, event)

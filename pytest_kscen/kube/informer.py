@@ -91,24 +91,18 @@ class Informer(ObjectCache):
                 for ref in [ref for ref in self.objects if ref not in found]:
                     self._remove(ref)
                 for ref, obj in found.items():
-                    self._find(ref, obj)
+                    # A list shows only what has become of an object: it may be another one now.
+                    before = self.objects[ref]["metadata"] if ref in self.objects else None
+                    if before and obj["metadata"]["resourceVersion"] == before["resourceVersion"]:
+                        continue
+                    if before and obj["metadata"]["uid"] != before["uid"]:
+                        self._remove(ref)
+                    self._put(ref, obj)
                 self._stand_at(listing.resource_version)
                 await self._follow()
             except (ApiError, OSError) as error:
                 self.refusal = str(error)
                 await self._backoff.wait()
-
-    def _find(self, ref: Ref, obj: Obj) -> None:
-        """A list shows no more than what has become of an object: nothing, or it is another one
-        now.
-        """
-        if before := self.objects.get(ref):
-            was, now = before["metadata"], obj["metadata"]
-            if now["resourceVersion"] == was["resourceVersion"]:
-                return
-            if now["uid"] != was["uid"]:
-                self._remove(ref)
-        self._put(ref, obj)
 
     async def _page(self, token: str) -> Listing:
         return await self._api.list(

@@ -62,7 +62,13 @@ class Lease:
         while True:
             found = await self._look()
             if found and (holder := holder_of(found)) not in {"", self.holder}:
-                self._watch(found)
+                version = found["metadata"]["resourceVersion"]
+                if version != self._version:
+                    self.is_kept = bool(self._version)
+                    self._version = version
+                    self._loop = asyncio.get_running_loop()
+                    lasts = found["spec"].get("leaseDurationSeconds", LASTS)
+                    self._runs_out = self._loop.time() + lasts
                 if self._left > 0:
                     return holder
             quicker = (
@@ -150,14 +156,6 @@ class Lease:
             return await self._api.get(LEASES, self._name, self._namespace)
         except NotFound:
             return None
-
-    def _watch(self, found: Obj) -> None:
-        version = found["metadata"]["resourceVersion"]
-        if version != self._version:
-            self.is_kept = bool(self._version)
-            self._version = version
-            self._loop = asyncio.get_running_loop()
-            self._runs_out = self._loop.time() + found["spec"].get("leaseDurationSeconds", LASTS)
 
     async def _write(self, before: Obj | None) -> None:
         spec = lease_spec(self.holder, LASTS, self._clock.now(), before)

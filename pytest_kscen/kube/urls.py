@@ -93,7 +93,14 @@ async def _at_address(api: Api, host: str) -> InCluster | None:
 
 def _asked(parts: SplitResult, call: HttpCall, within: float) -> HttpAnswer:
     """Send the request in a thread; the connection is cut when the time is over."""
-    connection = _connection(parts, within)
+    host, port = parts.hostname or "", parts.port
+    connection = (
+        http.client.HTTPSConnection(
+            host, port, timeout=within, context=ssl.create_default_context()
+        )
+        if parts.scheme == "https"
+        else http.client.HTTPConnection(host, port, timeout=within)
+    )
     overdue = threading.Event()
 
     def hang_up() -> None:
@@ -111,7 +118,9 @@ def _asked(parts: SplitResult, call: HttpCall, within: float) -> HttpAnswer:
             raise TimeoutError
         connection.request(call.method, call.target, call.body or None, dict(call.headers))
         response = connection.getresponse()
-        body = _read(response)
+        body = bytearray()
+        while len(body) < LARGEST_ANSWER and (chunk := response.read(CHUNK)):
+            body += chunk
     except (OSError, http.client.HTTPException) as error:
         if overdue.is_set() or isinstance(error, TimeoutError):
             raise TimeoutError(f"{parts.geturl()} did not answer within {within:g} s") from None
@@ -123,21 +132,4 @@ def _asked(parts: SplitResult, call: HttpCall, within: float) -> HttpAnswer:
         connection.close()
     if overdue.is_set():  # what was read may have been cut short
         raise TimeoutError(f"{parts.geturl()} did not answer within {within:g} s")
-    return HttpAnswer(response.status, tuple(response.getheaders()), body)
-
-
-def _connection(parts: SplitResult, within: float) -> http.client.HTTPConnection:
-    host, port = parts.hostname or "", parts.port
-    if parts.scheme == "https":
-        return http.client.HTTPSConnection(
-            host, port, timeout=within, context=ssl.create_default_context()
-        )
-    return http.client.HTTPConnection(host, port, timeout=within)
-
-
-def _read(response: http.client.HTTPResponse) -> bytes:
-    chunks, length = [], 0
-    while length < LARGEST_ANSWER and (chunk := response.read(CHUNK)):
-        chunks.append(chunk)
-        length += len(chunk)
-    return b"".join(chunks)
+    return HttpAnswer(response.status, tuple(response.getheaders()), bytes(body))

@@ -212,11 +212,6 @@ def chaos_definitions() -> tuple[Obj, ...]:
 
 
 @functools.cache
-def shipped_definition(kind: str) -> Obj:
-    return _definition(recorded().shipped[kind])
-
-
-@functools.cache
 def engine_definitions(group: str = GROUP) -> tuple[Obj, ...]:
     return tuple(_definition({**_enriched(kind), "group": group}) for kind in ENGINE_KINDS)
 

@@ -82,14 +82,6 @@ class Cause:
             "FieldValueTooMany",
         )
 
-    @classmethod
-    def too_few(cls, field: str, count: int, least: int) -> Cause:
-        return cls(
-            field,
-            f"Too few: {count}: must have at least {least} {_plural('item', least)}",
-            "FieldValueTooFew",
-        )
-
 
 def quoted(text: str) -> str:
     """Quote a text as Go's %q does: printable characters stay, all others are escaped. Kubernetes'

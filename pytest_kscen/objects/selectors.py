@@ -167,10 +167,6 @@ def _is_whole(text: str) -> bool:
     return re.fullmatch("[+-]?[0-9]+", text) is not None
 
 
-def matches_labels(text: str, labels: Mapping[str, str] | None) -> bool:
-    return all(requirement.holds(labels or {}) for requirement in parse_labels(text))
-
-
 def matches_selector(selector: Obj | None, labels: Mapping[str, str] | None) -> bool:
     """Evaluate a LabelSelector object against labels. None matches nothing, an empty selector
     everything; all requirements must hold.

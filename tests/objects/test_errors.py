@@ -82,7 +82,6 @@ def test_a_cause_that_was_found_twice_is_told_once_and_listed_twice():
         (Cause.not_found("f", "x"), "FieldValueNotFound", 'Not found: "x"'),
         (Cause.too_long("f", 63), "FieldValueTooLong", "Too long: may not be more than 63 bytes"),
         (Cause.too_many("f", 2, 1), "FieldValueTooMany", "Too many: 2: must have at most 1 item"),
-        (Cause.too_few("f", 0, 2), "FieldValueTooFew", "Too few: 0: must have at least 2 items"),
     ],
 )
 def test_causes_are_worded_as_kubernetes_words_them(cause, reason, message):

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from pytest_kscen.objects.selectors import (
     FieldTerm,
     field_at,
-    matches_labels,
     matches_selector,
     parse_fields,
     parse_labels,
@@ -21,6 +20,10 @@ KEY = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+
+
+def matches_labels(text, labels):
+    return all(requirement.holds(labels) for requirement in parse_labels(text))
 
 
 @pytest.mark.parametrize(

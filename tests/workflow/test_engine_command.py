@@ -14,7 +14,7 @@ import pytest
 from test_engine import suspend, template, workflow
 
 from pytest_kscen.objects.chaos_mesh import OWN, SHIPPED, is_over, phase_of
-from pytest_kscen.objects.chaos_mesh_definitions import shipped_definition
+from pytest_kscen.objects.chaos_mesh_definitions import recorded
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES
 from pytest_kscen.run.workflow_setup import LEASE_NAME, LEASE_NAMESPACE
 
@@ -56,7 +56,13 @@ def test_what_is_applied_is_driven(family, theirs, free_port):
     with contextlib.closing(ControlPlaneCluster("somebody", nodes=0)) as cluster:
         api, call = cluster.api("kubectl"), cluster.runner.call
         if theirs:
-            call(api.create(CUSTOM_RESOURCE_DEFINITIONS, shipped_definition("Workflow")))
+            definition = {
+                "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version,
+                "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
+                "metadata": {"name": "workflows.chaos-mesh.org"},
+                "spec": recorded().shipped["Workflow"],
+            }
+            call(api.create(CUSTOM_RESOURCE_DEFINITIONS, definition))
         with engine(cluster.kubeconfig, free_port) as process:
             call(
                 api.create(

@@ -4,6 +4,7 @@ addresses, CIDRs.
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
 from dataclasses import dataclass
@@ -130,11 +131,6 @@ def _hostname(url: Url) -> str:
     return host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
 
 
-def _validated(form: NamedFormat, text: str) -> Optional:
-    wrong = form.check(text)
-    return Optional(list(wrong), present=True) if wrong else NONE
-
-
 def _matching(pattern: str, message: str) -> Callable[[str], tuple[str, ...]]:
     expression = re.compile(pattern, re.IGNORECASE)
     return lambda text: () if expression.fullmatch(text) else (message,)
@@ -162,27 +158,19 @@ FORMATS: dict[str, Callable[[str], tuple[str, ...]]] = {
 }
 
 
-def _constant(check: Callable[[str], tuple[str, ...]]) -> Callable[[], NamedFormat]:
-    return lambda: NamedFormat(check)
-
-
 def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 - as in CEL
     if normalize:
         numbers, dash, rest = text.removeprefix("v").partition("-")
         padded = ".".join((*(part.lstrip("0") or "0" for part in numbers.split(".")), "0", "0")[:3])
         text = padded + dash + rest
     found = SEMVER.fullmatch(text)
-    if found is None:
-        raise EvaluationError(_version_error(text))
-    return Semver((int(found[1]), int(found[2]), int(found[3])), found[4] or "")
-
-
-def _version_error(text: str) -> str:
     if not text:
-        return "Version string empty"
+        raise EvaluationError("Version string empty")
     if text.count(".") < 2:  # noqa: PLR2004 - the dots of a version
-        return "No Major.Minor.Patch elements found"
-    return f"Invalid character(s) found in version {quoted(text)}"
+        raise EvaluationError("No Major.Minor.Patch elements found")
+    if found is None:
+        raise EvaluationError(f"Invalid character(s) found in version {quoted(text)}")
+    return Semver((int(found[1]), int(found[2]), int(found[3])), found[4] or "")
 
 
 _is_semver = _is_parsable(_semver)
@@ -197,7 +185,7 @@ KUBERNETES_FUNCTIONS: dict[str, Callable[..., Any]] = {
         Optional(NamedFormat(FORMATS[name]), present=True) if name in FORMATS else NONE
     ),
     **{
-        f"format.{name}() kubernetes.NamedFormat": _constant(check)
+        f"format.{name}() kubernetes.NamedFormat": functools.partial(NamedFormat, check)
         for name, check in FORMATS.items()
     },
     "semver(string) kubernetes.Semver": _semver,
@@ -237,7 +225,9 @@ KUBERNETES_METHODS: dict[str, Callable[..., Any]] = {
     "kubernetes.URL::getQuery() map(string, list(string))": lambda url: parse_qs(
         url.parts.query, keep_blank_values=True
     ),
-    "kubernetes.NamedFormat::validate(string) optional(list(string))": _validated,
+    "kubernetes.NamedFormat::validate(string) optional(list(string))": lambda form, text: (
+        Optional(list(wrong), present=True) if (wrong := form.check(text)) else NONE
+    ),
     "kubernetes.Semver::isGreaterThan(kubernetes.Semver) bool": lambda one, other: (
         one.order() > other.order()
     ),
@@ -319,17 +309,6 @@ def _contains_cidr(cidr: Cidr, other: Cidr | str) -> bool:
     )
 
 
-def _is_global(ip: Ip) -> bool:
-    address = ip.address
-    special = (
-        address.is_unspecified
-        or address.is_loopback
-        or address.is_multicast
-        or address.is_link_local
-    )
-    return not special and str(address) != "255.255.255.255"
-
-
 ADDRESS_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "ip(string) net.IP": _ip,
     "isIP(string) bool": _is_parsable(_ip),
@@ -350,7 +329,15 @@ ADDRESS_METHODS: dict[str, Callable[..., Any]] = {
         )
     ),
     "net.IP::isLinkLocalUnicast() bool": lambda ip: ip.address.is_link_local,
-    "net.IP::isGlobalUnicast() bool": _is_global,
+    "net.IP::isGlobalUnicast() bool": lambda ip: (
+        not (
+            ip.address.is_unspecified
+            or ip.address.is_loopback
+            or ip.address.is_multicast
+            or ip.address.is_link_local
+            or str(ip.address) == "255.255.255.255"
+        )
+    ),
     "net.CIDR::containsIP(string) bool": _contains_ip,
     "net.CIDR::containsIP(net.IP) bool": _contains_ip,
     "net.CIDR::containsCIDR(string) bool": _contains_cidr,

@@ -191,11 +191,6 @@ def _index_of(elements: list[Any], wanted: Any) -> int:
     return next((place for place, element in enumerate(elements) if equal(element, wanted)), -1)
 
 
-def _last_index_of(elements: list[Any], wanted: Any) -> int:
-    found = _index_of(elements[::-1], wanted)
-    return found if found < 0 else len(elements) - 1 - found
-
-
 def _slice(elements: list[Any], start: int, end: int) -> list[Any]:
     if start < 0 or end < 0:
         raise EvaluationError(f"cannot slice({start}, {end}), negative indexes not supported")
@@ -257,7 +252,9 @@ LIST_METHODS: dict[str, Callable[..., Any]] = {
         for kind in ORDERED_TYPES
     },
     "list(A)::indexOf(A) int": _index_of,
-    "list(A)::lastIndexOf(A) int": _last_index_of,
+    "list(A)::lastIndexOf(A) int": lambda elements, wanted: (
+        found if (found := _index_of(elements[::-1], wanted)) < 0 else len(elements) - 1 - found
+    ),
     "list(A)::slice(int, int) list(A)": _slice,
     "list(A)::flatten() list(dyn)": _flatten,
     "list(A)::flatten(int) list(dyn)": _flatten,

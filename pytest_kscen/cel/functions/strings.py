@@ -189,11 +189,6 @@ def _pattern(pattern: str, refusal: str = "") -> re.Pattern[str]:
         raise EvaluationError(f"{refusal}{error}") from None
 
 
-def _find(text: str, pattern: str) -> str:
-    found = _pattern(pattern, "Illegal regex: ").search(text)
-    return found[0] if found else ""
-
-
 def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
     found = [match[0] for match in _pattern(pattern, "Illegal regex: ").finditer(text)]
     return found if most < 0 else found[:most]
@@ -229,7 +224,9 @@ STRING_METHODS: dict[str, Callable[..., Any]] = {
     "string::format(list(dyn)) string": format_string,
     "list(string)::join() string": _join,
     "list(string)::join(string) string": _join,
-    "string::find(string) string": _find,
+    "string::find(string) string": lambda text, pattern: (
+        found[0] if (found := _pattern(pattern, "Illegal regex: ").search(text)) else ""
+    ),
     "string::findAll(string) list(string)": _find_all,
     "string::findAll(string, int) list(string)": _find_all,
 }

@@ -90,7 +90,13 @@ class RealScheduler:
         """Restart with this KubeSchedulerConfiguration; fields that it leaves open get repeatable
         settings. ClusterRefused, with the end of the log, if the program does not start.
         """
-        await self._stop()
+        exit_code = self._layout.folder / f"{SCHEDULER_PROGRAM}.exit"
+        if not exit_code.exists():  # it holds nothing that another could not take up
+            os.kill(self._processes.pid(SCHEDULER_PROGRAM), signal.SIGKILL)
+        end = self._clock.now() + SCHEDULER_TIMEOUT
+        while not exit_code.exists() and self._clock.now() < end:
+            await self._clock.sleep(POLL_INTERVAL)
+        exit_code.unlink(missing_ok=True)
         path = self._layout.folder / "scheduler-of-scenarios.yaml"
         path.write_text(
             json.dumps(
@@ -113,26 +119,13 @@ class RealScheduler:
         )
         end = self._clock.now() + SCHEDULER_TIMEOUT
         while not await self._is_serving():
-            if (
-                self._layout.folder / f"{SCHEDULER_PROGRAM}.exit"
-            ).exists() or self._clock.now() > end:
+            if exit_code.exists() or self._clock.now() > end:
                 words = self._processes.log_tail(SCHEDULER_PROGRAM)
                 raise ClusterRefused(
                     f"the real {SCHEDULER_PROGRAM} did not start with this configuration. The end "
                     f"of its log:\n{words}"
                 )
             await self._clock.sleep(POLL_INTERVAL)
-
-    async def _stop(self) -> None:
-        exit_code = self._layout.folder / f"{SCHEDULER_PROGRAM}.exit"
-        if not exit_code.exists():
-            os.kill(
-                self._processes.pid(SCHEDULER_PROGRAM), signal.SIGKILL
-            )  # it holds nothing that another could not take up
-        end = self._clock.now() + SCHEDULER_TIMEOUT
-        while not exit_code.exists() and self._clock.now() < end:
-            await self._clock.sleep(POLL_INTERVAL)
-        exit_code.unlink(missing_ok=True)
 
     async def _is_serving(self) -> bool:
         try:

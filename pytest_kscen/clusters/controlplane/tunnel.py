@@ -13,7 +13,7 @@ import logging
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pytest_kscen.kube.api import HttpAnswer, HttpCall
+from pytest_kscen.kube.api import HttpCall
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
@@ -47,9 +47,13 @@ async def serve_simulated_pod(
         return
     writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
     while call := await _read_request(reader):
-        writer.write(
-            _encode_response(await web.ask(address, port, call), is_head=call.method == "HEAD")
-        )
+        answer = await web.ask(address, port, call)
+        lines = [f"HTTP/1.1 {answer.status} {http.client.responses.get(answer.status, '-')}"]
+        lines += [
+            f"{name}: {value}" for name, value in answer.headers if name.lower() not in HOP_HEADERS
+        ]
+        lines += [f"Content-Length: {len(answer.body)}", "", ""]
+        writer.write("\r\n".join(lines).encode() + (b"" if call.method == "HEAD" else answer.body))
         await writer.drain()
 
 
@@ -67,33 +71,15 @@ async def _read_request(reader: asyncio.StreamReader) -> HttpCall | None:
         (name.strip(), value.strip()) for name, _, value in (line.partition(":") for line in lines)
     ]
     found = {name.lower(): value for name, value in headers}
-    if "chunked" in found.get("transfer-encoding", ""):
-        return HttpCall(method, target, tuple(headers), await _read_chunks(reader))
-    return HttpCall(
-        method,
-        target,
-        tuple(headers),
-        await reader.readexactly(int(found.get("content-length") or 0)),
-    )
-
-
-async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
-    body = b""
-    while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
-        body += (await reader.readexactly(size + 2))[:size]
-    while await reader.readuntil(b"\r\n") != b"\r\n":
-        pass  # trailers
-    return body
-
-
-def _encode_response(answer: HttpAnswer, *, is_head: bool) -> bytes:
-    words = http.client.responses.get(answer.status, "-")
-    lines = [f"HTTP/1.1 {answer.status} {words}"]
-    lines += [
-        f"{name}: {value}" for name, value in answer.headers if name.lower() not in HOP_HEADERS
-    ]
-    lines += [f"Content-Length: {len(answer.body)}", "", ""]
-    return "\r\n".join(lines).encode() + (b"" if is_head else answer.body)
+    if "chunked" not in found.get("transfer-encoding", ""):
+        body = await reader.readexactly(int(found.get("content-length") or 0))
+    else:
+        body = b""
+        while size := int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16):
+            body += (await reader.readexactly(size + 2))[:size]
+        while await reader.readuntil(b"\r\n") != b"\r\n":
+            pass  # trailers
+    return HttpCall(method, target, tuple(headers), body)
 
 
 logger = logging.getLogger(__name__)

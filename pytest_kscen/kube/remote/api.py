@@ -65,18 +65,16 @@ class Discovery:
             )
         found: dict[tuple[str, str], Resource] = {}
         for version in versions:
-            for row in await self._answered(version, agent):
+            try:
+                rows = await self._rows(version, agent)
+            except ServiceUnavailable as error:
+                logger.warning("discovery of %s failed: %s", version, error)
+                continue
+            for row in rows:
                 resource = _resource_of(version, row)
                 if set(row["verbs"]) >= KEPT:
                     found.setdefault((resource.group, resource.plural), resource)
         return list(found.values())
-
-    async def _answered(self, api_version: str, agent: str) -> list[Any]:
-        try:
-            return await self._rows(api_version, agent)
-        except ServiceUnavailable as error:
-            logger.warning("discovery of %s failed: %s", api_version, error)
-            return []
 
     async def _rows(self, api_version: str, agent: str) -> list[Any]:
         root = "apis" if "/" in api_version else "api"
@@ -179,7 +177,13 @@ class RemoteWatch:
     async def __anext__(self) -> Event:
         while not self._events:
             try:
-                self._take(await self._more())
+                head, *rest = (await self._more()).split(b"\n")
+                self._partial.append(head)
+                for piece in rest:
+                    line, self._partial = b"".join(self._partial), [piece]
+                    if line:
+                        event = orjson.loads(line)
+                        self._events.append(Event(event["type"], event["object"]))
             except BaseException:
                 self.close()
                 raise
@@ -226,15 +230,6 @@ class RemoteWatch:
             if self._open or (reader and reader.cancelling()):
                 raise
             raise StopAsyncIteration from None
-
-    def _take(self, chunk: bytes) -> None:
-        head, *rest = chunk.split(b"\n")
-        self._partial.append(head)
-        for piece in rest:
-            line, self._partial = b"".join(self._partial), [piece]
-            if line:
-                event = orjson.loads(line)
-                self._events.append(Event(event["type"], event["object"]))
 
 
 AGENT = "pytest-kscen"

@@ -29,7 +29,7 @@ from pytest_kscen.objects.errors import Unauthorized, error_of
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
 
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.api import HttpCall
@@ -257,7 +257,12 @@ class Connection:
                 else:
                     raise refused.error from None
             except (aiohttp.ClientError, TimeoutError) as error:
-                if method not in READS or attempt == attempts or not _is_passing(error):
+                if (
+                    method not in READS
+                    or attempt == attempts
+                    # another attempt does not change a wrong address or certificate
+                    or isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL)
+                ):
                     raise ConnectionError(
                         f"{method} {self.access.server}{target}: {error_message(error)}"
                     ) from error
@@ -273,7 +278,10 @@ class Connection:
     ) -> aiohttp.ClientResponse:
         response = await self._asked(method, target, headers, body, **options)
         if response.status >= REFUSED:
-            raise _RefusedError(await _refusal_of(response), _retry_after(response.headers))
+            wait = response.headers.get("Retry-After", "")
+            raise _RefusedError(
+                await _refusal_of(response), float(wait) if wait.isdecimal() else 0.0
+            )
         for warning in response.headers.getall("Warning", ()):
             logger.warning("the API server warns: %s", warning)
         return response
@@ -341,11 +349,6 @@ async def _beginning_of(response: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-def _is_passing(error: Exception) -> bool:
-    """Return True if another attempt may succeed; a wrong address or certificate will not."""
-    return not isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL)
-
-
 def error_message(error: Exception) -> str:
     """Return what went wrong, without the library's object representations."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
@@ -376,11 +379,6 @@ async def _refusal_of(response: aiohttp.ClientResponse) -> ApiError:
     return error_of(status)
 
 
-def _retry_after(headers: Mapping[str, str]) -> float:
-    wait = headers.get("Retry-After", "")
-    return float(wait) if wait.isdecimal() else 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class Access:
     """Server address and the credentials for it, as the official client reads a kubeconfig."""
@@ -409,12 +407,17 @@ def configuration_of(path: pathlib.Path | str, context: str = "") -> Any:
 
 
 def access_of(configuration: Any) -> Access:
+    from kubernetes.client.rest import should_bypass_proxies
+
+    uses_proxy = configuration.proxy and not should_bypass_proxies(
+        configuration.host, configuration.no_proxy or ""
+    )
     return Access(
         server=configuration.host,
         authorization=configuration.api_key.get("BearerToken", ""),
         tls=_tls_of(configuration) if configuration.host.startswith("https") else None,
         server_name=configuration.tls_server_name,
-        proxy=_proxy_of(configuration),
+        proxy=str(configuration.proxy) if uses_proxy else None,
     )
 
 
@@ -427,16 +430,6 @@ def _tls_of(configuration: Any) -> ssl.SSLContext:
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, configuration.key_file)
     return context
-
-
-def _proxy_of(configuration: Any) -> str | None:
-    from kubernetes.client.rest import should_bypass_proxies
-
-    if configuration.proxy and not should_bypass_proxies(
-        configuration.host, configuration.no_proxy or ""
-    ):
-        return str(configuration.proxy)
-    return None
 
 
 def _is_loopback(server: str) -> bool:
