@@ -18,7 +18,7 @@ from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.leases import LeaseLost
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.run.context import handle_signals
-from pytest_kscen.run.workflow_setup import Leading, judge_workflows, unregister
+from pytest_kscen.run.workflow_setup import Leading, start_admission, unregister
 from pytest_kscen.run.workflows import family_on, has_definitions
 from pytest_kscen.workflow.engine import ENGINE, drive
 from pytest_kscen.workflow.engine.manager import CONCURRENCY
@@ -106,7 +106,7 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
         cluster.runner.start(life.live(), ENGINE)
         family = _begin(cluster, noted, chosen, leading)
         try:
-            judge_workflows(cluster, family)
+            start_admission(cluster, family)
             while not word.given:
                 cluster.runner.call(word.within(LOOK_AGAIN))
         finally:

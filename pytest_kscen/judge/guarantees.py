@@ -12,20 +12,36 @@ if TYPE_CHECKING:
 
     from pytest_kscen.judge.volumes import FailedOperation, OverdueDeletion, VolumeRecord
 
-NO_CHANCE = 5  # volumes of which none comes back: of fewer, each may have had no time
+MIN_INTERRUPTED = 5  # volumes without a condition: of fewer, each may have had no time
 
 
 def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterator[Finding]:
-    """Judge all guarantees. Churn without a volume proves nothing; `refusal` is the reason."""
+    """Judge all guarantees, in the order of the report: state, attach, detach, resize, delete.
+
+    Churn without a volume proves nothing; `refusal` is why it could not create one. A deletion
+    that took too long is valid if an incident tolerates it, and named all the same.
+    """
     if churn and not seen:
         yield Finding("volumes", UNKNOWN, f"churn made no volume: {refusal or 'run longer'}")
     else:
-        broken = [_name_of_broken(volume) for volume in seen if volume.verdict == BROKEN]
+        broken = [
+            volume.name
+            if volume.lost_at is None
+            else f"{volume.name} (gone at {volume.lost_at:g} s, not deleted by the run)"
+            for volume in seen
+            if volume.verdict == BROKEN
+        ]
         unknown = [
             f"{volume.name} ({volume.unjudged})" for volume in seen if volume.verdict == UNKNOWN
         ]
         interrupted = [volume for volume in seen if volume.verdict == INTERRUPTED]
-        not_returned = [*_conditions_not_returned(seen, interrupted)]
+        conditions = dict.fromkeys(name for volume in seen for name in volume.transitions)
+        not_returned = [
+            condition
+            for condition in conditions
+            if sum(volume.lacks(condition) for volume in interrupted) >= MIN_INTERRUPTED
+            and not any(volume.came_back(condition) for volume in seen)
+        ]
         reasons = []
         if broken:
             reasons.append(
@@ -49,25 +65,18 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
     yield from _attachments(seen)
     yield from _in_time("detachments", [one for volume in seen for one in volume.undetached])
     yield from _in_time("resizes", [one for volume in seen for one in volume.unresized])
-    yield from _deletions(seen)
-
-
-def _conditions_not_returned(
-    seen: Sequence[VolumeRecord], interrupted: Sequence[VolumeRecord]
-) -> Iterator[str]:
-    """Yield conditions that came back at no volume, of enough interrupted ones."""
-    for condition in dict.fromkeys(name for volume in seen for name in volume.transitions):
-        lacking = [volume for volume in interrupted if volume.lacks(condition)]
-        if len(lacking) >= NO_CHANCE and not any(volume.came_back(condition) for volume in seen):
-            yield condition
-
-
-def _name_of_broken(volume: VolumeRecord) -> str:
-    return (
-        volume.name
-        if volume.lost_at is None
-        else f"{volume.name} (gone at {volume.lost_at:g} s, not deleted by the run)"
-    )
+    stuck = {
+        volume.name: volume.overdue_deletions[-1] for volume in seen if volume.overdue_deletions
+    }
+    blamed = {
+        volume.name: one for volume in seen for one in volume.overdue_deletions if not one.excused
+    }
+    if blamed:
+        yield Finding("deletion", INVALID, _not_gone(blamed))
+    elif stuck:
+        yield Finding(
+            "deletion", VALID, f"{_not_gone(stuck)}; tolerated, because of incidents on their nodes"
+        )
 
 
 def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
@@ -112,29 +121,9 @@ def _in_time(check: str, undone: Sequence[FailedOperation]) -> Iterator[Finding]
         yield Finding(check, UNKNOWN, why)
 
 
-def _deletions(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
-    """Judge deletions that took too long; tolerated ones are named, and stay valid."""
-    stuck = {
-        volume.name: volume.overdue_deletions[-1] for volume in seen if volume.overdue_deletions
-    }
-    blamed = {
-        volume.name: one for volume in seen for one in volume.overdue_deletions if not one.excused
-    }
-    if blamed:
-        yield Finding("deletion", INVALID, _not_gone(blamed))
-    elif stuck:
-        yield Finding(
-            "deletion", VALID, f"{_not_gone(stuck)}; tolerated, because of incidents on their nodes"
-        )
-
-
 def _not_gone(stuck: dict[str, OverdueDeletion]) -> str:
     return "; ".join(
-        f"{name} was not gone {one.waited:g} s after its deletion began{_reason(one)}"
+        f"{name} was not gone {one.waited:g} s after its deletion began"
+        f"{f': {one.why}' if one.why else ''}"
         for name, one in stuck.items()
     )
-
-
-def _reason(one: OverdueDeletion) -> str:
-    """Return why the API refused the deletion, as the end of a sentence; empty if it did not."""
-    return f": {one.why}" if one.why else ""

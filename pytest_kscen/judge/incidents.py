@@ -10,13 +10,16 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pytest_kscen.judge.verdict import UNKNOWN, VALID, Finding, shared, shared_names
+from pytest_kscen.judge import entries
+from pytest_kscen.judge.entries import shared, shared_names
+from pytest_kscen.judge.verdict import UNKNOWN, VALID, Finding
 from pytest_kscen.objects.arguments import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pytest_kscen.journal import Entry
+    from pytest_kscen.judge.entries import Reader
     from pytest_kscen.judge.volumes import VolumeRecord
 
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
 class IncidentRecord:
     """Incident as the journal has it.
 
-    Times are seconds since the run began. `learn` fills it entry by entry.
+    Times are seconds since the run began. `update_incidents` fills it entry by entry.
     """
 
     id: str
@@ -111,7 +114,7 @@ class IncidentRecord:
         }
 
 
-def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
+def update_incidents(found: dict[str, IncidentRecord], entry: Entry) -> None:
     """Add what the next entry of the journal states about any incident, by the incident's id."""
     if entry.what == "incident-started":
         data = entry.data
@@ -121,8 +124,8 @@ def learn(found: dict[str, IncidentRecord], entry: Entry) -> None:
         )
         found[data["incident"]].sides = tuple(shared_names(*side) for side in data.get("sides", ()))
         found[data["incident"]].powers_off = data.get("powers_off", False)
-    elif entry.what in _READ:
-        _READ[entry.what](found[entry.data["incident"]], entry)
+    elif entry.what in _READERS:
+        _READERS[entry.what](found[entry.data["incident"]], entry)
 
 
 def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
@@ -140,47 +143,14 @@ def _with_volume(known: tuple[str, ...], entry: Entry) -> tuple[str, ...]:
 
 
 def _ended(incident: IncidentRecord, entry: Entry) -> None:
-    """Record the end, rounded up so that the duration is never shorter than the recorded one."""
+    """Record the end, rounded up so that the duration is never shorter than the recorded one.
+
+    The difference of two floats may be shorter than its own rounding: the end moves by the
+    smallest step until it is not.
+    """
     incident.removed_at, lasted = entry.at, round(entry.at - incident.started_at, 6)
     while incident.removed_at - incident.started_at < lasted:
         incident.removed_at = math.nextafter(incident.removed_at, math.inf)
-
-
-def _recovered(incident: IncidentRecord, entry: Entry) -> None:
-    """Record the recovery: the entry comes once the recovery has lasted."""
-    incident.recovered_at = round((incident.removed_at or 0.0) + entry.data["took"], 6)
-    incident.settled_at = entry.at
-
-
-def _failed(incident: IncidentRecord, entry: Entry) -> None:
-    incident.failed = entry.data["error"]
-
-
-def _not_undone(incident: IncidentRecord, entry: Entry) -> None:
-    incident.not_undone = entry.data["error"]
-
-
-def _unrecovered(incident: IncidentRecord, entry: Entry) -> None:
-    incident.unrecovered = entry.data["left"]
-
-
-def _perhaps(incident: IncidentRecord, entry: Entry) -> None:
-    incident.possible_effects.append(shared(entry.data["effect"]))
-    incident.possibly_felt_by = _with_volume(incident.possibly_felt_by, entry)
-
-
-def _overtaken(incident: IncidentRecord, entry: Entry) -> None:
-    incident.overtaken = [*map(shared, entry.data["by"])]
-
-
-def _gone(incident: IncidentRecord, entry: Entry) -> None:
-    incident.deleted_before_recovery = entry.data["left"]
-    incident.settled_at = entry.at
-
-
-def _overlapping(incident: IncidentRecord, entry: Entry) -> None:
-    incident.overlapping = [*map(shared, entry.data["others"])]
-    incident.settled_at = entry.at
 
 
 def _refused(incident: IncidentRecord, entry: Entry) -> None:
@@ -190,23 +160,34 @@ def _refused(incident: IncidentRecord, entry: Entry) -> None:
         incident.possible_effects.clear()
 
 
-def _lasts(incident: IncidentRecord, _: Entry) -> None:
-    incident.lasting = True
-
-
-_READ: dict[str, Callable[[IncidentRecord, Entry], None]] = {
+_READERS: dict[str, Reader] = {
     "incident-effect": _had_effect,
-    "incident-failed": _failed,
+    "incident-failed": entries.assign(failed=entries.field("error")),
     "incident-ended": _ended,
-    "incident-not-undone": _not_undone,
-    "incident-recovered": _recovered,
-    "incident-unrecovered": _unrecovered,
-    "incident-possible-effect": _perhaps,
-    "incident-overtaken": _overtaken,
-    "incident-target-deleted": _gone,
-    "incident-overlapping": _overlapping,
+    "incident-not-undone": entries.assign(not_undone=entries.field("error")),
+    "incident-recovered": entries.assign(
+        recovered_at=lambda incident, entry: round(
+            (incident.removed_at or 0.0) + entry.data["took"], 6
+        ),
+        settled_at=entries.time,  # the entry comes once the recovery has lasted
+    ),
+    "incident-unrecovered": entries.assign(unrecovered=entries.field("left")),
+    "incident-possible-effect": entries.assign(
+        possible_effects=lambda incident, entry: [
+            *incident.possible_effects,
+            shared(entry.data["effect"]),
+        ],
+        possibly_felt_by=lambda incident, entry: _with_volume(incident.possibly_felt_by, entry),
+    ),
+    "incident-overtaken": entries.assign(overtaken=entries.names("by")),
+    "incident-target-deleted": entries.assign(
+        deleted_before_recovery=entries.field("left"), settled_at=entries.time
+    ),
+    "incident-overlapping": entries.assign(
+        overlapping=entries.names("others"), settled_at=entries.time
+    ),
     "incident-refused": _refused,
-    "incident-lasting": _lasts,
+    "incident-lasting": entries.assign(lasting=entries.true),
 }
 
 
@@ -227,37 +208,30 @@ def judge(
         own = [incident for incident in seen if incident.profile == profile]
         if any(incident.had_effect for incident in own):
             yield Finding(f"chaos:{profile}", VALID)
-        else:
-            yield Finding(
-                f"chaos:{profile}",
-                UNKNOWN,
-                _without_effect(
-                    profile, own, lacks_volumes=profile in link_profiles and not has_volumes
-                )
-                if own
-                else f"no incident of {profile} in {in_words(lasted)}: run longer, or set a "
-                "shorter period=",
+            continue
+        count = "1 incident" if len(own) == 1 else f"{len(own)} incidents"
+        why = f"{count} of {profile}, none with an effect"
+        if not own:
+            why = (
+                f"no incident of {profile} in {in_words(lasted)}: run longer, or set a "
+                "shorter period="
             )
+        elif failed := [incident.failed for incident in own if incident.failed]:
+            why += f", and {len(failed)} could not be caused: {failed[0]}"
+        elif profile in link_profiles and not has_volumes:
+            why += (
+                ", since there was no volume to show one: declare volume_churn, or "
+                "create volumes in the test"
+            )
+        else:
+            why += ": run longer"
+        yield Finding(f"chaos:{profile}", UNKNOWN, why)
     if stuck := [
         f"{incident.id}: {incident.not_undone}" for incident in seen if incident.not_undone
     ]:
         yield Finding(
             "chaos", UNKNOWN, f"it is unknown whether these faults are undone: {'; '.join(stuck)}"
         )
-
-
-def _without_effect(profile: str, own: Sequence[IncidentRecord], *, lacks_volumes: bool) -> str:
-    failed = [incident for incident in own if incident.failed]
-    count = "1 incident" if len(own) == 1 else f"{len(own)} incidents"
-    summary = f"{count} of {profile}, none with an effect"
-    if failed:
-        return f"{summary}, and {len(failed)} could not be caused: {failed[0].failed}"
-    if lacks_volumes:
-        return (
-            f"{summary}, since there was no volume to show one: declare volume_churn, or "
-            "create volumes in the test"
-        )
-    return f"{summary}: run longer"
 
 
 TOLERANCE_AFTER_CUT = 120.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, overload
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
     from pytest_kscen.judge.volumes import VolumeRecord
 
     Check = Callable[[], Iterator[Finding]]
-    Learner = Callable[[Entry], Any]
+    Update = Callable[[Entry], Any]
 
 BEST_FIRST = (volumes.STABLE, volumes.RECOVERED, volumes.INTERRUPTED, UNKNOWN, volumes.BROKEN)
 
 
 class Volumes(Sequence["VolumeRecord"]):
-    """The run's volumes, in the order of their creation; by name too, of which the latest has
-    it.
+    """Volumes of a run, in the order of their creation, and by name.
+
+    A name that was used again means the latest volume with it. An unknown name raises KeyError
+    with the names that there are.
     """
 
     def __init__(self, records: Iterable[VolumeRecord]) -> None:
@@ -54,14 +56,13 @@ class Volumes(Sequence["VolumeRecord"]):
         return self._records[key]
 
     def __contains__(self, one: object) -> bool:
-        """A record, or the name of one."""
+        """Accept a record, or the name of one."""
         return any(one in (record.name, record) for record in self._records)
 
     def __len__(self) -> int:
         return len(self._records)
 
     def __repr__(self) -> str:
-        """Return the number of volumes by verdict."""
         counted = ", ".join(
             f"{count} {verdict}" for verdict in BEST_FIRST if (count := len(self._of(verdict)))
         )
@@ -97,9 +98,9 @@ class Volumes(Sequence["VolumeRecord"]):
 
 @dataclass(slots=True)
 class Outcome:
-    """The judged run.
+    """Judged run: the verdict, its findings, and all that a report shows.
 
-    A test that never looks at the verdict of one that is not valid fails at its end.
+    A test that never looks at the verdict of a run that is not valid fails at its end.
     """
 
     findings: list[Finding]
@@ -122,11 +123,14 @@ class Outcome:
 
     @property
     def judged(self) -> str:
-        """The verdict, for those who only report it."""
+        """Return the verdict without marking it as looked at: for reports, not for tests."""
         return merged(self.findings)
 
     def explain(self) -> str:
-        """Return a line for every finding that is not valid, and the seed."""
+        """Return a line for every finding that is not valid, and the seed.
+
+        Without such a finding the first line is that everything is valid.
+        """
         lines = [
             f"{finding.check} is {finding.verdict}: {finding.why}"
             for finding in self.findings
@@ -156,7 +160,7 @@ class Outcome:
             },
             default=methodcaller(
                 "as_json"
-            ),  # one after the other, so that they are never all in memory
+            ),  # called one by one, so that the results are never all in memory
             option=orjson.OPT_PASSTHROUGH_DATACLASS
             | orjson.OPT_INDENT_2
             | orjson.OPT_APPEND_NEWLINE,
@@ -164,20 +168,19 @@ class Outcome:
 
 
 def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome:
-    """The outcome of a journal, which is read once for all checks; one that crashes makes its part
-    unknown.
+    """Judge a journal, which is read once for all checks; a check that crashes is unknown.
 
-    `path` is where it was read from: a later `judge` names the line at which a check crashed
-    at."""
+    `path` is where the journal was read from: findings about a crash name its file and line.
+    """
     outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
-    began, end = start_and_end.RunStart(), start_and_end.RunEnd()
+    start, end = start_and_end.RunStart(), start_and_end.RunEnd()
     actions: dict[str, Tally] = {}
     seen: dict[str, IncidentRecord] = {}
-    stories = volumes.VolumeHistories(began)
+    histories = volumes.VolumeHistories(start)
 
-    def of_the_beginning() -> Iterator[Finding]:
-        outcome.seed, outcome.replayable = began.seed, began.replayable
-        yield from start_and_end.judge_start(began)
+    def of_run_start() -> Iterator[Finding]:
+        outcome.seed, outcome.replayable = start.seed, start.replayable
+        yield from start_and_end.judge_start(start)
 
     def of_actions() -> Iterator[Finding]:
         outcome.actions = actions
@@ -186,19 +189,19 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
     def of_incidents() -> Iterator[Finding]:
         outcome.incidents = list(seen.values())
         yield from incidents.judge(
-            began.chaos or (),
+            start.chaos or (),
             outcome.incidents,
-            link_profiles=began.link_profiles,
-            has_volumes=stories.has_any,
+            link_profiles=start.link_profiles,
+            has_volumes=histories.has_any,
             lasted=end.lasted,
         )
 
     def of_volumes() -> Iterator[Finding]:
-        outcome.volumes = Volumes(stories.judged(outcome.incidents))
+        outcome.volumes = Volumes(histories.judged(outcome.incidents))
         created = outcome.actions.get(CREATE, Tally())
-        yield from guarantees.judge(outcome.volumes, churn=began.churn, refusal=created.refusal)
+        yield from guarantees.judge(outcome.volumes, churn=start.churn, refusal=created.refusal)
 
-    def of_the_end() -> Iterator[Finding]:
+    def of_run_end() -> Iterator[Finding]:
         outcome.leftovers, outcome.lasted, outcome.stopped_early = (
             end.leftovers or [],
             end.lasted,
@@ -206,15 +209,15 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
         )
         yield from start_and_end.judge_end(end)
 
-    learners: dict[Check, Learner] = {
-        of_the_beginning: partial(start_and_end.update_run_start, began),
-        of_actions: partial(tally.learn_actions, actions),
-        of_incidents: partial(incidents.learn, seen),
-        of_volumes: stories.learn,
-        of_the_end: partial(start_and_end.update_run_end, end),
+    updates: dict[Check, Update] = {
+        of_run_start: partial(start_and_end.update_run_start, start),
+        of_actions: partial(tally.count_action, actions),
+        of_incidents: partial(incidents.update_incidents, seen),
+        of_volumes: histories.update,
+        of_run_end: partial(start_and_end.update_run_end, end),
     }
-    crashes = _read(journal, learners)
-    for check in learners:
+    crashes = _read(journal, updates)
+    for check in updates:
         if check not in crashes:
             try:
                 outcome.findings += check()
@@ -223,33 +226,31 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
         if check in crashes:
             name = check.__name__.removeprefix("of_")
             outcome.findings.append(Finding(name, UNKNOWN, crashes[check].message(path)))
-    outcome.findings = [_doubted(one) if end.cluster_crashed else one for one in outcome.findings]
+    outcome.findings = [
+        replace(
+            one,
+            verdict=UNKNOWN,
+            why=f"the embedded cluster crashed, which may be the cause: {one.why}",
+        )
+        if end.cluster_crashed and one.verdict == INVALID
+        else one
+        for one in outcome.findings
+    ]
     return outcome
 
 
-def _doubted(finding: Finding) -> Finding:
-    """Return the finding as unknown: the embedded cluster has crashed, which may be its cause."""
-    if finding.verdict != INVALID:
-        return finding
-    return Finding(
-        finding.check,
-        UNKNOWN,
-        f"the embedded cluster crashed, which may be the cause: {finding.why}",
-    )
-
-
-def _read(journal: Iterable[Entry], learners: dict[Check, Learner]) -> dict[Check, CheckCrash]:
+def _read(journal: Iterable[Entry], updates: dict[Check, Update]) -> dict[Check, CheckCrash]:
     """Pass every entry to each check; a check that crashes gets no more. Return the crashes."""
     crashes: dict[Check, CheckCrash] = {}
-    active = list(learners.items())
+    active = list(updates.items())
     try:
         for line, entry in enumerate(journal, 1):
-            for check, learn in active:
+            for check, update in active:
                 try:
-                    learn(entry)
+                    update(entry)
                 except Exception as error:  # noqa: BLE001  # it is that check's alone
                     crashes[check] = CheckCrash(error, line, entry)
                     active = [one for one in active if one[0] is not check]
     except Exception as error:  # noqa: BLE001  # a check that cannot read an entry has judged nothing
-        crashes = {**dict.fromkeys(learners, CheckCrash(error)), **crashes}
+        crashes = {**dict.fromkeys(updates, CheckCrash(error)), **crashes}
     return crashes

@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pytest_kscen.judge import entries
+from pytest_kscen.judge.entries import shared
 from pytest_kscen.judge.incidents import end_spans, spans_of
-from pytest_kscen.judge.verdict import INVALID, TAKE, UNKNOWN, VALID, Finding, shared
+from pytest_kscen.judge.verdict import INVALID, TAKE, UNKNOWN, VALID, Finding
 from pytest_kscen.objects.arguments import in_words
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from pytest_kscen.journal import Entry
+    from pytest_kscen.judge.entries import Reader
     from pytest_kscen.judge.incidents import Span
 
 
@@ -97,103 +100,67 @@ class RunEnd:
 def update_run_end(ending: RunEnd, entry: Entry) -> None:
     """Add the facts of the next entry."""
     ending.last_entry_at = entry.at
-    if entry.what in _READ:
-        _READ[entry.what](ending, entry)
+    if entry.what in _READERS:
+        _READERS[entry.what](ending, entry)
 
 
-def _started(ending: RunEnd, entry: Entry) -> None:
-    ending.label = entry.data.get("label", "")
-
-
-def _frozen(ending: RunEnd, entry: Entry) -> None:
-    ending.frozen_at = entry.at
-
-
-def _stopped(ending: RunEnd, _: Entry) -> None:
-    ending.stopped_early = True
-
-
-def _volumes_abandoned(ending: RunEnd, _: Entry) -> None:
-    ending.volumes_abandoned = True
-
-
-def _crashed(ending: RunEnd, entry: Entry) -> None:
-    ending.crashes.append(f"{entry.data['component']}: {entry.data['error']}")
-    ending.cluster_crashed |= entry.data["component"] == CLUSTER
-
-
-def _observer_crashed(ending: RunEnd, entry: Entry) -> None:
-    ending.observer_crashes.append(entry.data["error"])
-
-
-def _not_swept(ending: RunEnd, entry: Entry) -> None:
-    ending.uncleaned_nodes |= dict.fromkeys(entry.data["nodes"], entry.data["why"])
-
-
-def _ready(ending: RunEnd, entry: Entry) -> None:
-    ending.ready[shared(entry.data["volume"])] = None
-
-
-def _incident_started(ending: RunEnd, _: Entry) -> None:
-    ending.had_incidents = True
-
-
-def _lasts(ending: RunEnd, entry: Entry) -> None:
-    ending.lasting.append(entry.data["incident"])
-
-
-def _made(ending: RunEnd, entry: Entry) -> None:
+def _read_request(ending: RunEnd, entry: Entry) -> None:
+    """Keep the resource of a request that may have created an object, though it was refused."""
     if entry.data["verb"] in {"create", "apply"}:
         ending.made[entry.data["resource"]] = None
 
 
-def _ended(ending: RunEnd, entry: Entry) -> None:
-    if entry.data["action"] == TAKE and (spans := spans_of(entry)):
-        name = shared(entry.data["volume"])
-        ending.taken[name] = ending.taken.get(name, ()) + spans
+def _read_deleted_replica(ending: RunEnd, entry: Entry) -> None:
+    """Begin the tolerance window of a deleted replica, or end it when all are replaced.
+
+    `replicas-restored` also follows deletions that were refused, which have no window.
+    """
+    if entry.what == "ended" and entry.data["action"] != TAKE:
+        return
+    name = shared(entry.data["volume"])
+    spans = ending.taken.get(name, ())
+    spans = spans + spans_of(entry) if entry.what == "ended" else end_spans(spans, entry.at)
+    if spans:
+        ending.taken[name] = spans
 
 
-def _replicas_restored(ending: RunEnd, entry: Entry) -> None:
-    """End the tolerance window; the entry also follows deletions that were refused."""
-    if spans := ending.taken.get(entry.data["volume"]):
-        ending.taken[shared(entry.data["volume"])] = end_spans(spans, entry.at)
-
-
-def _liveness_checked(ending: RunEnd, entry: Entry) -> None:
-    ending.late = entry.data["late"]
-    ending.excused = [
-        name
-        for name in ending.late
-        if any(until > entry.at for _, until in ending.taken.get(name, ()))
-    ]
-
-
-def _hidden(ending: RunEnd, entry: Entry) -> None:
-    ending.hidden[entry.data["resource"]] = entry.data["why"]
-
-
-def _left(ending: RunEnd, entry: Entry) -> None:
-    ending.leftovers = entry.data["objects"]
-
-
-_READ: dict[str, Callable[[RunEnd, Entry], None]] = {
-    "run-started": _started,
-    "frozen": _frozen,
-    "stopped-early": _stopped,
-    "volumes-abandoned": _volumes_abandoned,
-    "crashed": _crashed,
-    "observer-crashed": _observer_crashed,
-    "not-swept": _not_swept,
-    "ready": _ready,
-    "incident-started": _incident_started,
-    "incident-lasting": _lasts,
-    "wrote": _made,
-    "refused": _made,
-    "ended": _ended,
-    "replicas-restored": _replicas_restored,
-    "liveness": _liveness_checked,
-    "not-listed": _hidden,
-    "leftovers": _left,
+_READERS: dict[str, Reader] = {
+    "run-started": entries.assign(label=lambda _, entry: entry.data.get("label", "")),
+    "frozen": entries.assign(frozen_at=entries.time),
+    "stopped-early": entries.assign(stopped_early=entries.true),
+    "volumes-abandoned": entries.assign(volumes_abandoned=entries.true),
+    "crashed": entries.assign(
+        crashes=lambda ending, entry: [
+            *ending.crashes,
+            f"{entry.data['component']}: {entry.data['error']}",
+        ],
+        cluster_crashed=lambda ending, entry: (
+            ending.cluster_crashed or entry.data["component"] == CLUSTER
+        ),
+    ),
+    "observer-crashed": lambda ending, entry: ending.observer_crashes.append(entry.data["error"]),
+    "not-swept": lambda ending, entry: ending.uncleaned_nodes.update(
+        dict.fromkeys(entry.data["nodes"], entry.data["why"])
+    ),
+    "ready": lambda ending, entry: ending.ready.setdefault(shared(entry.data["volume"])),
+    "incident-started": entries.assign(had_incidents=entries.true),
+    "incident-lasting": lambda ending, entry: ending.lasting.append(entry.data["incident"]),
+    "wrote": _read_request,
+    "refused": _read_request,
+    "ended": _read_deleted_replica,
+    "replicas-restored": _read_deleted_replica,
+    "liveness": entries.assign(
+        late=entries.field("late"),
+        excused=lambda ending, entry: [
+            name
+            for name in ending.late
+            if any(until > entry.at for _, until in ending.taken.get(name, ()))
+        ],
+    ),
+    "not-listed": lambda ending, entry: ending.hidden.update(
+        {entry.data["resource"]: entry.data["why"]}
+    ),
+    "leftovers": entries.assign(leftovers=entries.field("objects")),
 }
 
 
@@ -223,7 +190,20 @@ def judge_end(ending: RunEnd) -> Iterator[Finding]:
             f"cluster tries again: {places}",
         )
     yield _liveness(ending)
-    yield _leftovers(ending)
+    names = ", ".join(ending.leftovers or ())
+    verdict, why = VALID, ""
+    if names and ending.leftovers == ending.abandoned:
+        verdict = UNKNOWN
+        why = f"left behind, since the run did not wait for their deletion: {names}"
+    elif names:
+        verdict, why = INVALID, f"still there: {names}"
+    elif ending.leftovers is None:
+        remedy = f"; find them by the label {ending.label}" if ending.label else ""
+        verdict, why = UNKNOWN, f"the run ended before it listed them{remedy}"
+    elif ending.overlooked:
+        places = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
+        verdict, why = UNKNOWN, f"these could not be listed: {places}"
+    yield Finding("leftovers", verdict, why)
 
 
 def _liveness(ending: RunEnd) -> Finding:
@@ -234,7 +214,20 @@ def _liveness(ending: RunEnd) -> Finding:
             "it was not observed whether the remaining volumes became ready again",
         )
     if blamed := [name for name in ending.late if name not in ending.excused]:
-        return Finding("liveness", INVALID, "; ".join(_late(ending, blamed)))
+        circumstances = "although all faults were undone"
+        if ending.lasting:
+            circumstances = f"while {', '.join(ending.lasting)} lasted"
+        elif not ending.had_incidents:
+            circumstances = "although there was no fault"
+            if ending.taken:
+                circumstances += " except for the replicas that the run deleted"
+        again = [name for name in blamed if name in ending.ready]
+        never = [name for name in blamed if name not in ending.ready]
+        reasons = [
+            *([f"not ready again {circumstances}: {', '.join(again)}"] if again else []),
+            *([f"never ready, {circumstances}: {', '.join(never)}"] if never else []),
+        ]
+        return Finding("liveness", INVALID, "; ".join(reasons))
     if ending.late:
         why = (
             "not ready yet, and the time to replace the replicas that the run deleted is not over: "
@@ -242,41 +235,6 @@ def _liveness(ending: RunEnd) -> Finding:
         )
         return Finding("liveness", UNKNOWN, why)
     return Finding("liveness", VALID)
-
-
-def _late(ending: RunEnd, late: Sequence[str]) -> Iterator[str]:
-    if ending.lasting:
-        circumstances = f"while {', '.join(ending.lasting)} lasted"
-    elif ending.had_incidents:
-        circumstances = "although all faults were undone"
-    else:
-        circumstances = (
-            "although there was no "
-            f"fault{' except for the replicas that the run deleted' if ending.taken else ''}"
-        )
-    if again := [name for name in late if name in ending.ready]:
-        yield f"not ready again {circumstances}: {', '.join(again)}"
-    if never := [name for name in late if name not in ending.ready]:
-        yield f"never ready, {circumstances}: {', '.join(never)}"
-
-
-def _leftovers(ending: RunEnd) -> Finding:
-    names = ", ".join(ending.leftovers or ())
-    if names and ending.leftovers == ending.abandoned:
-        return Finding(
-            "leftovers",
-            UNKNOWN,
-            f"left behind, since the run did not wait for their deletion: {names}",
-        )
-    if names:
-        return Finding("leftovers", INVALID, f"still there: {names}")
-    if ending.leftovers is None:
-        remedy = f"; find them by the label {ending.label}" if ending.label else ""
-        return Finding("leftovers", UNKNOWN, f"the run ended before it listed them{remedy}")
-    if ending.overlooked:
-        places = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
-        return Finding("leftovers", UNKNOWN, f"these could not be listed: {places}")
-    return Finding("leftovers", VALID)
 
 
 @dataclass(slots=True)
@@ -322,19 +280,18 @@ class CheckCrash:
     entry: Entry | None = None
 
     def message(self, path: pathlib.Path | None) -> str:
-        """Return the finding's text; `path` is the journal's, if it was read from a file."""
+        """Return the finding's text; `path` is the journal's, if it was read from a file.
+
+        A KeyError is explained: the entry lacks a field, or refers to what no earlier line defines.
+        """
         crash = f"the check crashed: {self.error!r}"
         if self.entry is None:
             return crash
         place = f"line {self.line} of the journal" if path is None else f"{path}:{self.line}"
-        return f"{crash} at {place}{_missing_reference(self.entry, self.error)}"
-
-
-def _missing_reference(entry: Entry, error: Exception) -> str:
-    """Return what the entry refers to that no earlier line has defined; empty if unknown."""
-    if not isinstance(error, KeyError) or not error.args:
-        return ""
-    missing = error.args[0]
-    if named := [name for name, value in entry.data.items() if value == missing]:
-        return f": no earlier line defines the {named[0]} {missing!r}"
-    return "" if missing in entry.data else f": it has no {missing!r}"
+        crash += f" at {place}"
+        if not isinstance(self.error, KeyError) or not self.error.args:
+            return crash
+        missing, data = self.error.args[0], self.entry.data
+        if named := [name for name, value in data.items() if value == missing]:
+            return f"{crash}: no earlier line defines the {named[0]} {missing!r}"
+        return crash if missing in data else f"{crash}: it has no {missing!r}"

@@ -1,11 +1,8 @@
-"""Verdicts (valid, invalid, unknown; merged by priority), the count of actions, and interning of
-journal names.
-"""
+"""Verdicts (valid, invalid, unknown; merged by priority), names of actions, and their counts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -77,23 +74,10 @@ class Tally:
         }
 
 
-def learn_actions(found: dict[str, Tally], entry: Entry) -> None:
+def count_action(found: dict[str, Tally], entry: Entry) -> None:
     """Count an action that has ended; actions are in the order in which they first ended."""
     if entry.what == "ended":
         action = entry.data["action"]
         if action not in found:
             found[action] = Tally()
         found[action].count(entry.data["result"], entry.data["took"])
-
-
-REMEMBERED = 1024
-
-
-@lru_cache(maxsize=REMEMBERED)
-def shared(text: str) -> str:
-    return text
-
-
-@lru_cache(maxsize=REMEMBERED)
-def shared_names(*names: str) -> tuple[str, ...]:
-    return tuple(map(shared, names))

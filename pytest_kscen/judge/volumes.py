@@ -11,6 +11,8 @@ from bisect import bisect_right
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_kscen.judge import entries
+from pytest_kscen.judge.entries import shared, shared_names
 from pytest_kscen.judge.incidents import end_spans, is_tolerated, spans_of, undisturbed_seconds
 from pytest_kscen.judge.verdict import (
     ATTACH,
@@ -21,14 +23,13 @@ from pytest_kscen.judge.verdict import (
     RESIZE,
     TAKE,
     UNKNOWN,
-    shared,
-    shared_names,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytest_kscen.journal import Entry
+    from pytest_kscen.judge.entries import Reader
     from pytest_kscen.judge.incidents import IncidentRecord, Span
     from pytest_kscen.judge.start_and_end import RunStart
 
@@ -201,7 +202,7 @@ class VolumeHistories:
         that.
         """
 
-    def learn(self, entry: Entry) -> None:
+    def update(self, entry: Entry) -> None:
         """Add what the next entry states about any volume."""
         what, data = entry.what, entry.data
         if what == "volume":
@@ -225,10 +226,10 @@ class VolumeHistories:
                     volume.ready_at = entry.at
         elif what == CRASHED:
             self._is_cut_short |= FROZEN not in self._ends
-        elif what in _READ:
-            _READ[what](self._latest[data["volume"]], entry)
-        elif what in _DEEDS and (deed := _DEEDS[what].get(data["action"])):
-            deed(self._latest[data["volume"]], entry)
+        elif what in _READERS:
+            _READERS[what](self._latest[data["volume"]], entry)
+        elif what in _ACTION_READERS and (read := _ACTION_READERS[what].get(data["action"])):
+            read(self._latest[data["volume"]], entry)
 
     @property
     def has_any(self) -> bool:
@@ -260,34 +261,8 @@ class VolumeHistories:
         return self._found
 
 
-def _checked(volume: VolumeRecord, entry: Entry) -> None:
-    volume.ready_at = entry.at
-    volume.transitions, volume.odd_since = _uncounted(entry.data["conditions"]), ()
-
-
 def _uncounted(conditions: Iterable[str]) -> dict[str, int]:
     return dict.fromkeys(map(shared, conditions), 0)
-
-
-def _became_ready(volume: VolumeRecord, entry: Entry) -> None:
-    """Record the time, which may come after the last check."""
-    volume.ready_at = entry.at
-
-
-def _changed(volume: VolumeRecord, entry: Entry) -> None:
-    condition = shared(entry.data["condition"])
-    volume.transitions[condition] += 1
-    volume.odd_since = tuple(one for one in volume.odd_since if one[0] != condition)
-    if volume.transitions[condition] % 2:
-        volume.odd_since += ((condition, entry.at),)
-
-
-def _stopped(volume: VolumeRecord, entry: Entry) -> None:
-    volume.stopped_at = entry.at
-
-
-def _never_ready(volume: VolumeRecord, entry: Entry) -> None:
-    volume.waited_for, volume.stopped_at = True, entry.at
 
 
 def _placed(volume: VolumeRecord, entry: Entry) -> None:
@@ -295,58 +270,35 @@ def _placed(volume: VolumeRecord, entry: Entry) -> None:
     volume.placed_on += (shared_names(*entry.data["nodes"]),)
 
 
-def _went(volume: VolumeRecord, entry: Entry) -> None:
-    if not volume.deleting:
-        volume.lost_at = entry.at
-
-
-def _never_gone(volume: VolumeRecord, entry: Entry) -> None:
-    volume.overdue_deletions += (
-        OverdueDeletion(entry.at, entry.data["waited"], entry.data["why"]),
-    )
-
-
-def _crashed(volume: VolumeRecord, entry: Entry) -> None:
-    volume.crash = entry.data["error"]
-
-
-def _deletes(volume: VolumeRecord, entry: Entry) -> None:
-    """Whatever it lacks, it needs it no more."""
-    volume.deleting_at = entry.at
-    volume.taken = end_spans(volume.taken, entry.at)
-
-
-def _arrived(volume: VolumeRecord, entry: Entry) -> None:
-    volume.attached += 1
-    volume.requested_at.pop(entry.data["node"], None)
+def _condition_changed(volume: VolumeRecord, entry: Entry) -> None:
+    """Count the change, and keep since when the condition has changed an odd number of times."""
+    condition = shared(entry.data["condition"])
+    volume.transitions[condition] += 1
+    volume.odd_since = tuple(one for one in volume.odd_since if one[0] != condition)
+    if volume.transitions[condition] % 2:
+        volume.odd_since += ((condition, entry.at),)
 
 
 def _attached(volume: VolumeRecord, entry: Entry) -> None:
-    if entry.data["result"] == "done":
+    """Count an attachment when it is there, and keep requests until then.
+
+    The action `attach` ends when it is there. `attach at first` ends when it is requested: the
+    entry `attached` follows.
+    """
+    if entry.what == "attached":
+        volume.attached += 1
+        volume.requested_at.pop(entry.data["node"], None)
+    elif failed := _failed_operation(entry):
+        volume.unattached += failed
+    elif entry.data["action"] == ATTACH:
         volume.attached += 1
     else:
-        volume.unattached += _undone(entry)
-
-
-def _requested(volume: VolumeRecord, entry: Entry) -> None:
-    if entry.data["result"] == "done":
         volume.requested_at[shared(entry.data["node"])] = entry.at
-    else:
-        volume.unattached += _undone(entry)
-
-
-def _detaches(volume: VolumeRecord, entry: Entry) -> None:
-    volume.requested_at.pop(entry.data["node"], None)
-
-
-def _detached(volume: VolumeRecord, entry: Entry) -> None:
-    """Record a failed detachment; an interrupted one goes on with the final detachment."""
-    volume.undetached += tuple(one for one in _undone(entry) if not one.cut)
 
 
 def _resized(volume: VolumeRecord, entry: Entry) -> None:
     """Record a failed resize; the time after the volume's deletion began does not count."""
-    for one in _undone(entry):
+    for one in _failed_operation(entry):
         late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
         if late < one.waited or not late:
             volume.unresized += (
@@ -354,7 +306,7 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
             )
 
 
-def _taken(volume: VolumeRecord, entry: Entry) -> None:
+def _replica_deleted(volume: VolumeRecord, entry: Entry) -> None:
     """Record a deleted replica.
 
     A volume that was never ready starts again without the disk: its window begins with the run.
@@ -367,11 +319,7 @@ def _taken(volume: VolumeRecord, entry: Entry) -> None:
     volume.taken += spans
 
 
-def _whole(volume: VolumeRecord, entry: Entry) -> None:
-    volume.taken = end_spans(volume.taken, entry.at)
-
-
-def _undone(entry: Entry) -> tuple[FailedOperation, ...]:
+def _failed_operation(entry: Entry) -> tuple[FailedOperation, ...]:
     """Return the failed operation of an entry that has ended; empty if it succeeded."""
     result, _, why = entry.data["result"].partition(": ")
     if result == "done":
@@ -382,29 +330,53 @@ def _undone(entry: Entry) -> tuple[FailedOperation, ...]:
     return (FailedOperation(entry.at, waited, why, not why.startswith("TimeoutError")),)
 
 
-_Reading = dict[str, "Callable[[VolumeRecord, Entry], None]"]
-_READ: _Reading = {
+_READERS: dict[str, Reader] = {
     "volume-placed": _placed,
-    "volume-disappeared": _went,
-    "replicas-restored": _whole,
-    "attached": _arrived,
-    "ready": _became_ready,
-    "checker-started": _checked,
-    "condition-changed": _changed,
-    "checker-stopped": _stopped,
-    "check-crashed": _crashed,
-    "never-ready": _never_ready,
-    "never-gone": _never_gone,
+    "volume-disappeared": entries.assign(
+        lost_at=lambda volume, entry: volume.lost_at if volume.deleting else entry.at
+    ),
+    "replicas-restored": entries.assign(
+        taken=lambda volume, entry: end_spans(volume.taken, entry.at)
+    ),
+    "attached": _attached,
+    "ready": entries.assign(ready_at=entries.time),  # it may come after the last check
+    "checker-started": entries.assign(
+        ready_at=entries.time,
+        transitions=lambda _, entry: _uncounted(entry.data["conditions"]),
+        odd_since=lambda *_: (),
+    ),
+    "condition-changed": _condition_changed,
+    "checker-stopped": entries.assign(stopped_at=entries.time),
+    "check-crashed": entries.assign(crash=entries.field("error")),
+    "never-ready": entries.assign(waited_for=entries.true, stopped_at=entries.time),
+    "never-gone": entries.assign(
+        overdue_deletions=lambda volume, entry: (
+            *volume.overdue_deletions,
+            OverdueDeletion(entry.at, entry.data["waited"], entry.data["why"]),
+        )
+    ),
 }
-_DEEDS: dict[str, _Reading] = {
-    "began": {DELETE: _deletes, DETACH: _detaches},
+_DETACHMENT = entries.assign(
+    # The final detachment goes on with what was cut short.
+    undetached=lambda volume, entry: (
+        *volume.undetached,
+        *(one for one in _failed_operation(entry) if not one.cut),
+    )
+)
+_ACTION_READERS: dict[str, dict[str, Reader]] = {
+    "began": {
+        DELETE: entries.assign(  # a volume that goes needs no replica any more
+            deleting_at=entries.time, taken=lambda volume, entry: end_spans(volume.taken, entry.at)
+        ),
+        DETACH: lambda volume, entry: volume.requested_at.pop(entry.data["node"], None),
+    },
     "ended": {
         ATTACH: _attached,
-        ATTACH_AT_FIRST: _requested,
-        DETACH: _detached,
-        DETACH_EVERYWHERE: _detached,
+        ATTACH_AT_FIRST: _attached,
+        DETACH: _DETACHMENT,
+        DETACH_EVERYWHERE: _DETACHMENT,
         RESIZE: _resized,
-        TAKE: _taken,
+        TAKE: _replica_deleted,
     },
 }
 
@@ -441,10 +413,6 @@ def _is_off(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
     return bool(there) and there.issubset(node for one in stops for node in one.affected_nodes)
 
 
-def _never_ready_in_time(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
-    return volume.ready_at is None and _had_time_to_form(volume, _end_of(volume), incidents)
-
-
 def _lacks_only_our_disks(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
     """Return True, and mark the volume, if nothing but replicas that the run deleted tolerates it.
 
@@ -456,11 +424,6 @@ def _lacks_only_our_disks(volume: VolumeRecord, incidents: Sequence[IncidentReco
         and _had_time_to_form(replace(volume, taken=()), _end_of(volume), incidents)
     )
     return volume.lost_only_our_disks
-
-
-def _is_lost_without_reason(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
-    end = _end_of(volume)
-    return not all(is_tolerated(volume, since, end, incidents) for _, since in volume.odd_since)
 
 
 def _end_of(volume: VolumeRecord) -> float:
@@ -484,10 +447,25 @@ VERDICTS = (
         UNKNOWN,
         lambda volume, _: bool(volume.unchecked) or volume.stopped_at is None,
     ),
-    VerdictRule("never ready, with enough undisturbed time", BROKEN, _never_ready_in_time),
+    VerdictRule(
+        "never ready, with enough undisturbed time",
+        BROKEN,
+        lambda volume, incidents: (
+            volume.ready_at is None and _had_time_to_form(volume, _end_of(volume), incidents)
+        ),
+    ),
     VerdictRule("never ready, and the run deleted its disks", UNKNOWN, _lacks_only_our_disks),
     VerdictRule("never ready", INTERRUPTED, lambda volume, _: volume.ready_at is None),
-    VerdictRule("a condition is lost, not tolerated", BROKEN, _is_lost_without_reason),
+    VerdictRule(
+        "a condition is lost, not tolerated",
+        BROKEN,
+        lambda volume, incidents: (
+            not all(
+                is_tolerated(volume, since, _end_of(volume), incidents)
+                for _, since in volume.odd_since
+            )
+        ),
+    ),
     VerdictRule("a condition is lost", INTERRUPTED, lambda volume, _: bool(volume.odd_since)),
     VerdictRule("its machines are off", UNKNOWN, lambda volume, _: volume.off),
     VerdictRule(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.incidents import EXPECTED_ERRORS, cause_incident
-from pytest_kscen.judge.incidents import learn
+from pytest_kscen.judge.incidents import update_incidents
 from pytest_kscen.megatest.churn import Churn, VolumePlan, drawn_name
 from pytest_kscen.megatest.health import shortcomings
 from pytest_kscen.megatest.subject import Subject, nodes_of
@@ -272,7 +272,7 @@ class ChaosByHand:
         if entry.data.get("incident") in self._known or (
             entry.what == "incident-started" and entry.actor == BY_HAND
         ):
-            learn(self._known, entry)
+            update_incidents(self._known, entry)
 
     def _cause(self, fault: Fault) -> ActiveFault:
         self._run.do(self._run.life.claim())

@@ -39,7 +39,7 @@ MOST_WARNINGS = 10
 AGENT = "workflow-admission"
 
 
-def judge_workflows(cluster: Cluster, family: EngineResources) -> None:
+def start_admission(cluster: Cluster, family: EngineResources) -> None:
     """Validate Workflows and Schedules at admission from now on, until the cluster is closed."""
     if cluster.backend == "embedded":
         _in_process(cluster, family)

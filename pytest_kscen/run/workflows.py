@@ -99,10 +99,10 @@ def family_on(cluster: Cluster) -> EngineResources:
         cron_workflow_definition,
         engine_definitions,
     )
-    from pytest_kscen.run.workflow_setup import judge_workflows
+    from pytest_kscen.run.workflow_setup import start_admission
 
     if bring_chaos_mesh(cluster):
-        judge_workflows(cluster, SHIPPED)
+        start_admission(cluster, SHIPPED)
     if cluster.backend in SIMULATED:
         return SHIPPED
     api, runner = cluster.api("workflow-installer"), cluster.runner

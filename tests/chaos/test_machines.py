@@ -14,7 +14,7 @@ from pytest_kscen.chaos.incidents import cause_incident
 from pytest_kscen.chaos.profiles import VmReboot
 from pytest_kscen.chaos.vm_operations import OperationFailed
 from pytest_kscen.clock import Signal
-from pytest_kscen.judge.incidents import judge, learn
+from pytest_kscen.judge.incidents import judge, update_incidents
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRTUAL_MACHINES
 
 
@@ -121,7 +121,7 @@ def test_a_restart_that_fails_waits_for_no_boot_whatever_others_do_to_its_links(
         assert reboot.removed_at - reboot.started_at < 25
         seen = {}
         for entry in world.journal:
-            learn(seen, entry)
+            update_incidents(seen, entry)
         (finding,) = judge(["vm-reboot"], list(seen.values()))
         assert finding.verdict == "unknown"
         assert (

@@ -16,7 +16,7 @@ from test_pod_destroyer import workloads
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.incidents import cause_incident
 from pytest_kscen.chaos.vm_operations import MachineStop
-from pytest_kscen.judge.incidents import learn
+from pytest_kscen.judge.incidents import update_incidents
 from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.objects.errors import ApiError, Forbidden, InternalError
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, DAEMON_SETS
@@ -72,7 +72,7 @@ def deaf(world, *answers, done=()):
 def records(world):
     seen = {}
     for entry in world.journal:
-        learn(seen, entry)
+        update_incidents(seen, entry)
     return list(seen.values())
 
 

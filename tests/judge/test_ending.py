@@ -31,9 +31,9 @@ def unseen(resource):
     return entry("not-listed", resource=resource, why="Forbidden()")
 
 
-def learnt(state, learn, entries):
+def updated(state, update, entries):
     for each in entries:
-        learn(state, each)
+        update(state, each)
     return state
 
 
@@ -105,14 +105,14 @@ def test_how_a_run_ends(entries, verdicts):
     assert {
         finding.check: finding.verdict
         for finding in start_and_end.judge_end(
-            learnt(start_and_end.RunEnd(), start_and_end.update_run_end, entries)
+            updated(start_and_end.RunEnd(), start_and_end.update_run_end, entries)
         )
     } == verdicts
 
 
 def test_what_could_not_be_looked_into_is_told():
     findings = start_and_end.judge_end(
-        learnt(
+        updated(
             start_and_end.RunEnd(),
             start_and_end.update_run_end,
             [created(POLICIES), unseen(POLICIES), *FINE],
@@ -141,7 +141,7 @@ def test_what_could_not_be_looked_into_is_told():
 )
 def test_who_is_late_is_told_as_it_was(entries, said):
     findings = start_and_end.judge_end(
-        learnt(
+        updated(
             start_and_end.RunEnd(),
             start_and_end.update_run_end,
             [*entries, entry("liveness", late=["v", "w"]), FINE[1]],
@@ -201,7 +201,7 @@ NO_FAULT_BUT = "there was no fault except for the replicas that the run deleted"
 def test_what_we_took_counts_at_the_end(entries, verdict, why):
     late = Entry(400, "run", "liveness", {"late": ["v", "w"]})
     liveness, _ = start_and_end.judge_end(
-        learnt(start_and_end.RunEnd(), start_and_end.update_run_end, [*entries, late, FINE[1]])
+        updated(start_and_end.RunEnd(), start_and_end.update_run_end, [*entries, late, FINE[1]])
     )
     assert (liveness.verdict, liveness.why) == (verdict, why)
 
@@ -209,7 +209,7 @@ def test_what_we_took_counts_at_the_end(entries, verdict, why):
 def test_what_nobody_looked_for_is_told_by_its_label():
     began = entry("run-started", label="kscen.io/run=r1")
     *_, leftovers = start_and_end.judge_end(
-        learnt(start_and_end.RunEnd(), start_and_end.update_run_end, [began, FINE[0]])
+        updated(start_and_end.RunEnd(), start_and_end.update_run_end, [began, FINE[0]])
     )
     assert leftovers.why == (
         "the run ended before it listed them; find them by the label kscen.io/run=r1"
@@ -225,10 +225,10 @@ def test_how_a_run_begins():
         chaos=["vm-reboot"],
         conditions=["IOReady"],
     )
-    assert learnt(
+    assert updated(
         start_and_end.RunStart(), start_and_end.update_run_start, [began]
     ) == start_and_end.RunStart("7", True, ["vm-reboot"], True, ("IOReady",))
-    assert not learnt(
+    assert not updated(
         start_and_end.RunStart(), start_and_end.update_run_start, [began, entry("not-replayable")]
     ).replayable
 
@@ -368,7 +368,7 @@ def test_nobody_is_to_blame_for_what_a_crashed_cluster_does(actor, verdict):
 
 
 def test_a_blind_observer_is_told_once():
-    ends = learnt(
+    ends = updated(
         start_and_end.RunEnd(),
         start_and_end.update_run_end,
         [entry("observer-crashed", error=f"{n}") for n in "ab"] + FINE,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_kscen.journal import Entry
-from pytest_kscen.judge.incidents import judge, learn
+from pytest_kscen.judge.incidents import judge, update_incidents
 
 STARTED = {
     "profile": "network-block",
@@ -19,7 +19,7 @@ STARTED = {
 def incidents(journal):
     found = {}
     for entry in journal:
-        learn(found, entry)
+        update_incidents(found, entry)
     return list(found.values())
 
 
@@ -100,7 +100,9 @@ def test_its_times_are_as_far_apart_as_it_lasted():
 
     assert seen.removed_at - seen.started_at >= 30
     assert (seen.lasted, seen.as_json()["removed_at"]) == (30, 35.071538)
-    learn({"i": seen}, Entry(40, "chaos", "incident-recovered", {"incident": "i", "took": 0.0}))
+    update_incidents(
+        {"i": seen}, Entry(40, "chaos", "incident-recovered", {"incident": "i", "took": 0.0})
+    )
     assert str(seen.recovery) == "0.0"
 
 

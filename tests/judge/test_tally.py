@@ -1,5 +1,5 @@
 from pytest_kscen.journal import Entry
-from pytest_kscen.judge.verdict import learn_actions
+from pytest_kscen.judge.verdict import count_action
 
 
 def ended(action, result, took):
@@ -9,7 +9,7 @@ def ended(action, result, took):
 def tallies(entries):
     found = {}
     for entry in entries:
-        learn_actions(found, entry)
+        count_action(found, entry)
     return found
 
 

@@ -38,7 +38,7 @@ def journal(*lines, volume="v"):
 def read(lines, shaken=()):
     stories = volumes.VolumeHistories(RunStart(conditions=CONDITIONS))
     for line in lines:
-        stories.learn(line)
+        stories.update(line)
     return stories.judged(shaken)
 
 
@@ -795,7 +795,7 @@ def test_incidents_are_read_with_their_effect_and_their_end():
     ]
     found = {}
     for entry in entries:
-        incidents.learn(found, entry)
+        incidents.update_incidents(found, entry)
     (seen,) = found.values()
     assert (seen.started_at, seen.removed_at, seen.effects, seen.had_effect) == (
         5,

@@ -20,7 +20,7 @@ CHOSEN = argparse.Namespace(journal=None, traces=None, metrics=None, concurrency
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("where", ["family_on", "judge_workflows", "drive"])
+@pytest.mark.parametrize("where", ["family_on", "start_admission", "drive"])
 def test_who_ends_it_as_it_begins_gets_no_traceback(monkeypatch, capsys, where, number):
     does = getattr(workflow_engine, where)
 
@@ -64,7 +64,7 @@ def test_it_says_that_its_cluster_has_no_definitions_of_chaos_and_goes_on():
 
 def test_it_says_nothing_of_that_where_they_are(capsys, monkeypatch):
     monkeypatch.setattr(
-        workflow_engine, "judge_workflows", lambda *_: os.kill(os.getpid(), signal.SIGINT)
+        workflow_engine, "start_admission", lambda *_: os.kill(os.getpid(), signal.SIGINT)
     )
     with contextlib.closing(EmbeddedCluster("replicas-restored", nodes=0)) as cluster:
         workflow_engine._drive(cluster, CHOSEN)

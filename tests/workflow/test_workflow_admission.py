@@ -27,7 +27,7 @@ REFUSED = (
 
 
 def in_process(cluster):
-    workflow_setup.judge_workflows(cluster, SHIPPED)
+    workflow_setup.start_admission(cluster, SHIPPED)
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def test_a_webhook_can_be_taken_away(cluster, over_https):
 @pytest.mark.cluster(backend="controlplane", nodes=0)
 def test_a_real_api_server_asks(cluster):
     bring_chaos_mesh(cluster)
-    workflow_setup.judge_workflows(cluster, SHIPPED)
-    workflow_setup.judge_workflows(cluster, SHIPPED)  # the second takes the first one's place
+    workflow_setup.start_admission(cluster, SHIPPED)
+    workflow_setup.start_admission(cluster, SHIPPED)  # the second takes the first one's place
     api = cluster.api("somebody")
     with pytest.raises(Forbidden) as refused:
         cluster.runner.call(api.create(SHIPPED.workflows, workflow(serial("a", "a"))))
