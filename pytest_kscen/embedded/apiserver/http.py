@@ -188,24 +188,25 @@ class PortHandler:
     async def _answer(self, request: web.BaseRequest) -> WireAnswer:
         """Return the answer; an unexpected error is logged and becomes an InternalError (500)."""
         try:
-            return await self._dispatch(request)
+            if not self._is_authorized(request):
+                return refuse(Unauthorized("Unauthorized"))
+            body = await _body_of(request)
+            if body is None:
+                return refuse(TooLarge(f"Request entity too large: limit is {BODY_LIMIT}"))
+            headers = {
+                name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers
+            }
+            url = request.rel_url
+            call = self._wire.call(
+                request.method, url.raw_path, url.raw_query_string, headers, body
+            )
+            future = self._runner.submit(call)
+            answer: WireAnswer = (
+                future.result() if future.done() else await asyncio.wrap_future(future)
+            )
         except Exception as error:
             logger.exception("%s %s could not be answered", request.method, request.path)
             return refuse(InternalError(f"Internal error occurred: {error!r}"))
-
-    async def _dispatch(self, request: web.BaseRequest) -> WireAnswer:
-        if not self._is_authorized(request):
-            return refuse(Unauthorized("Unauthorized"))
-        body = await _body_of(request)
-        if body is None:
-            return refuse(TooLarge(f"Request entity too large: limit is {BODY_LIMIT}"))
-        headers = {
-            name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers
-        }
-        url = request.rel_url
-        call = self._wire.call(request.method, url.raw_path, url.raw_query_string, headers, body)
-        future = self._runner.submit(call)
-        answer: WireAnswer = future.result() if future.done() else await asyncio.wrap_future(future)
         return answer
 
 

@@ -271,19 +271,36 @@ def _operation(
             "kind": resource.kind,
         }
     answer = {"type": "string"} if part == "log" else _response_schema(kind, verb, gvk)
+    encodings = [
+        *ENCODINGS,
+        *(f"{media};stream=watch" for media in ENCODINGS[:2] if verb == "list"),
+    ]
+    response = {
+        "description": "OK",
+        "content": {encoding: {"schema": answer} for encoding in sorted(encodings)},
+    }
     operation: Obj = {
         "tags": [f"{_group_identifier(resource.group, lower=True)}_{resource.version}"],
         "operationId": _operation_id(kind, begins, verb, part, everywhere=everywhere),
         "parameters": [_parameter(name) for name in parameters],
         "responses": {
-            **{code: _response(answer, watchable=verb == "list") for code in codes},
+            **dict.fromkeys(codes, response),
             "401": {"description": "Unauthorized"},
         },
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": gvk,
     }
-    if body := _request_body(kind, verb, gvk):
-        operation["requestBody"] = body
+    if verb == "patch":
+        patches = [patch for patch in PATCH_TYPES if not (kind.custom and "strategic" in patch)]
+        operation["requestBody"] = _body_of(
+            {patch: {"$ref": f"{REF}{META_V1}.Patch"} for patch in patches}, required=True
+        )
+    elif verb in {"delete", "deletecollection"}:
+        options = {"$ref": f"{REF}{META_V1}.DeleteOptions"}
+        operation["requestBody"] = _body_of({"*/*": options}, required=False)
+    elif verb in {"create", "update"}:
+        media = "application/json" if kind.custom else "*/*"
+        operation["requestBody"] = _body_of({media: _type_schema(kind, gvk)}, required=True)
     return operation
 
 
@@ -316,29 +333,6 @@ def _response_schema(kind: Kind, verb: str, gvk: Obj) -> Obj:
     if verb == "deletecollection" or (verb == "delete" and kind.home not in ANSWERED_WITH_OBJECT):
         return {"$ref": f"{REF}{META_V1}.Status"}
     return _type_schema(kind, gvk)
-
-
-def _response(schema: Obj, *, watchable: bool) -> Obj:
-    streams = [f"{encoding};stream=watch" for encoding in ENCODINGS[:2]] if watchable else []
-    return {
-        "description": "OK",
-        "content": {encoding: {"schema": schema} for encoding in sorted([*ENCODINGS, *streams])},
-    }
-
-
-def _request_body(kind: Kind, verb: str, gvk: Obj) -> Obj | None:
-    if verb == "patch":
-        patches = [patch for patch in PATCH_TYPES if not (kind.custom and "strategic" in patch)]
-        return _body_of(
-            {patch: {"$ref": f"{REF}{META_V1}.Patch"} for patch in patches}, required=True
-        )
-    if verb in {"delete", "deletecollection"}:
-        return _body_of({"*/*": {"$ref": f"{REF}{META_V1}.DeleteOptions"}}, required=False)
-    if verb in {"create", "update"}:
-        return _body_of(
-            {("application/json" if kind.custom else "*/*"): _type_schema(kind, gvk)}, required=True
-        )
-    return None
 
 
 def _body_of(schemas: dict[str, Any], *, required: bool) -> Obj:

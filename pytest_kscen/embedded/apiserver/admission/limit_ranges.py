@@ -11,7 +11,7 @@ from pytest_kscen.objects import quantities
 from pytest_kscen.objects.quota import total
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_kscen.embedded.apiserver.admission.chain import Review
     from pytest_kscen.objects.resources import Obj
@@ -111,14 +111,12 @@ def validate_pod(review: Review) -> None:
 def validate_claim(review: Review) -> None:
     requests = (review.obj["spec"].get("resources") or {}).get("requests") or {}
     for limit_range in _ranges(review):
-        wrong = []
+        wrong: list[str] = []
         for limit in limit_range["spec"].get("limits") or ():
             if limit["type"] == "PersistentVolumeClaim":
-                wrong += [_minimum(limit, name, requests, {}) for name in limit.get("min") or ()]
-                wrong += [
-                    _maximum_of_requests(limit, name, requests) for name in limit.get("max") or ()
-                ]
-        _refuse(review, [each for each in wrong if each])
+                wrong += _bound_violations(limit, "min", {"request": requests})
+                wrong += _bound_violations(limit, "max", {"request": requests})
+        _refuse(review, wrong)
 
 
 def _refuse(review: Review, wrong: list[str]) -> None:
@@ -128,53 +126,33 @@ def _refuse(review: Review, wrong: list[str]) -> None:
 
 
 def _violations(limit: Obj, requests: Amounts, limits: Amounts) -> list[str]:
-    rules: tuple[tuple[str, Callable[[Obj, str, Amounts, Amounts], str]], ...] = (
-        ("min", _minimum),
-        ("max", _maximum),
-        ("maxLimitRequestRatio", _ratio),
-    )
-    found = [
-        rule(limit, name, requests, limits)
-        for bound, rule in rules
-        for name in limit.get(bound) or ()
+    ratios = [
+        _ratio(limit, name, requests, limits) for name in limit.get("maxLimitRequestRatio") or ()
     ]
-    return [each for each in found if each]
+    return [
+        *_bound_violations(limit, "min", {"request": requests, "limit": limits}),
+        *_bound_violations(limit, "max", {"limit": limits, "request": requests}),
+        *(violation for violation in ratios if violation),
+    ]
 
 
-def _minimum(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
-    bound = limit["min"][name]
-    limit_text = f"minimum {name} usage per {limit['type']} is {bound}"
-    if name not in requests:
-        return f"{limit_text}.  No request is specified"
-    if quantities.compare(requests[name], bound) < 0:
-        return f"{limit_text}, but request is {requests[name]}"
-    if name in limits and quantities.compare(limits[name], bound) < 0:
-        return f"{limit_text}, but limit is {limits[name]}"
-    return ""
+def _bound_violations(limit: Obj, which: str, given: Mapping[str, Amounts]) -> Iterator[str]:
+    """Yield a text for each resource outside the minimum or maximum (`which`) of a LimitRange.
 
-
-def _maximum(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:
-    bound = limit["max"][name]
-    limit_text = f"maximum {name} usage per {limit['type']} is {bound}"
-    if name not in limits:
-        return f"{limit_text}.  No limit is specified"
-    if quantities.compare(limits[name], bound) > 0:
-        return f"{limit_text}, but limit is {limits[name]}"
-    if name in requests and quantities.compare(requests[name], bound) > 0:
-        return f"{limit_text}, but request is {requests[name]}"
-    return ""
-
-
-def _maximum_of_requests(limit: Obj, name: str, requests: Amounts) -> str:
-    bound = limit["max"][name]
-    limit_text = f"maximum {name} usage per {limit['type']} is {bound}"
-    if name not in requests:
-        return f"{limit_text}.  No request is specified"
-    return (
-        f"{limit_text}, but request is {requests[name]}"
-        if quantities.compare(requests[name], bound) > 0
-        else ""
-    )
+    `given` holds the amounts by their word in the text. The first ones are required, and the first
+    violation counts.
+    """
+    sign = 1 if which == "max" else -1
+    required = next(iter(given))
+    for name, bound in (limit.get(which) or {}).items():
+        limit_text = f"{which}imum {name} usage per {limit['type']} is {bound}"
+        if name not in given[required]:
+            yield f"{limit_text}.  No {required} is specified"
+            continue
+        for word, amounts in given.items():
+            if name in amounts and quantities.compare(amounts[name], bound) * sign > 0:
+                yield f"{limit_text}, but {word} is {amounts[name]}"
+                break
 
 
 def _ratio(limit: Obj, name: str, requests: Amounts, limits: Amounts) -> str:

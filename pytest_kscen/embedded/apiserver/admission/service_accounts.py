@@ -41,12 +41,20 @@ def set_service_account(review: Review) -> None:
     spec |= {"serviceAccountName": name, "serviceAccount": name}
     stated = (each.get("automountServiceAccountToken") for each in (spec, account))
     mounts_token = next((value for value in stated if value is not None), True)
-    if mounts_token and not _has_token(spec):
+    if mounts_token and not all(map(_mounts_token, _containers(spec))):
         volume = "kube-api-access-" + review.core.chance.stream("token volumes").suffix()
         mount = {"name": volume, "readOnly": True, "mountPath": TOKEN_PATH}
         for kind in CONTAINERS:
             if spec.get(kind):
-                spec[kind] = [_with_mount(container, mount) for container in spec[kind]]
+                spec[kind] = [
+                    container
+                    if _mounts_token(container)
+                    else {
+                        **container,
+                        "volumeMounts": [*(container.get("volumeMounts") or ()), mount],
+                    }
+                    for container in spec[kind]
+                ]
         token: Obj = {"name": volume, "projected": {"sources": SOURCES, "defaultMode": 0o644}}
         spec["volumes"] = [*(spec.get("volumes") or ()), token]
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
@@ -66,25 +74,14 @@ def _account(review: Review, name: str) -> Obj:
     return found or {"metadata": {}}
 
 
-def _has_token(spec: Obj) -> bool:
-    """Return True if every container mounts a volume at the token's path already."""
-    mounts = [
-        [mount["mountPath"] for mount in container.get("volumeMounts") or ()]
-        for container in _containers(spec)
-    ]
-    return all(TOKEN_PATH in paths for paths in mounts)
+def _mounts_token(container: Obj) -> bool:
+    """Return True if a container mounts a volume at the token's path already."""
+    return any(mount["mountPath"] == TOKEN_PATH for mount in container.get("volumeMounts") or ())
 
 
 def _containers(spec: Obj) -> Iterator[Obj]:
     for kind in CONTAINERS:
         yield from spec.get(kind) or ()
-
-
-def _with_mount(container: Obj, mount: Obj) -> Obj:
-    mounts = container.get("volumeMounts") or []
-    if any(each["mountPath"] == TOKEN_PATH for each in mounts):
-        return container
-    return {**container, "volumeMounts": [*mounts, mount]}
 
 
 def validate_pod(review: Review) -> None:

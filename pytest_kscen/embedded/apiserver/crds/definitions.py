@@ -6,13 +6,14 @@ after conversion.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from pytest_kscen.embedded.apiserver.crds.structural_schemas import validate_version_schema
 from pytest_kscen.embedded.apiserver.schema.structural import InvalidFieldPath, resolve_field_path
 from pytest_kscen.objects.errors import Cause
 from pytest_kscen.objects.names import dns1035_label, dns1123_subdomain
+from pytest_kscen.objects.selectors import field_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -281,24 +282,17 @@ def validate_definition_update(definition: Obj, old: Obj) -> Iterator[Cause]:
     yield from validate_definition_spec(definition["spec"])
     spec = definition["spec"]
     before, conditions = old["spec"], (old.get("status") or {}).get("conditions") or ()
-    fields = [("group",), ("names", "plural")]
+    paths = ["group", "names.plural"]
     if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
-        fields = [("scope",), ("names", "kind"), *fields]
-    for path in fields:
-        new, was = (_value_at(each, path) for each in (spec, before))
+        paths = ["scope", "names.kind", *paths]
+    for path in paths:
+        new, was = field_at(spec, path), field_at(before, path)
         if new != was:
-            yield Cause.invalid(".".join(("spec", *path)), new, "field is immutable")
+            yield Cause.invalid(f"spec.{path}", new, "field is immutable")
     yield from validate_stored_versions(definition)
     yield from validate_approval(definition, old)
     if definition["spec"].get("preserveUnknownFields"):
         yield Cause.invalid("spec.preserveUnknownFields", True, PRESERVE_FORBIDDEN)
-
-
-def _value_at(spec: Obj, path: tuple[str, ...]) -> Any:
-    value: Any = spec
-    for step in path:
-        value = value.get(step)
-    return value
 
 
 def validate_definition_spec(spec: Obj) -> Iterator[Cause]:

@@ -62,7 +62,12 @@ def instance_rules(
         prepare_create=refuse_while_terminating,
         parts={"status": SubresourceRules(prepare_custom_status, keeps_metadata=True)},
         fields={path: _selectable_field(path) for path in paths},
-        generation=content_changed if has_status else _has_any_field_changed,
+        # Without the status subresource, the status counts as content.
+        generation=content_changed
+        if has_status
+        else lambda new, old: any(
+            new.get(name) != old.get(name) for name in {**new, **old} if name != "metadata"
+        ),
         unconditional_update=False,
         after_delete=finish_definition,
     )
@@ -81,13 +86,6 @@ def _selectable_field(path: str) -> Callable[[Obj], str]:
         return "" if found is None else str(found)
 
     return value
-
-
-def _has_any_field_changed(new: Obj, old: Obj) -> bool:
-    """Report a change of any field but metadata. Without the status subresource, the status counts
-    as content.
-    """
-    return any(new.get(name) != old.get(name) for name in {**new, **old} if name != "metadata")
 
 
 MAX_CACHED_SCHEMAS = 256
@@ -128,20 +126,6 @@ def kinds_of(definition: Obj, reconcile: Reconcile) -> list[Kind]:
     return [_kind_of(definition, version, reconcile) for version in served]
 
 
-def _conversion_of(definition: Obj, version: Obj) -> UnstoredVersion | None:
-    if version.get("storage"):
-        return None
-    spec, names = definition["spec"], definition["status"]["acceptedNames"]
-    stored = next(each for each in spec["versions"] if each.get("storage"))
-    home, group = (spec["group"], names["plural"]), spec["group"]
-    return UnstoredVersion(
-        home,
-        f"{group}/{version['name']}",
-        f"{group}/{stored['name']}",
-        _schema_of(names["kind"], stored),
-    )
-
-
 def _kind_of(definition: Obj, version: Obj, reconcile: Reconcile) -> Kind:
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
     parts = version.get("subresources") or EMPTY
@@ -153,6 +137,15 @@ def _kind_of(definition: Obj, version: Obj, reconcile: Reconcile) -> Kind:
         names["kind"],
         namespaced=spec["scope"] == "Namespaced",
     )
+    conversion = None
+    if not version.get("storage"):
+        stored = next(each for each in spec["versions"] if each.get("storage"))
+        conversion = UnstoredVersion(
+            (spec["group"], names["plural"]),
+            resource.api_version,
+            f"{spec['group']}/{stored['name']}",
+            _schema_of(names["kind"], stored),
+        )
     return Kind(
         resource,
         singular=names.get("singular", ""),
@@ -164,7 +157,7 @@ def _kind_of(definition: Obj, version: Obj, reconcile: Reconcile) -> Kind:
         rules=instance_rules(resource, version, reconcile, has_status="status" in parts),
         custom=True,
         structure=schema.structure,
-        conversion=_conversion_of(definition, version),
+        conversion=conversion,
     )
 
 

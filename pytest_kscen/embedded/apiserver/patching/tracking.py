@@ -51,9 +51,13 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
     whole = shape is None and not isinstance(writer.shape, GoShape)
     was: Obj = old or NOTHING
     before, after = ({**was}, {**new}) if whole else _differing(was, new, METADATA)
-    old_metadata, new_metadata = _differing_metadata(
-        was.get("metadata") or NOTHING, new["metadata"]
-    )
+    had = was.get("metadata") or NOTHING
+    # Field owners are compared by identity alone.
+    if metadata.get("managedFields") is had.get("managedFields") and metadata == had:
+        old_metadata: Obj = {}
+        new_metadata: Obj = {}
+    else:
+        old_metadata, new_metadata = _differing(had, metadata, UNOWNED_FIELDS)
     if old_metadata or whole:
         before["metadata"] = old_metadata
     if new_metadata or whole:
@@ -69,16 +73,6 @@ def _known_shape(shape: Shape, old: Obj | None, live: Sequence[Obj]) -> Shape | 
     return (
         shape if old is None or (type(live) is LazyManagedFields and live.shape is shape) else None
     )
-
-
-def _differing_metadata(old: Obj, new: Obj) -> tuple[Obj, Obj]:
-    """Return the differing parts of metadata, which most writes leave unchanged.
-
-    Field owners are compared by identity alone.
-    """
-    if new.get("managedFields") is old.get("managedFields") and new == old:
-        return {}, {}
-    return _differing(old, new, UNOWNED_FIELDS)
 
 
 def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:

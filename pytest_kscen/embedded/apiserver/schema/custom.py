@@ -185,6 +185,21 @@ RULES_UNCHECKED_CAUSE = Cause.invalid(NO_PATH, None, RULES_UNCHECKED)
 """Cause that replaces the rules' causes when an object has faults that prevent their evaluation."""
 
 
+class CompiledPart:
+    """Checks of a schema, or of the part of it that describes the status; compiled on first use."""
+
+    def __init__(self, structure: Obj) -> None:
+        self._structure = structure
+
+    @cached_property
+    def check(self) -> Check:
+        return schema_check(self._structure)
+
+    @cached_property
+    def fits(self) -> Fits:
+        return fits_schema(self._structure)
+
+
 class CustomSchema:
     """Implementation of `kinds.Schema` for a version of a custom kind.
 
@@ -195,6 +210,8 @@ class CustomSchema:
     def __init__(self, kind: str, version: str, structure: Obj, scale: Obj = EMPTY) -> None:
         self._kind, self._version, self._scale = kind, version, scale
         self.structure = structure
+        self._whole = CompiledPart(structure)
+        self._status = CompiledPart((structure.get("properties") or EMPTY).get("status") or EMPTY)
         self._last_decoded: tuple[Obj, Obj | None] = EMPTY, None
 
     @cached_property
@@ -204,22 +221,6 @@ class CustomSchema:
     @cached_property
     def _decode(self) -> Decoder:
         return root_decoder(self.structure)
-
-    @cached_property
-    def _check(self) -> Check:
-        return schema_check(self.structure)
-
-    @cached_property
-    def _check_status(self) -> Check:
-        return schema_check((self.structure.get("properties") or EMPTY).get("status") or EMPTY)
-
-    @cached_property
-    def _fits(self) -> Fits:
-        return fits_schema(self.structure)
-
-    @cached_property
-    def _status_fits(self) -> Fits:
-        return fits_schema((self.structure.get("properties") or EMPTY).get("status") or EMPTY)
 
     @cached_property
     def _find_duplicates(self) -> Visit | None:
@@ -283,7 +284,7 @@ class CustomSchema:
         status = subresource == "status"
         known: Any = NO_OLD_VALUE if old is None else old
         if status:
-            is_valid = self._status_fits(
+            is_valid = self._status.fits(
                 new.get("status", NO_OLD_VALUE), self._last_valid_status(old)
             )
         else:
@@ -297,7 +298,7 @@ class CustomSchema:
                     **(old or EMPTY),
                     **{name: part for name, part in last_valid.items() if name not in HEAD_FIELDS},
                 }
-            is_valid = self._fits(new, NO_OLD_VALUE if baseline is None else baseline)
+            is_valid = self._whole.fits(new, NO_OLD_VALUE if baseline is None else baseline)
         causes = [] if is_valid else list(self._schema_causes(new, old, status=status))
         if self._scale:
             causes += validate_scale(self._scale, new, status_alone=status)
@@ -324,10 +325,9 @@ class CustomSchema:
     def _schema_causes(self, new: Obj, old: Obj | None, *, status: bool) -> Iterator[Cause]:
         result = SchemaResult()
         if not status:
-            self._check(new, "", NO_OLD_VALUE if old is None else old, result)
+            self._whole.check(new, "", NO_OLD_VALUE if old is None else old, result)
         elif "status" in new:
-            self._check_status(
-                new["status"], "", (old or EMPTY).get("status", NO_OLD_VALUE), result
-            )
+            before = (old or EMPTY).get("status", NO_OLD_VALUE)
+            self._status.check(new["status"], "", before, result)
         for cause in result.faults.values():
             yield cause("status" if status else "")

@@ -32,8 +32,6 @@ from pytest_kscen.objects.resources import POD_DISRUPTION_BUDGETS, PODS, Obj, Re
 from pytest_kscen.objects.selectors import matches_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.kinds import Kind
     from pytest_kscen.kube.api import Request
@@ -201,10 +199,15 @@ def _budget_of(core: Core, pod: Obj) -> Obj | None:
             "This pod has more than one PodDisruptionBudget, which the eviction "
             "subresource does not support."
         )
-    if not budgets or (not is_true(pod, "Ready") and _allows_unhealthy(budgets[0])):
+    if not budgets:
         return None
     budget = budgets[0]
     metadata, status = budget["metadata"], budget.get("status") or {}
+    if not is_true(pod, "Ready") and (
+        budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow"
+        or status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0
+    ):
+        return None
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
         raise _violation(
@@ -217,13 +220,6 @@ def _budget_of(core: Core, pod: Obj) -> Obj | None:
     if allowed == 0:
         raise _violation(_denial(name, budget))
     return budgets[0]
-
-
-def _allows_unhealthy(budget: Obj) -> bool:
-    status = budget.get("status") or {}
-    desired = status.get("desiredHealthy", 0)
-    always = bool(budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow")
-    return always or bool(status.get("currentHealthy", 0) >= desired > 0)
 
 
 def _denial(name: str, budget: Obj) -> str:
@@ -273,21 +269,31 @@ def _with_disruption(budget: Obj, pod: str, now: str) -> Obj:
 
 
 LOG_OPTIONS = Resource("", "v1", "", "PodLogOptions")
-LOG_CONTAINER_LISTS = (("containers", ", choose one of: "), ("initContainers", (
-" or one of the init "
-"containers: "
-)),
-         ("ephemeralContainers", " or one of the ephemeral containers: "))  # fmt: skip
-LOG_MINIMUMS = {"tailLines": (0, (
-"must be greater than or equal "
-"to 0"
-)), "sinceSeconds": (1, "must be greater than 0"),
-         "limitBytes": (1, "must be greater than 0")}  # fmt: skip
+LOG_CONTAINER_LISTS = (
+    ("containers", ", choose one of: "),
+    ("initContainers", " or one of the init containers: "),
+    ("ephemeralContainers", " or one of the ephemeral containers: "),
+)
+LOG_MINIMUMS = {
+    "tailLines": (0, "must be greater than or equal to 0"),
+    "sinceSeconds": (1, "must be greater than 0"),
+    "limitBytes": (1, "must be greater than 0"),
+}
 
 
 async def read_log(core: Core, kind: Kind, request: Request) -> Answer:
     options = dict(request.options.extra)
-    if causes := list(_log_option_errors(options)):
+    causes = [
+        Cause.invalid(name, value, why)
+        for name, (least, why) in LOG_MINIMUMS.items()
+        if name in options and (value := _parse_int(options[name])) < least
+    ]
+    if "sinceSeconds" in options and "sinceTime" in options:
+        why = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        causes.append(Cause.forbidden("[]", why))
+    if options.get("stream"):
+        causes.append(Cause.forbidden("stream", "may not be specified"))
+    if causes:
         raise invalid(LOG_OPTIONS, request.name, causes)
     pod = stored_object(core, kind, request)
     container = container_of(pod, options.get("container", ""))
@@ -300,16 +306,6 @@ async def read_log(core: Core, kind: Kind, request: Request) -> Answer:
     if options.get("follow") in ("true", "1"):
         return Answer(core.logs.follow(request.namespace, request.name, container, options))
     return Answer(await core.logs.read(request.namespace, request.name, container, options))
-
-
-def _log_option_errors(options: Mapping[str, str]) -> Iterator[Cause]:
-    for name, (least, why) in LOG_MINIMUMS.items():
-        if name in options and (value := _parse_int(options[name])) < least:
-            yield Cause.invalid(name, value, why)
-    if "sinceSeconds" in options and "sinceTime" in options:
-        yield Cause.forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified")
-    if options.get("stream"):
-        yield Cause.forbidden("stream", "may not be specified")
 
 
 def _parse_int(text: str) -> int:

@@ -11,8 +11,6 @@ from pytest_kscen.kube.api import Answer, HttpCall
 from pytest_kscen.objects.errors import BadRequest, ServiceUnavailable, not_found, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.kinds import Kind
     from pytest_kscen.kube.api import Request
@@ -40,7 +38,13 @@ async def proxy(core: Core, kind: Kind, request: Request) -> Answer:
         raise ServiceUnavailable(
             "the kubelets of this cluster are simulated, and serve nothing but logs"
         )
-    target = _parse_target(request.name, what)
+    parts = request.name.split(":")
+    scheme, name, port_text = (
+        parts if len(parts) == len(ProxyTarget._fields) else ("", *parts, "")[:3]
+    )
+    if len(parts) > len(ProxyTarget._fields) or scheme not in SCHEMES or not name:
+        raise BadRequest(f"invalid {what} request {quoted(request.name)}")
+    target = ProxyTarget(scheme, name, port_text)
     obj = core.store.get(("", kind.resource.plural, request.namespace, target.name))
     if obj is None:
         raise not_found(kind.resource, target.name)
@@ -59,14 +63,6 @@ async def proxy(core: Core, kind: Kind, request: Request) -> Answer:
         return Answer(await core.web.ask(address, port, call))
     except OSError as error:
         raise ServiceUnavailable(f"error trying to reach service: {error}") from None
-
-
-def _parse_target(text: str, what: str) -> ProxyTarget:
-    parts = text.split(":")
-    scheme, name, port = parts if len(parts) == len(ProxyTarget._fields) else ("", *parts, "")[:3]
-    if len(parts) > len(ProxyTarget._fields) or scheme not in SCHEMES or not name:
-        raise BadRequest(f"invalid {what} request {quoted(text)}")
-    return ProxyTarget(scheme, name, port)
 
 
 def _pod_endpoint(pod: Obj, target: ProxyTarget) -> tuple[str, int]:
@@ -98,7 +94,13 @@ def _service_endpoint(
         raise not_found(kind.resource, target.name)
     if not any(each.get("endpoints") for each in slices):
         raise ServiceUnavailable(f"no endpoints available for service {quoted(target.name)}")
-    places = [place for each in slices for place in _ready_endpoints(each, wanted)]
+    places = [
+        (endpoint["addresses"][0], ports[0])
+        for each in slices
+        if (ports := [p["port"] for p in each.get("ports") or () if p.get("name", "") == wanted])
+        for endpoint in each.get("endpoints") or ()
+        if (endpoint.get("conditions") or {}).get("ready", True)
+    ]
     if not places:
         raise ServiceUnavailable(f"no endpoints available for service {quoted(request.name)}")
     return core.chance.stream("service proxy").choice(places)
@@ -113,14 +115,3 @@ def _port_name(service: Obj, target: ProxyTarget) -> str:
     raise ServiceUnavailable(
         f"no service port {target.port} found for service {quoted(target.name)}"
     )
-
-
-def _ready_endpoints(endpoint_slice: Obj, port_name: str) -> Iterator[tuple[str, int]]:
-    ports = [
-        port["port"]
-        for port in endpoint_slice.get("ports") or ()
-        if port.get("name", "") == port_name
-    ]
-    for endpoint in endpoint_slice.get("endpoints") or ():
-        if ports and (endpoint.get("conditions") or {}).get("ready", True):
-            yield endpoint["addresses"][0], ports[0]

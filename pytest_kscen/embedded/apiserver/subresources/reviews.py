@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import timestamp_of
 from pytest_kscen.embedded.apiserver import decoding
@@ -69,13 +69,16 @@ async def issue_token(core: Core, kind: Kind, request: Request) -> Answer:
         "jti": core.chance.stream("tokens").uid(),
         "sub": f"system:serviceaccount:{request.namespace}:{request.name}",
     }
+    parts = [json.dumps(part).encode() for part in ({"alg": "RS256", "kid": "kscen"}, claims)]
+    parts.append(f"kscen:{claims['jti']}".encode())
+    token = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
     metadata = {name: account[name] for name in ("name", "namespace", "uid")}
     body = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": {**metadata, "creationTimestamp": timestamp_of(now)},
         "spec": spec,
-        "status": {"token": _encode_token(claims), "expirationTimestamp": timestamp_of(end)},
+        "status": {"token": token, "expirationTimestamp": timestamp_of(end)},
     }
     return Answer(body, 201)
 
@@ -94,12 +97,6 @@ def _check_bound_object(core: Core, request: Request, reference: Obj | None) -> 
         is None
     ):
         raise not_found(resource, reference.get("name", ""))
-
-
-def _encode_token(claims: dict[str, Any]) -> str:
-    parts = [json.dumps(part).encode() for part in ({"alg": "RS256", "kid": "kscen"}, claims)]
-    parts.append(f"kscen:{claims['jti']}".encode())
-    return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
 DEFAULT_GROUPS = ("system:masters", "system:authenticated")
@@ -147,14 +144,7 @@ def _subject(token: str) -> str:
 
 async def review_access(_core: Core, kind: Kind, request: Request) -> Answer:
     review = decode(kind, request, request.body, None)
-    if causes := _access_review_errors(
-        review, is_about_others=not kind.resource.plural.startswith("self")
-    ):
-        raise invalid(Resource(kind.resource.group, "v1", "", ""), "", causes)
-    return Answer({**review, "status": {"allowed": True}}, 201)
-
-
-def _access_review_errors(review: Obj, *, is_about_others: bool) -> list[Cause]:
+    is_about_others = not kind.resource.plural.startswith("self")
     spec, causes = review.get("spec") or {}, []
     if bool(spec.get("resourceAttributes")) == bool(spec.get("nonResourceAttributes")):
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -171,7 +161,9 @@ def _access_review_errors(review: Obj, *, is_about_others: bool) -> list[Cause]:
                     "spec.resourceAttributes.namespace", given, "must match metadata.namespace"
                 )
             )
-    return causes
+    if causes:
+        raise invalid(Resource(kind.resource.group, "v1", "", ""), "", causes)
+    return Answer({**review, "status": {"allowed": True}}, 201)
 
 
 async def review_rules(_core: Core, kind: Kind, request: Request) -> Answer:

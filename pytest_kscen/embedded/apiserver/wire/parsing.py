@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _NUMBER = re.compile(rb"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORDS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
+_GO_ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\t": r"\t",
+    "\n": r"\n",
+    "\v": r"\v",
+    "\f": r"\f",
+    "\r": r"\r",
+    "\\": r"\\",
+    "'": r"\'",
+}
 _HEX = b"0123456789abcdefABCDEF"
 END = "unexpected end of JSON input"
 ASCII = 0x80  # characters below have one byte
@@ -54,18 +65,10 @@ def _invalid(text: bytes, position: int, where: str) -> _JsonSyntaxError:
     if position >= len(text):
         return _JsonSyntaxError(END)
     code = text[position]
-    shown = {ord("'"): r"'\''", ord('"'): "'\"'"}.get(code) or f"'{_quoted(code)}'"
-    return _JsonSyntaxError(f"invalid character {shown} {where}")
-
-
-def _quoted(code: int) -> str:
-    known = {7: r"\a", 8: r"\b", 9: r"\t", 10: r"\n", 11: r"\v", 12: r"\f", 13: r"\r", 92: r"\\"}
-    if code in known:
-        return known[code]
     letter = chr(code)
-    return (
-        letter if letter.isprintable() else f"\\x{code:02x}" if code < ASCII else f"\\u{code:04x}"
-    )
+    escaped = f"\\x{code:02x}" if code < ASCII else f"\\u{code:04x}"
+    shown = _GO_ESCAPES.get(letter) or (letter if letter.isprintable() else escaped)
+    return _JsonSyntaxError(f"invalid character '{shown}' {where}")
 
 
 class _Scanner:
@@ -79,9 +82,9 @@ class _Scanner:
         position = _skip(text, position)
         first = text[position] if position < len(text) else -1
         if first == ord("{"):
-            return self._members(position + 1)
+            return self._entries(position + 1, b"}")
         if first == ord("["):
-            return self._items(position + 1)
+            return self._entries(position + 1, b"]")
         if first == ord('"'):
             return self._string(position + 1)
         if first in _WORDS:
@@ -102,39 +105,31 @@ class _Scanner:
             return found.end()
         raise _invalid(text, position, where)
 
-    def _members(self, position: int) -> int:
-        text = self._text
-        position = _skip(text, position)
-        if text[position : position + 1] == b"}":
-            return position + 1
-        while True:
-            position = _skip(text, position)
-            if text[position : position + 1] != b'"':
-                raise _invalid(text, position, "looking for beginning of object key string")
-            position = _skip(text, self._string(position + 1))
-            if text[position : position + 1] != b":":
-                raise _invalid(text, position, "after object key")
-            position = _skip(text, self.value(position + 1, "looking for beginning of value"))
-            following = text[position : position + 1]
-            position += 1
-            if following == b"}":
-                return position
-            if following != b",":
-                raise _invalid(text, position - 1, "after object key:value pair")
+    def _entries(self, position: int, end: bytes) -> int:
+        """Return the position behind the members of an object, or the elements of an array.
 
-    def _items(self, position: int) -> int:
-        text = self._text
+        `end` is the closing bracket, which distinguishes the two.
+        """
+        text, is_object = self._text, end == b"}"
         position = _skip(text, position)
-        if text[position : position + 1] == b"]":
+        if text[position : position + 1] == end:
             return position + 1
         while True:
+            if is_object:
+                position = _skip(text, position)
+                if text[position : position + 1] != b'"':
+                    raise _invalid(text, position, "looking for beginning of object key string")
+                position = _skip(text, self._string(position + 1))
+                if text[position : position + 1] != b":":
+                    raise _invalid(text, position, "after object key")
+                position += 1
             position = _skip(text, self.value(position, "looking for beginning of value"))
-            following = text[position : position + 1]
+            if text[position : position + 1] == end:
+                return position + 1
+            if text[position : position + 1] != b",":
+                what = "object key:value pair" if is_object else "array element"
+                raise _invalid(text, position, f"after {what}")
             position += 1
-            if following == b"]":
-                return position
-            if following != b",":
-                raise _invalid(text, position - 1, "after array element")
 
     def _string(self, position: int) -> int:
         text = self._text

@@ -114,7 +114,19 @@ class Webhook:
         return next((other for other in others if self._has_rule(other.resource, review)), None)
 
     def _has_rule(self, resource: Resource, review: Review) -> bool:
-        return any(_applies(rule, resource, review) for rule in self._rules)
+        inside = bool(review.namespace) and resource.plural != "namespaces"
+        plurals, subresources = {"*", resource.plural}, {"*", review.request.subresource}
+        return any(
+            rule.get("scope", "*") in {"*", "Namespaced" if inside else "Cluster"}
+            and _rule_lists(rule, "operations", review.operation)
+            and _rule_lists(rule, "apiGroups", resource.group)
+            and _rule_lists(rule, "apiVersions", resource.version)
+            and any(
+                name in plurals and part in subresources
+                for name, _, part in (each.partition("/") for each in rule.get("resources") or ())
+            )
+            for rule in self._rules
+        )
 
     def selects(self, review: Review) -> bool:
         if (
@@ -127,31 +139,9 @@ class Webhook:
         return not self._objects or any(matches_selector(self._objects, each) for each in labels)
 
 
-def _applies(rule: Obj, resource: Resource, review: Review) -> bool:
-    scope, inside = (
-        rule.get("scope", "*"),
-        bool(review.namespace) and resource.plural != "namespaces",
-    )
-    return (
-        scope in {"*", "Namespaced" if inside else "Cluster"}
-        and _rule_lists(rule, "operations", review.operation)
-        and _rule_lists(rule, "apiGroups", resource.group)
-        and _rule_lists(rule, "apiVersions", resource.version)
-        and any(
-            _matches_resource(each, resource.plural, review.request.subresource)
-            for each in rule.get("resources") or ()
-        )
-    )
-
-
 def _rule_lists(rule: Obj, name: str, value: str) -> bool:
     listed = rule.get(name) or ()
     return value in listed or "*" in listed
-
-
-def _matches_resource(listed: str, plural: str, subresource: str) -> bool:
-    name, _, part = listed.partition("/")
-    return name in {"*", plural} and part in {"*", subresource}
 
 
 def _namespace_labels(review: Review) -> Obj:

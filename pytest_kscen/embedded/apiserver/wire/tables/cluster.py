@@ -35,12 +35,7 @@ if TYPE_CHECKING:
 
 ROLE_PREFIX, ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 UNKNOWN = "<unknown>"
-
-
-def _node_status(node: Obj) -> str:
-    ready = condition(node, "Ready").get("status")
-    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
-    return status + ",SchedulingDisabled" * bool(field_at(node, "spec.unschedulable"))
+READINESS = {None: "Unknown", "True": "Ready"}
 
 
 def _roles(node: Obj) -> str:
@@ -72,16 +67,14 @@ def _first_value(obj: Obj, *names: str) -> Any:
     return next((found for name in names if (found := field_at(obj, name))), None)
 
 
-def _first_seen(event: Obj, now: float) -> str:
-    when = _first_value(event, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
-    return age(when, now) if when else UNKNOWN
+def _seen(*names: str) -> Cell:
+    """Return a cell with the time since the first of these instants that is set."""
 
+    def cell(event: Obj, now: float) -> str:
+        when = _first_value(event, *names)
+        return age(when, now) if when else UNKNOWN
 
-def _last_seen(event: Obj, now: float) -> str:
-    when = _first_value(
-        event, "series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp"
-    )
-    return age(when, now) if when else _first_seen(event, now)
+    return cell
 
 
 def _target(event: Obj) -> str:
@@ -90,20 +83,18 @@ def _target(event: Obj) -> str:
     return str(target.get("kind", "")).lower() + (f"/{name}" if name else "")
 
 
-def _source(event: Obj) -> str:
-    component = _first_value(
-        event,
-        "source.component",
-        "deprecatedSource.component",
-        "reportingComponent",
-        "reportingController",
-    )
-    host = _first_value(event, "source.host", "deprecatedSource.host", "reportingInstance")
-    return ", ".join(filter(None, (component or "", host)))
-
+FIRST_TIMES = ("firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
+LAST_TIMES = ("series.lastObservedTime", "lastTimestamp", "deprecatedLastTimestamp", *FIRST_TIMES)
+COMPONENTS = (
+    "source.component",
+    "deprecatedSource.component",
+    "reportingComponent",
+    "reportingController",
+)
+HOSTS = ("source.host", "deprecatedSource.host", "reportingInstance")
 
 EVENTS = (
-    Column("Last Seen", _last_seen),
+    Column("Last Seen", _seen(*LAST_TIMES)),
     Column("Type", text("type")),
     Column("Reason", text("reason")),
     Column("Object", object_cell(_target)),
@@ -115,12 +106,19 @@ EVENTS = (
             )
         ),
     ),
-    wide("Source", object_cell(_source)),
+    wide(
+        "Source",
+        object_cell(
+            lambda event: ", ".join(
+                filter(None, (_first_value(event, *COMPONENTS), _first_value(event, *HOSTS)))
+            )
+        ),
+    ),
     Column(
         "Message",
         object_cell(lambda event: str(_first_value(event, "message", "note") or "").strip()),
     ),
-    wide("First Seen", _first_seen),
+    wide("First Seen", _seen(*FIRST_TIMES)),
     wide(
         "Count",
         object_cell(
@@ -154,7 +152,15 @@ def _health(component: Obj, part: str) -> str:
 CLUSTER_TABLES = {
     ("", "nodes"): (
         NAME,
-        Column("Status", object_cell(_node_status)),
+        Column(
+            "Status",
+            object_cell(
+                lambda node: (
+                    READINESS.get(condition(node, "Ready").get("status"), "NotReady")
+                    + ",SchedulingDisabled" * bool(field_at(node, "spec.unschedulable"))
+                )
+            ),
+        ),
         Column("Roles", object_cell(_roles)),
         AGE,
         Column("Version", text("status.nodeInfo.kubeletVersion")),
@@ -220,16 +226,6 @@ def _signing_state(request: Obj) -> str:
     return state + ",Failed" * ("Failed" in given) + ",Issued" * issued
 
 
-def _requested(request: Obj) -> str:
-    seconds = field_at(request, "spec.expirationSeconds")
-    return NONE if seconds is None else duration(seconds)
-
-
-def _service(api_service: Obj) -> str:
-    found = field_at(api_service, "spec.service")
-    return f"{found['namespace']}/{found['name']}" if found else "Local"
-
-
 def _available(api_service: Obj) -> str:
     found = condition(api_service, "Available")
     status, reason = str(found.get("status", "Unknown")), found.get("reason")
@@ -277,12 +273,30 @@ ACCESS_TABLES = {
         AGE,
         Column("SignerName", text("spec.signerName", NONE)),
         Column("Requestor", text("spec.username")),
-        Column("RequestedDuration", object_cell(_requested)),
+        Column(
+            "RequestedDuration",
+            object_cell(
+                lambda request: (
+                    NONE
+                    if (seconds := field_at(request, "spec.expirationSeconds")) is None
+                    else duration(seconds)
+                )
+            ),
+        ),
         Column("Condition", object_cell(_signing_state)),
     ),
     ("apiregistration.k8s.io", "apiservices"): (
         NAME,
-        Column("Service", object_cell(_service)),
+        Column(
+            "Service",
+            object_cell(
+                lambda api_service: (
+                    "{namespace}/{name}".format(**service)
+                    if (service := field_at(api_service, "spec.service"))
+                    else "Local"
+                )
+            ),
+        ),
         Column("Available", object_cell(_available)),
         AGE,
     ),

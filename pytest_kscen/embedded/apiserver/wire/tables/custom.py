@@ -5,6 +5,7 @@ Supported: names, indexes, slices, `*`, `..` and filters.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from functools import lru_cache
@@ -123,7 +124,17 @@ def _children(value: Any) -> Iterator[Any]:
 
 
 def _filter(left: str, operator: str | None, right: str | None) -> Step:
-    wanted = _literal(right) if right else None
+    """Return the step that keeps the children whose value at `left` compares with `right`.
+
+    `right` is a quoted string, another JSON literal, or plain text. Without an operator, the value
+    has to exist only.
+    """
+    wanted: Any = right
+    if right and right[0] in "'\"":
+        wanted = right[1:-1]
+    elif right:
+        with contextlib.suppress(ValueError):
+            wanted = json.loads(right)
 
     def holds(item: Any) -> bool:
         values = find_values(left.strip(), item) if left.strip() else [item]
@@ -138,15 +149,6 @@ def _filter(left: str, operator: str | None, right: str | None) -> Step:
         return (item for item in _children(value) if holds(item))
 
     return step
-
-
-def _literal(text: str) -> Any:
-    if text[:1] in ("'", '"'):
-        return text[1:-1]
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 DEFAULT_COLUMNS = ({"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},)
@@ -183,19 +185,17 @@ def _typed_cell(value: Any, type_: str, now: float) -> Any:
     """Return a value if it has the column's type, else None."""
     if type_ == "string":
         return print_value(value)
-    if type_ == "date":
-        return _age_or_invalid(value, now)
-    if type_ == "boolean":
-        return value if isinstance(value, bool) else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type_ == "date" and isinstance(value, str):
+        try:
+            return age(value, now)
+        except ValueError:
+            return "<invalid>"
+    if type_ == "boolean" and isinstance(value, bool):
+        return value
+    if (
+        type_ in {"date", "boolean"}
+        or isinstance(value, bool)
+        or not isinstance(value, int | float)
+    ):
         return None
     return int(value) if type_ == "integer" else value
-
-
-def _age_or_invalid(value: Any, now: float) -> str | None:
-    if not isinstance(value, str):
-        return None
-    try:
-        return age(value, now)
-    except ValueError:
-        return "<invalid>"

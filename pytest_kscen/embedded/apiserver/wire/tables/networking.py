@@ -68,21 +68,6 @@ def _endpoints(endpoints: Obj) -> str:
     )
 
 
-def _slice_ports(endpoint_slice: Obj) -> str:
-    ports = endpoint_slice.get("ports") or ()
-    return truncated([str(port.get("port") or port.get("name") or "*") for port in ports]) or UNSET
-
-
-def _slice_endpoints(endpoint_slice: Obj) -> str:
-    endpoints = endpoint_slice.get("endpoints") or ()
-    return (
-        truncated(
-            [address for endpoint in endpoints for address in endpoint.get("addresses") or ()]
-        )
-        or UNSET
-    )
-
-
 def _hosts(ingress: Obj) -> str:
     rules = field_at(ingress, "spec.rules") or ()
     hosts: list[str] = []
@@ -127,8 +112,35 @@ TABLES = {
     ("discovery.k8s.io", "endpointslices"): (
         NAME,
         Column("AddressType", text("addressType")),
-        Column("Ports", object_cell(_slice_ports)),
-        Column("Endpoints", object_cell(_slice_endpoints)),
+        Column(
+            "Ports",
+            object_cell(
+                lambda endpoint_slice: (
+                    truncated(
+                        [
+                            str(port.get("port") or port.get("name") or "*")
+                            for port in endpoint_slice.get("ports") or ()
+                        ]
+                    )
+                    or UNSET
+                )
+            ),
+        ),
+        Column(
+            "Endpoints",
+            object_cell(
+                lambda endpoint_slice: (
+                    truncated(
+                        [
+                            address
+                            for endpoint in endpoint_slice.get("endpoints") or ()
+                            for address in endpoint.get("addresses") or ()
+                        ]
+                    )
+                    or UNSET
+                )
+            ),
+        ),
         AGE,
     ),
     ("networking.k8s.io", "ingresses"): (

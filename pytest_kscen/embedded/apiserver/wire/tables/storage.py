@@ -40,19 +40,9 @@ def _phase(obj: Obj) -> str:
     )
 
 
-def _claim(volume: Obj) -> str:
-    found = field_at(volume, "spec.claimRef")
-    return f"{found.get('namespace', '')}/{found.get('name', '')}" if found else ""
-
-
 def _class(obj: Obj) -> str:
     annotations = obj["metadata"].get("annotations") or {}
     return annotations.get(CLASS_ANNOTATION) or field_at(obj, "spec.storageClassName") or ""
-
-
-def _audiences(driver: Obj) -> str:
-    found = field_at(driver, "spec.tokenRequests")
-    return UNSET if found is None else ",".join(request.get("audience", "") for request in found)
 
 
 TABLES = {
@@ -62,7 +52,16 @@ TABLES = {
         Column("Access Modes", access_modes("spec.accessModes")),
         Column("Reclaim Policy", text("spec.persistentVolumeReclaimPolicy")),
         Column("Status", object_cell(_phase)),
-        Column("Claim", object_cell(_claim)),
+        Column(
+            "Claim",
+            object_cell(
+                lambda volume: (
+                    f"{claim.get('namespace', '')}/{claim.get('name', '')}"
+                    if (claim := field_at(volume, "spec.claimRef"))
+                    else ""
+                )
+            ),
+        ),
         Column("StorageClass", object_cell(_class)),
         Column("VolumeAttributesClass", text("spec.volumeAttributesClassName", UNSET)),
         Column("Reason", text("status.reason")),
@@ -125,7 +124,16 @@ TABLES = {
         boolean("AttachRequired", flag("spec.attachRequired", default=True)),
         boolean("PodInfoOnMount", flag("spec.podInfoOnMount")),
         boolean("StorageCapacity", flag("spec.storageCapacity")),
-        Column("TokenRequests", object_cell(_audiences)),
+        Column(
+            "TokenRequests",
+            object_cell(
+                lambda driver: (
+                    UNSET
+                    if (requests := field_at(driver, "spec.tokenRequests")) is None
+                    else ",".join(request.get("audience", "") for request in requests)
+                )
+            ),
+        ),
         boolean("RequiresRepublish", flag("spec.requiresRepublish")),
         Column("Modes", joined("spec.volumeLifecycleModes", NONE)),
         AGE,

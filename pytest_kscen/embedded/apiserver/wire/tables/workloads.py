@@ -81,11 +81,6 @@ def _job_duration(job: Obj, now: float) -> str:
     return duration((epoch_of(ended) if ended else now) - epoch_of(began))
 
 
-def _suspended(cron_job: Obj) -> str:
-    found = field_at(cron_job, "spec.suspend")
-    return UNSET if found is None else str(found)
-
-
 def _controller(revision: Obj) -> str:
     owners = revision["metadata"].get("ownerReferences") or ()
     owner = next((owner for owner in owners if owner.get("controller")), None)
@@ -148,7 +143,16 @@ WORKLOAD_TABLES = {
         NAME,
         Column("Schedule", text("spec.schedule")),
         Column("Timezone", text("spec.timeZone", NONE)),
-        boolean("Suspend", object_cell(_suspended)),
+        boolean(
+            "Suspend",
+            object_cell(
+                lambda cron_job: (
+                    UNSET
+                    if (suspended := field_at(cron_job, "spec.suspend")) is None
+                    else str(suspended)
+                )
+            ),
+        ),
         integer("Active", count("status.active")),
         Column("Last Schedule", since("status.lastScheduleTime", NONE)),
         AGE,
@@ -182,6 +186,12 @@ class PodSummary:
     sidecar_last_restart: str = ""
     errors: list[str] = field(default_factory=list)
     running: bool = False
+
+    def restart_text(self, now: float) -> str:
+        """Return the number of restarts, and how long ago the last one was."""
+        if not (self.restarts and self.last_restart):
+            return str(self.restarts)
+        return f"{self.restarts} ({age(self.last_restart, now)} ago)"
 
 
 def summary_of(pod: Obj) -> PodSummary:
@@ -281,16 +291,6 @@ def _end_reason(ended: Obj) -> str:
     )
 
 
-def _restarts(pod: Obj, now: float) -> str:
-    summary = summary_of(pod)
-    when = (
-        f" ({age(summary.last_restart, now)} ago)"
-        if summary.restarts and summary.last_restart
-        else ""
-    )
-    return f"{summary.restarts}{when}"
-
-
 def _readiness_gates(pod: Obj) -> str:
     gates = field_at(pod, "spec.readinessGates") or ()
     passed = [
@@ -299,18 +299,21 @@ def _readiness_gates(pod: Obj) -> str:
     return f"{len(passed)}/{len(gates)}" if gates else NONE
 
 
-def _address(pod: Obj) -> str:
-    addresses = field_at(pod, "status.podIPs") or ()
-    return (addresses[0].get("ip") if addresses else "") or NONE
-
-
 POD_COLUMNS = (
     NAME,
     Column("Ready", object_cell(lambda pod: "{0.ready}/{0.total}".format(summary_of(pod)))),
     Column("Status", object_cell(lambda pod: summary_of(pod).reason)),
-    Column("Restarts", _restarts),
+    Column("Restarts", lambda pod, now: summary_of(pod).restart_text(now)),
     AGE,
-    wide("IP", object_cell(_address)),
+    wide(
+        "IP",
+        object_cell(
+            lambda pod: (
+                next((entry.get("ip") for entry in field_at(pod, "status.podIPs") or ()), "")
+                or NONE
+            )
+        ),
+    ),
     wide("Node", text("spec.nodeName", NONE)),
     wide("Nominated Node", text("status.nominatedNodeName", NONE)),
     wide("Readiness Gates", object_cell(_readiness_gates)),
