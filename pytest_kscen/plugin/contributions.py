@@ -27,7 +27,7 @@ def _storage_models() -> Registry[Any]:
 
 
 def _reports() -> Registry[Any]:
-    from pytest_kscen.report.protocol import REPORTS
+    from pytest_kscen.report.registry import REPORTS
 
     return REPORTS
 

@@ -11,14 +11,16 @@ import contextlib
 import os
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
 from pytest_kscen.clusters import BACKENDS
+from pytest_kscen.extensions import ExtensionError
 from pytest_kscen.plugin import markers, planning
+from pytest_kscen.plugin.contributions import load_extensions
 from pytest_kscen.plugin.options import DURATION, OPTIONS, PARENT_KUBECONFIG, SETTINGS, VM_NAMESPACE
-from pytest_kscen.report.protocol import Report, ReportedTest, reports_for
+from pytest_kscen.report.protocol import Report, ReportedTest
 
 if TYPE_CHECKING:
     import pathlib
@@ -114,8 +116,25 @@ def session_reports(config: pytest.Config) -> list[Report]:
     """
     reports = config.stash.setdefault(_REPORTS, [])
     if not reports:
+        from pytest_kscen.report.registry import reports_for
+
         reports += reports_for(config, config.stash[SETTINGS].kscen_archive)
     return reports
+
+
+def broken_extensions(config: pytest.Config) -> list[str]:
+    """Import installed extensions and make the session's reports; return why some are of no use.
+
+    Called before the first cluster: when tests are collected, or when a test first requests a
+    cluster by `getfixturevalue`.
+    """
+    errors = load_extensions()
+    if not errors:
+        try:
+            session_reports(config)
+        except ExtensionError as error:
+            errors.append(str(error))
+    return errors
 
 
 @pytest.fixture
@@ -321,6 +340,8 @@ def _open(
 ) -> Cluster:
     from pytest_kscen.clusters import ClusterRefused, open_cluster
 
+    if errors := broken_extensions(request.config):
+        _end_session(request.session, "\n".join(errors))
     settings = request.config.stash[SETTINGS]
     seed = _state(request.node, seed_of(owner)).seed
     backend = wish.backend or settings.kscen_cluster
@@ -338,6 +359,14 @@ def _open(
     except ClusterRefused as refusal:
         why = str(refusal)
     pytest.fail(why, pytrace=False)
+
+
+def _end_session(session: pytest.Session, error: str) -> NoReturn:
+    """End the session with a usage error; pytest-xdist takes none from a worker."""
+    if hasattr(session.config, "workerinput"):
+        session.shouldfail = error
+        pytest.fail(error, pytrace=False)
+    pytest.exit(error, pytest.ExitCode.USAGE_ERROR)
 
 
 def hold_kind_cluster(config: pytest.Config, run: str = "") -> KindOptions:

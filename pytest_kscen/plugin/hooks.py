@@ -12,11 +12,7 @@ import pytest
 
 from pytest_kscen.extensions import ExtensionError
 from pytest_kscen.plugin import hookspecs, markers, options
-from pytest_kscen.plugin.contributions import (
-    check_extensions,
-    collect_extensions,
-    load_extensions,
-)
+from pytest_kscen.plugin.contributions import check_extensions, collect_extensions
 from pytest_kscen.plugin.option_values import misspelt
 
 if TYPE_CHECKING:
@@ -105,15 +101,9 @@ def _broken_extensions(config: pytest.Config, items: list[pytest.Item]) -> list[
         item.path.name.endswith(TEST_FILES) for item in items
     ):
         return []
-    errors = load_extensions()
-    if not errors:
-        from pytest_kscen.plugin.fixtures import session_reports
+    from pytest_kscen.plugin.fixtures import broken_extensions
 
-        try:
-            session_reports(config)
-        except ExtensionError as error:
-            errors.append(str(error))
-    return errors
+    return broken_extensions(config)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -22,10 +22,11 @@ from pytest_kscen.report.summary import choose_stories
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Iterable, Iterator
+    from typing import Self
 
     from pytest_kscen.journal import Journal
     from pytest_kscen.judge.outcome import Outcome
-    from pytest_kscen.report.protocol import ReportedResult, ReportedRun
+    from pytest_kscen.report.protocol import ReportedResult, ReportedRun, ReportedSession
 
 JOURNAL = "journal.jsonl"
 FACTS = "run.json"
@@ -42,8 +43,14 @@ class ArchiveReport(Report):
     killed leaves its journal. What is judged is written when the run is over.
     """
 
+    name = "archive"
+
     def __init__(self, root: pathlib.Path) -> None:
         self._root = root
+
+    @classmethod
+    def for_session(cls, session: ReportedSession) -> Self | None:
+        return cls(session.archive) if session.archive else None
 
     def prepare(self, run: ReportedRun) -> None:
         """Refuse a run whose folder another one still writes to."""

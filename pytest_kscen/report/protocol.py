@@ -1,23 +1,20 @@
 """Protocol of reports: start, progress and finish of each run and of each played scenario.
 
-`reports_for` builds the list of reports that a session has, in one place. The plugin calls it once
-per session, and gives each test a `ReportedTest`; `ScenarioRunner` makes a `ReportedRun` for each
-run or scenario and calls it at each point. Nothing here may import pytest: reports receive its
-objects from the plugin.
+`registry.reports_for` lists the reports of a session. The plugin gives each test a `ReportedTest`;
+`ScenarioRunner` makes a `ReportedRun` for each run or scenario and calls it at each point. Nothing
+here may import a report, or pytest: reports receive its objects from the plugin.
 """
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
-
-from pytest_kscen.extensions import Registry, returned_by_hook
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     import contextlib
     import pathlib
     from collections.abc import Callable, Sequence
+    from typing import Self
 
     from pytest_kscen.journal import Journal
 
@@ -25,14 +22,31 @@ LARGEST_JOURNAL = 20 * 1024 * 1024
 """Bytes of a journal that is attached to a page which a browser loads whole."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedSession:
+    """Session of tests for which reports are made."""
+
+    config: Any
+    """pytest's configuration."""
+    archive: pathlib.Path | None = None
+    """Folder of --kscen-archive; None without one."""
+
+
 class Report:
-    """Report of runs: a class that overrides the points it needs.
+    """Report of runs: a class that overrides the points it needs, and has a name to be registered.
 
     Reports are called in the order of the session's list, inside the test: `prepare`, `start`, any
     number of `progress`, `finish`. A run that is refused gets no `finish`, and one that is refused
     early no `start`. An exception that a report raises fails the test; in `prepare` and `start` it
     keeps the run from beginning.
     """
+
+    name: ClassVar[str]
+
+    @classmethod
+    def for_session(cls, session: ReportedSession) -> Self | None:  # noqa: ARG003  # for overrides
+        """Make the report of a session, before its first test; None if it needs none."""
+        return cls()
 
     def prepare(self, run: ReportedRun) -> None:
         """Refuse a run for which there is no room, before anything is done for it."""
@@ -134,46 +148,3 @@ class ReportedRun:
         self.position = self.test.finished
         for report in self.reports:
             report.finish(self)
-
-
-REPORTS: Registry[Any] = Registry(
-    "reports",
-    "report",
-    facts={
-        "prepare": "def prepare(self, run): …",
-        "start": "def start(self, run): …",
-        "progress": "def progress(self, run, message): …",
-        "finish": "def finish(self, run): …",
-    },
-    built_in=(),
-)
-"""Reports of installed packages and of hooks: classes, called without arguments once per session,
-or objects. Built-in reports depend on options and are made by `reports_for`.
-"""
-
-
-def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report]:
-    """Return the reports of a session: the built-in ones, then those of other plugins.
-
-    `config` is pytest's. `archive` is the folder of --kscen-archive, None without one. Packages add
-    theirs by an entry point, plugins with the hook `pytest_kscen_reports(config)`, which returns a
-    list of classes or objects; they leave the registry when the session ends. Raises ExtensionError
-    for a report that cannot be used.
-    """
-    from pytest_kscen.report.terminal import JUnitReport, TerminalReport
-
-    reports: list[Report] = [TerminalReport(config), JUnitReport()]
-    if archive is not None:
-        from pytest_kscen.report.archive import ArchiveReport
-
-        reports.append(ArchiveReport(archive))
-    if config.getoption("allure_report_dir", None):
-        from pytest_kscen.report.allure import AllureReport
-
-        reports.append(AllureReport())
-    if hook := getattr(config.hook, "pytest_kscen_reports", None):
-        for returned in hook(config=config):
-            for report in returned_by_hook("reports", returned):
-                if REPORTS.add(report):
-                    config.add_cleanup(functools.partial(REPORTS.discard, report))
-    return reports + [each() if isinstance(each, type) else each for each in REPORTS.values()]

@@ -8,14 +8,22 @@ from typing import TYPE_CHECKING, Any
 from pytest_kscen.report.protocol import Report
 
 if TYPE_CHECKING:
-    from pytest_kscen.report.protocol import ReportedRun
+    from typing import Self
+
+    from pytest_kscen.report.protocol import ReportedRun, ReportedSession
 
 
 class TerminalReport(Report):
     """Lines of each run for the terminal's summary; messages of a run that goes on, at once."""
 
+    name = "terminal"
+
     def __init__(self, config: Any) -> None:
         self._config = config
+
+    @classmethod
+    def for_session(cls, session: ReportedSession) -> Self:
+        return cls(session.config)
 
     def progress(self, run: ReportedRun, message: str) -> None:  # noqa: ARG002  # of any run
         """Write one line although output is captured.
@@ -43,6 +51,8 @@ class JUnitReport(Report):
 
     Names of the test's second and later runs end with the run's number.
     """
+
+    name = "junit"
 
     def finish(self, run: ReportedRun) -> None:
         number = f".{run.position}" if run.position > 1 else ""

@@ -53,7 +53,7 @@ def test_public_modules_are_typed_and_complete():
         assert all(hasattr(loaded, name) for name in loaded.__all__)
 
 
-@pytest.mark.parametrize("module", ["", ".chaos", ".scenario", ".storage"])
+@pytest.mark.parametrize("module", ["", ".chaos", ".report", ".scenario", ".storage"])
 def test_lazy_names_are_imported_for_the_linter_too(module):
     """A lazy name that no import names would be an edge that import-linter does not see."""
     tree = ast.parse(

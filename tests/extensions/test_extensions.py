@@ -266,6 +266,41 @@ def test_a_hook_with_a_report_of_no_use_is_a_usage_error(installed, returned, me
     assert message in done.stderr
 
 
+def test_a_report_decides_which_sessions_it_is_for(installed):
+    (installed[0] / "conftest.py").write_text(
+        "from pytest_kscen.report import Report\n"
+        "class ForSeed(Report):\n"
+        "    name = 'for-seed'\n"
+        "    @classmethod\n"
+        "    def for_session(cls, session):\n"
+        "        return cls() if session.config.getoption('kscen_seed') else None\n"
+        "    def finish(self, run): print('finished', run.test.seed)\n"
+        "def pytest_kscen_reports(config): return [ForSeed]\n"
+    )
+    (installed[0] / "test_examples.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.filterwarnings('ignore:nothing is declared')\n"
+        "def test_it(scenario_runner): scenario_runner.run('1m')\n"
+    )
+    for options, printed in ((), False), (("--kscen-seed=7",), True):
+        done = pytest_in(installed, "-s", *options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("finished 7" in done.stdout) == printed
+
+
+@pytest.mark.parametrize("returned", ["R", "[Bare]"])
+def test_an_extension_is_refused_when_a_test_requests_a_cluster_itself(installed, returned):
+    (installed[0] / "conftest.py").write_text(f"{REPORT}    return {returned}\n")
+    (installed[0] / "test_examples.py").write_text(
+        "def test_it(request): request.getfixturevalue('cluster')\n"
+        "def test_after(): raise AssertionError('the session has ended')\n"
+    )
+    done = pytest_in(installed)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "of the package 'conftest'" in done.stdout
+    assert "the session has ended" not in done.stdout
+
+
 def test_volume_churn_needs_replicated_volumes(installed):
     done = pytest_in(installed, "-k", "volume_churn", "--kscen-volume-health=toy")
     assert done.returncode == 1
