@@ -20,6 +20,6 @@ class ClockProbe:
         part.only(("before",))
         return cls(part.text("before", required=True))
 
-    async def ask(self, errand, within):
-        now = errand.actor.clock.timestamp()
+    async def ask(self, context, within):
+        now = context.actor.clock.timestamp()
         return ProbeOutcome(now < self.before, f"it is {now}")
