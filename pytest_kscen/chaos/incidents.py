@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.chaos.troubles import Reach
     from pytest_kscen.clock import Signal
-    from pytest_kscen.journal import Journal
-    from pytest_kscen.kube.actor import Actor, RunContext
+    from pytest_kscen.kube.actor import Actor, RunContext, RunJournal
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -131,7 +130,7 @@ class Incident:
 
     fault: Fault
     clients: ClusterClients
-    journal: Journal
+    journal: RunJournal
     observer: Observer
     id: str
     started_at: float = 0.0

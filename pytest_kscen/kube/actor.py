@@ -11,9 +11,9 @@ import contextlib
 import logging
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_kscen.kube.api import MERGE_PATCH, ForwardingApi
+from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.kube.retrying import RetryingApi, may_be_done
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.storage import DEFAULT_HEALTH
@@ -23,10 +23,33 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Chance, Stream
     from pytest_kscen.clock import Clock
-    from pytest_kscen.journal import ActorJournal, Journal
-    from pytest_kscen.kube.api import Api
+    from pytest_kscen.kube.api import Api, ApiWrite
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.objects.storage import HealthSource
+
+T = TypeVar("T")
+
+
+class JournalWriter(Protocol):
+    """Journal of one actor, as far as the actor uses it: `journal.ActorJournal` is one."""
+
+    @property
+    def now(self) -> float | None:
+        """Return the time that a note written now would get; None if no journal is open."""
+
+    def note(self, what: str, **data: Any) -> None: ...
+
+    def called(self, name: str) -> JournalWriter:
+        """Return the journal of a part of this actor."""
+
+
+class RunJournal(Protocol):
+    """Journal of a run, as far as actors use it: `journal.Journal` is one."""
+
+    @property
+    def now(self) -> float: ...
+
+    def witness(self, actor: str) -> JournalWriter: ...
 
 
 class RecordingApi(ForwardingApi):
@@ -34,102 +57,21 @@ class RecordingApi(ForwardingApi):
     Reads pass through unrecorded, so that a journal holds what was changed and nothing else.
     """
 
-    def __init__(self, api: Api, witness: ActorJournal) -> None:
+    def __init__(self, api: Api, witness: JournalWriter) -> None:
         super().__init__(api)
         self._witness = witness
 
-    async def create(
-        self,
-        resource: Resource,
-        obj: Obj,
-        namespace: str = "",
-        *,
-        name: str = "",
-        subresource: str = "",
-        **options: Any,
-    ) -> Obj:
-        metadata = obj.get("metadata", {})
-        called = name or metadata.get("name") or f"{metadata.get('generateName', '')}*"
-        place = (resource, called, namespace or metadata.get("namespace", ""), subresource)
-        write = self._api.create(
-            resource, obj, namespace, name=name, subresource=subresource, **options
-        )
-        return await self._witnessed("create", place, write, obj)  # type: ignore[no-any-return]
-
-    async def update(
-        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
-    ) -> Obj:
-        metadata = obj["metadata"]
-        place = (resource, metadata["name"], metadata.get("namespace", ""), subresource)
-        write = self._api.update(resource, obj, subresource=subresource, **options)
-        return await self._witnessed("update", place, write, obj)  # type: ignore[no-any-return]
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        namespace: str = "",
-        *,
-        subresource: str = "",
-        patch_type: str = MERGE_PATCH,
-        **options: Any,
-    ) -> Obj:
-        write = self._api.patch(
-            resource,
-            name,
-            patch,
-            namespace,
-            subresource=subresource,
-            patch_type=patch_type,
-            **options,
-        )
-        return await self._witnessed(  # type: ignore[no-any-return]
-            "patch", (resource, name, namespace, subresource), write, patch
-        )
-
-    async def apply(
-        self,
-        resource: Resource,
-        obj: Obj,
-        *,
-        field_manager: str,
-        force: bool = False,
-        subresource: str = "",
-    ) -> Obj:
-        metadata = obj["metadata"]
-        place = (resource, metadata["name"], metadata.get("namespace", ""), subresource)
-        write = self._api.apply(
-            resource, obj, field_manager=field_manager, force=force, subresource=subresource
-        )
-        return await self._witnessed("apply", place, write, obj)  # type: ignore[no-any-return]
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str = "", **options: Any
-    ) -> Obj:
-        write = self._api.delete(resource, name, namespace, **options)
-        return await self._witnessed("delete", (resource, name, namespace, ""), write, None)  # type: ignore[no-any-return]
-
-    async def delete_collection(
-        self, resource: Resource, namespace: str = "", **options: Any
-    ) -> None:
-        write = self._api.delete_collection(resource, namespace, **options)
-        await self._witnessed("deletecollection", (resource, "", namespace, ""), write, None)
-
-    async def _witnessed(
-        self, verb: str, place: tuple[Resource, str, str, str], write: Awaitable[Any], body: Any
-    ) -> Any:
-        resource, name, namespace, subresource = place
+    async def _write(self, write: ApiWrite, send: Callable[[], Awaitable[T]]) -> T:
         particulars = {
-            "verb": verb,
-            "resource": resource.qualified,
-            "name": name,
-            **({"namespace": namespace} if namespace else {}),
-            **({"subresource": subresource} if subresource else {}),
-            **({"body": body} if body is not None else {}),
+            "verb": write.verb,
+            "resource": write.resource.qualified,
+            "name": write.name,
+            **({"namespace": write.namespace} if write.namespace else {}),
+            **({"subresource": write.subresource} if write.subresource else {}),
+            **({"body": write.body} if write.body is not None else {}),
         }
         try:
-            answer = await write
+            answer = await send()
         except ApiError as error:
             self._witness.note(
                 "refused",
@@ -141,7 +83,7 @@ class RecordingApi(ForwardingApi):
         metadata = answer.get("metadata", {}) if isinstance(answer, dict) else {}
         self._witness.note(
             "wrote",
-            **{**particulars, "name": metadata.get("name") or name},
+            **{**particulars, "name": metadata.get("name") or write.name},
             revision=metadata.get("resourceVersion"),
         )
         return answer
@@ -191,7 +133,7 @@ class Actor:
     api: Api
     clock: Clock
     chance: Stream
-    witness: ActorJournal
+    witness: JournalWriter
     labels: dict[str, str]
     """What every object that the actor makes must carry: the run's id."""
 
@@ -285,7 +227,7 @@ class RunContext:
     api_for: Callable[[str], Api]
     clock: Clock
     chance: Chance
-    journal: Journal
+    journal: RunJournal
     run_id: str
     owned: bool = True
     """Whether the tested cluster is ours, and we may delete what we find in it."""
@@ -330,7 +272,7 @@ class RunContext:
         self,
         name: str,
         api_for: Callable[[str], Api],
-        witness: ActorJournal,
+        witness: JournalWriter,
         *,
         key: str,
         passing: bool = False,

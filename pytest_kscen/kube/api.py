@@ -7,13 +7,14 @@ socket.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from pytest_kscen.objects.resources import Obj, Resource
 
+T = TypeVar("T")
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -49,10 +50,10 @@ class Options:
 DEFAULTS = Options()
 
 
-def log_options(container: str, limit: int) -> Options:
+def log_options(container: str, limit: int) -> dict[str, Any]:
     """Return the options of a request for a container's log; empty values are left out."""
     asked = {"container": container, "limitBytes": str(limit or "")}
-    return Options(extra=tuple((name, value) for name, value in asked.items() if value))
+    return {"extra": tuple((name, value) for name, value in asked.items() if value)}
 
 
 @dataclass(slots=True)
@@ -265,13 +266,139 @@ class Api(Protocol):
         """
 
 
+class RequestApi:
+    """Base of Apis that make a request of each call: in this process, or over HTTP. A subclass
+    adds `_ask`, and the calls that are not one request with one object as its answer.
+    """
+
+    async def _ask(
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str,
+        name: str = "",
+        subresource: str = "",
+        *,
+        body: Any = None,
+        options: dict[str, Any] | None = None,
+        patch_type: str = "",
+    ) -> Any:
+        """Send a request; `options` are the fields of `Options`."""
+        raise NotImplementedError
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Obj:
+        return await self._ask("get", resource, namespace, name, subresource)  # type: ignore[no-any-return]
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        **options: Any,
+    ) -> Obj:
+        namespace = namespace or obj.get("metadata", {}).get("namespace", "")
+        return await self._ask(  # type: ignore[no-any-return]
+            "create", resource, namespace, name, subresource, body=obj, options=options
+        )
+
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
+    ) -> Obj:
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        return await self._ask(  # type: ignore[no-any-return]
+            "update", resource, namespace, name, subresource, body=obj, options=options
+        )
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        patch_type: str = MERGE_PATCH,
+        **options: Any,
+    ) -> Obj:
+        return await self._ask(  # type: ignore[no-any-return]
+            "patch",
+            resource,
+            namespace,
+            name,
+            subresource,
+            body=patch,
+            options=options,
+            patch_type=patch_type,
+        )
+
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+    ) -> Obj:
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        return await self._ask(  # type: ignore[no-any-return]
+            "patch",
+            resource,
+            namespace,
+            name,
+            subresource,
+            body=obj,
+            options={"field_manager": field_manager, "force": force},
+            patch_type=APPLY_PATCH,
+        )
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", **options: Any
+    ) -> Obj:
+        return await self._ask("delete", resource, namespace, name, options=options)  # type: ignore[no-any-return]
+
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", **options: Any
+    ) -> None:
+        await self._ask("deletecollection", resource, namespace, options=options)
+
+
+class ApiWrite(NamedTuple):
+    """Write that a ForwardingApi passes on. `verb` is the method's: create, update, patch, apply,
+    delete or deletecollection.
+
+    `name` is the generated name's prefix and `*` while the server has not chosen one.
+    """
+
+    verb: str
+    resource: Resource
+    name: str
+    namespace: str
+    subresource: str = ""
+    body: Any = None
+    has_precondition: bool = False
+
+
 class ForwardingApi:
-    """Api that forwards reads to another one; a subclass adds the writes, with retries or
-    recording.
+    """Api that forwards every call to another one. A subclass overrides `_write` to retry or
+    record writes, or a method.
     """
 
     def __init__(self, api: Api) -> None:
         self._api = api
+
+    async def _write(
+        self,
+        write: ApiWrite,  # noqa: ARG002  # for subclasses
+        send: Callable[[], Awaitable[T]],
+    ) -> T:
+        """Perform a write by calling `send`, which may be called again for another attempt."""
+        return await send()
 
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
@@ -297,3 +424,90 @@ class ForwardingApi:
 
     async def resources(self) -> Sequence[Resource]:
         return await self._api.resources()
+
+    async def create(
+        self,
+        resource: Resource,
+        obj: Obj,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        **options: Any,
+    ) -> Obj:
+        metadata = obj.get("metadata", {})
+        called = name or metadata.get("name") or f"{metadata.get('generateName', '')}*"
+        place = namespace or metadata.get("namespace", "")
+        return await self._write(
+            ApiWrite("create", resource, called, place, subresource, obj),
+            lambda: self._api.create(
+                resource, obj, namespace, name=name, subresource=subresource, **options
+            ),
+        )
+
+    async def update(
+        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
+    ) -> Obj:
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        return await self._write(
+            ApiWrite("update", resource, name, namespace, subresource, obj),
+            lambda: self._api.update(resource, obj, subresource=subresource, **options),
+        )
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        subresource: str = "",
+        patch_type: str = MERGE_PATCH,
+        **options: Any,
+    ) -> Obj:
+        return await self._write(
+            ApiWrite("patch", resource, name, namespace, subresource, patch),
+            lambda: self._api.patch(
+                resource,
+                name,
+                patch,
+                namespace,
+                subresource=subresource,
+                patch_type=patch_type,
+                **options,
+            ),
+        )
+
+    async def apply(
+        self,
+        resource: Resource,
+        obj: Obj,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+    ) -> Obj:
+        namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+        return await self._write(
+            ApiWrite("apply", resource, name, namespace, subresource, obj),
+            lambda: self._api.apply(
+                resource, obj, field_manager=field_manager, force=force, subresource=subresource
+            ),
+        )
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", **options: Any
+    ) -> Obj:
+        has_precondition = any(option.startswith("precondition") for option in options)
+        return await self._write(
+            ApiWrite("delete", resource, name, namespace, has_precondition=has_precondition),
+            lambda: self._api.delete(resource, name, namespace, **options),
+        )
+
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", **options: Any
+    ) -> None:
+        await self._write(
+            ApiWrite("deletecollection", resource, "", namespace),
+            lambda: self._api.delete_collection(resource, namespace, **options),
+        )

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from pytest_kscen.kube.api import (
-    APPLY_PATCH,
     DEFAULTS,
-    MERGE_PATCH,
     HttpAnswer,
     Listing,
     Options,
     Request,
+    RequestApi,
     log_options,
 )
 from pytest_kscen.objects.errors import ApiError
@@ -37,7 +36,7 @@ PROXY_VERBS = {
 }
 
 
-class InProcessApi:
+class InProcessApi(RequestApi):
     """Api on a `Server` without a wire; nothing is copied, so returned objects must not be
     changed.
     """
@@ -51,12 +50,12 @@ class InProcessApi:
         self,
         verb: str,
         resource: Resource,
-        *,
-        namespace: str = "",
+        namespace: str,
         name: str = "",
         subresource: str = "",
+        *,
         body: Any = None,
-        options: Options = DEFAULTS,
+        options: dict[str, Any] | None = None,
         patch_type: str = "",
     ) -> Any:
         request = Request(
@@ -66,44 +65,17 @@ class InProcessApi:
             name,
             subresource,
             body,
-            options,
+            Options(**options) if options else DEFAULTS,
             patch_type,
             user=self._user,
             agent=self._agent,
         )
         return (await self._server.handle(request)).body
 
-    async def get(
-        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
-    ) -> Obj:
-        return await self._ask(  # type: ignore[no-any-return]
-            "get", resource, namespace=namespace, name=name, subresource=subresource
-        )
-
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
-        body = await self._ask("list", resource, namespace=namespace, options=_options(options))
+        body = await self._ask("list", resource, namespace, options=options)
         metadata = body["metadata"]
         return Listing(body["items"], metadata["resourceVersion"], metadata.get("continue", ""))
-
-    async def create(
-        self,
-        resource: Resource,
-        obj: Obj,
-        namespace: str = "",
-        *,
-        name: str = "",
-        subresource: str = "",
-        **options: Any,
-    ) -> Obj:
-        return await self._ask(  # type: ignore[no-any-return]
-            "create",
-            resource,
-            namespace=namespace or obj.get("metadata", {}).get("namespace", ""),
-            name=name,
-            subresource=subresource,
-            body=obj,
-            options=_options(options),
-        )
 
     async def update(
         self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
@@ -124,69 +96,12 @@ class InProcessApi:
         )
         return (await self._server.handle(request)).body  # type: ignore[no-any-return]
 
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        namespace: str = "",
-        *,
-        subresource: str = "",
-        patch_type: str = MERGE_PATCH,
-        **options: Any,
-    ) -> Obj:
-        return await self._ask(  # type: ignore[no-any-return]
-            "patch",
-            resource,
-            namespace=namespace,
-            name=name,
-            subresource=subresource,
-            body=patch,
-            options=_options(options),
-            patch_type=patch_type,
-        )
-
-    async def apply(
-        self,
-        resource: Resource,
-        obj: Obj,
-        *,
-        field_manager: str,
-        force: bool = False,
-        subresource: str = "",
-    ) -> Obj:
-        metadata = obj["metadata"]
-        return await self.patch(
-            resource,
-            metadata["name"],
-            obj,
-            metadata.get("namespace", ""),
-            subresource=subresource,
-            patch_type=APPLY_PATCH,
-            field_manager=field_manager,
-            force=force,
-        )
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str = "", **options: Any
-    ) -> Obj:
-        return await self._ask(  # type: ignore[no-any-return]
-            "delete", resource, namespace=namespace, name=name, options=_options(options)
-        )
-
-    async def delete_collection(
-        self, resource: Resource, namespace: str = "", **options: Any
-    ) -> None:
-        await self._ask(
-            "deletecollection", resource, namespace=namespace, options=_options(options)
-        )
-
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> Watch:
         request = Request(
             "watch",
             resource,
             namespace=namespace,
-            options=_options(options),
+            options=Options(**options) if options else DEFAULTS,
             user=self._user,
             stays=True,
         )
@@ -194,20 +109,14 @@ class InProcessApi:
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
         options = log_options(container, limit)
-        return str(
-            await self._ask(
-                "get", PODS, namespace=namespace, name=name, subresource="log", options=options
-            )
-        )
+        return str(await self._ask("get", PODS, namespace, name, "log", options=options))
 
     async def proxy(
         self, resource: Resource, name: str, namespace: str, call: HttpCall
     ) -> HttpAnswer:
         verb = PROXY_VERBS.get(call.method, "get")
         try:
-            answer = await self._ask(
-                verb, resource, namespace=namespace, name=name, subresource="proxy", body=call
-            )
+            answer = await self._ask(verb, resource, namespace, name, "proxy", body=call)
         except ApiError as error:
             body = orjson.dumps(error.status)
             return HttpAnswer(
@@ -220,7 +129,3 @@ class InProcessApi:
 
     async def resources(self) -> Sequence[Resource]:
         return await self._server.resources()
-
-
-def _options(options: dict[str, Any]) -> Options:
-    return Options(**options) if options else DEFAULTS

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
-from pytest_kscen.kube.api import MERGE_PATCH, ForwardingApi, PushWatch
+from pytest_kscen.kube.api import ForwardingApi, PushWatch
 from pytest_kscen.kube.cache import ObjectCache, Ref, is_newer
 from pytest_kscen.objects.errors import ApiError, error_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Hashable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
     from typing import Never
 
     from pytest_kscen.chance import Chance, Stream
     from pytest_kscen.clock import Clock
     from pytest_kscen.kube.actor import RunContext
-    from pytest_kscen.kube.api import Api, Event, Listing
+    from pytest_kscen.kube.api import Api, ApiWrite, Event, Listing
     from pytest_kscen.kube.cache import Handler
     from pytest_kscen.objects.resources import Obj, Resource
 
+T = TypeVar("T")
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.8, 30.0
 CALM = 120.0  # seconds without a failure, after which back-off begins anew
@@ -376,82 +377,16 @@ class OwnWrites(ForwardingApi):
             if all(informer is None or informer.has_lost(ref, uid) for informer, ref, uid in gone):
                 del self._removed[about]
 
-    def _note(self, resource: Resource, answer: Obj) -> Obj:
+    async def _write(self, write: ApiWrite, send: Callable[[], Awaitable[T]]) -> T:
+        answer = await send()
+        if not isinstance(answer, dict):
+            return answer  # a deleted collection has none
+        if write.verb == "delete" and (uid := (answer.get("details") or {}).get("uid")):
+            # a Status: the object is gone, at an unknown version
+            removed = self._removed.setdefault(self._about, [])
+            removed.append((write.resource, Ref(write.namespace, write.name), uid))
         version = (answer.get("metadata") or {}).get("resourceVersion", "")
         written = self._written.setdefault(self._about, {})
-        if is_newer(version, written.get(resource, "")):
-            written[resource] = version
+        if is_newer(version, written.get(write.resource, "")):
+            written[write.resource] = version
         return answer
-
-    async def create(
-        self,
-        resource: Resource,
-        obj: Obj,
-        namespace: str = "",
-        *,
-        name: str = "",
-        subresource: str = "",
-        **options: Any,
-    ) -> Obj:
-        made = await self._api.create(
-            resource, obj, namespace, name=name, subresource=subresource, **options
-        )
-        return self._note(resource, made)
-
-    async def update(
-        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
-    ) -> Obj:
-        return self._note(
-            resource, await self._api.update(resource, obj, subresource=subresource, **options)
-        )
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        namespace: str = "",
-        *,
-        subresource: str = "",
-        patch_type: str = MERGE_PATCH,
-        **options: Any,
-    ) -> Obj:
-        answer = await self._api.patch(
-            resource,
-            name,
-            patch,
-            namespace,
-            subresource=subresource,
-            patch_type=patch_type,
-            **options,
-        )
-        return self._note(resource, answer)
-
-    async def apply(
-        self,
-        resource: Resource,
-        obj: Obj,
-        *,
-        field_manager: str,
-        force: bool = False,
-        subresource: str = "",
-    ) -> Obj:
-        answer = await self._api.apply(
-            resource, obj, field_manager=field_manager, force=force, subresource=subresource
-        )
-        return self._note(resource, answer)
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str = "", **options: Any
-    ) -> Obj:
-        answer = await self._api.delete(resource, name, namespace, **options)
-        if uid := (answer.get("details") or {}).get(
-            "uid"
-        ):  # a Status: the object is gone, at an unknown version
-            self._removed.setdefault(self._about, []).append((resource, Ref(namespace, name), uid))
-        return self._note(resource, answer)
-
-    async def delete_collection(
-        self, resource: Resource, namespace: str = "", **options: Any
-    ) -> None:
-        await self._api.delete_collection(resource, namespace, **options)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_kscen.kube.api import MERGE_PATCH, ForwardingApi
+from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.chance import Stream
     from pytest_kscen.clock import Clock
-    from pytest_kscen.kube.api import Api, Listing
+    from pytest_kscen.kube.api import Api, ApiWrite, Listing
     from pytest_kscen.objects.resources import Obj, Resource
 
 T = TypeVar("T")
@@ -75,110 +75,34 @@ class RetryingApi(ForwardingApi):
             lambda: self._api.log(name, namespace, container=container, limit=limit)
         )
 
-    async def create(
-        self,
-        resource: Resource,
-        obj: Obj,
-        namespace: str = "",
-        *,
-        name: str = "",
-        subresource: str = "",
-        **options: Any,
-    ) -> Obj:
+    async def _write(self, write: ApiWrite, send: Callable[[], Awaitable[T]]) -> T:
+        creates = write.verb == "create" and not write.subresource
+        repeatable = creates or write.verb == "patch"
+        if write.verb == "delete":
+            repeatable = not write.has_precondition
         lost = False
 
-        async def attempt() -> Obj:
+        async def attempt() -> T:
             nonlocal lost
             try:
-                return await self._api.create(
-                    resource, obj, namespace, name=name, subresource=subresource, **options
-                )
+                return await send()
             except AlreadyExists:
-                if (
-                    lost
-                    and not subresource
-                    and (made := await self._made_before(resource, obj, namespace))
-                ):
-                    return made
+                if lost and creates and (made := await self._made_before(write)):
+                    return made  # type: ignore[no-any-return]
                 raise
             except (ApiError, OSError):
                 lost = True
                 raise
 
         return await self._persist(
-            attempt, passing=may_pass if subresource else _conflict_or_passing
+            attempt, passing=_conflict_or_passing if repeatable else may_pass
         )
 
-    async def update(
-        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
-    ) -> Obj:
-        return await self._persist(
-            lambda: self._api.update(resource, obj, subresource=subresource, **options)
-        )
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        namespace: str = "",
-        *,
-        subresource: str = "",
-        patch_type: str = MERGE_PATCH,
-        **options: Any,
-    ) -> Obj:
-        return await self._persist(
-            lambda: self._api.patch(
-                resource,
-                name,
-                patch,
-                namespace,
-                subresource=subresource,
-                patch_type=patch_type,
-                **options,
-            ),
-            passing=_conflict_or_passing,
-        )
-
-    async def apply(
-        self,
-        resource: Resource,
-        obj: Obj,
-        *,
-        field_manager: str,
-        force: bool = False,
-        subresource: str = "",
-    ) -> Obj:
-        return await self._persist(
-            lambda: self._api.apply(
-                resource, obj, field_manager=field_manager, force=force, subresource=subresource
-            )
-        )
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str = "", **options: Any
-    ) -> Obj:
-        passing = (
-            may_pass
-            if any(option.startswith("precondition") for option in options)
-            else _conflict_or_passing
-        )
-        return await self._persist(
-            lambda: self._api.delete(resource, name, namespace, **options), passing=passing
-        )
-
-    async def delete_collection(
-        self, resource: Resource, namespace: str = "", **options: Any
-    ) -> None:
-        await self._persist(lambda: self._api.delete_collection(resource, namespace, **options))
-
-    async def _made_before(self, resource: Resource, obj: Obj, namespace: str) -> Obj | None:
-        metadata = obj["metadata"]
-        ours = metadata.get("labels") or {}
+    async def _made_before(self, write: ApiWrite) -> Any:
+        """Return the object if it carries our labels: the create whose answer was lost made it."""
+        ours = write.body["metadata"].get("labels") or {}
         try:
-            found = await self._api.get(
-                resource, metadata["name"], namespace or metadata.get("namespace", "")
-            )
+            found = await self._api.get(write.resource, write.name, write.namespace)
         except NotFound:
             return None
         theirs = found["metadata"].get("labels") or {}  # servers and controllers add some

@@ -224,6 +224,7 @@ class Run:
         self.chaos = ChaosByHand(self)
         self.volumes = VolumesByHand(self)
         self.life = RunLifecycle(self.context, plan)
+        self.journal.on_lost = self.life.journal_lost
         self._applied = AppliedObjects(self.context.actor("run"))
         self.workflows = Workflows(self)
         self.life.companions += [self._applied, self.workflows]

@@ -142,7 +142,6 @@ class RunLifecycle:
         self._ending: asyncio.Task[Any] | None = None
         self._chaos: list[asyncio.Task[Any]] = []
         self._others: list[asyncio.Task[Any]] = []
-        context.journal.on_lost = self._journal_lost
 
     # --- Walking the table ---
 
@@ -243,7 +242,8 @@ class RunLifecycle:
         """End the run: an actor of the cluster crashed, and nothing that follows is meaningful."""
         self._interrupt(Interruption.CLUSTER_CRASH, CLUSTER, crash)
 
-    def _journal_lost(self, lost: JournalLost) -> None:
+    def journal_lost(self, lost: JournalLost) -> None:
+        """End the run: its journal can no longer be written."""
         self._interrupt(Interruption.LOST_JOURNAL, "journal", lost)
 
     def _interrupt(

@@ -65,9 +65,9 @@ class Cut(RecordingApi):
         super().__init__(api, witness)
         self._forest, self.left, self.writes = forest, writes, 0
 
-    async def _witnessed(self, verb, place, write, body):
-        answer = await super()._witnessed(verb, place, write, body)
-        if self._counts(place[0]):
+    async def _write(self, write, send):
+        answer = await super()._write(write, send)
+        if self._counts(write.resource):
             self.writes += 1
             if self.writes == self.left:
                 self._forest.engine.cancel()

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import orjson
 
-from pytest_kscen.kube.api import APPLY_PATCH, MERGE_PATCH, Event, Listing, Options, log_options
+from pytest_kscen.kube.api import Event, Listing, Options, RequestApi, log_options
 from pytest_kscen.kube.remote.connection import JSON, error_message
 from pytest_kscen.objects.errors import NotFound, ServiceUnavailable
 from pytest_kscen.objects.resources import PODS, Resource
@@ -233,9 +233,19 @@ class RemoteWatch:
 
 
 AGENT = "pytest-kscen"
+METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+"""HTTP methods by the verbs of requests."""
 
 
-class RemoteApi:
+class RemoteApi(RequestApi):
     """Api on a server behind a `Connection`."""
 
     def __init__(
@@ -249,13 +259,32 @@ class RemoteApi:
         """Return the same server's Api for another actor."""
         return RemoteApi(self._connection, agent, self._discovery)
 
-    async def get(
-        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
-    ) -> Obj:
-        return await self._ask("GET", _target(resource, namespace, name, subresource))  # type: ignore[no-any-return]
+    async def _ask(
+        self,
+        verb: str,
+        resource: Resource,
+        namespace: str,
+        name: str = "",
+        subresource: str = "",
+        *,
+        body: Any = None,
+        options: dict[str, Any] | None = None,
+        patch_type: str = "",
+    ) -> Any:
+        options, method = options or {}, METHODS[verb]
+        if method == "DELETE":
+            body = deletion_of(Options(**options))
+        answer = await self._connection.request(
+            method,
+            _target(resource, namespace, name, subresource, **options),
+            agent=self._agent,
+            body=None if body is None else orjson.dumps(body),
+            content_type=patch_type or JSON,
+        )
+        return orjson.loads(answer)
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
-        body = await self._ask("GET", _target(resource, namespace, **options))
+        body = await self._ask("list", resource, namespace, options=options)
         about = {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
@@ -264,78 +293,6 @@ class RemoteApi:
         items = [about | item for item in body.get("items") or ()]
         return Listing(items, metadata["resourceVersion"], metadata.get("continue", ""))
 
-    async def create(
-        self,
-        resource: Resource,
-        obj: Obj,
-        namespace: str = "",
-        *,
-        name: str = "",
-        subresource: str = "",
-        **options: Any,
-    ) -> Obj:
-        namespace = namespace or obj.get("metadata", {}).get("namespace", "")
-        return await self._ask(  # type: ignore[no-any-return]
-            "POST", _target(resource, namespace, name, subresource, **options), obj
-        )
-
-    async def update(
-        self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
-    ) -> Obj:
-        metadata = obj["metadata"]
-        target = _target(
-            resource, metadata.get("namespace", ""), metadata["name"], subresource, **options
-        )
-        return await self._ask("PUT", target, obj)  # type: ignore[no-any-return]
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        patch: Any,
-        namespace: str = "",
-        *,
-        subresource: str = "",
-        patch_type: str = MERGE_PATCH,
-        **options: Any,
-    ) -> Obj:
-        target = _target(resource, namespace, name, subresource, **options)
-        return await self._ask("PATCH", target, patch, patch_type)  # type: ignore[no-any-return]
-
-    async def apply(
-        self,
-        resource: Resource,
-        obj: Obj,
-        *,
-        field_manager: str,
-        force: bool = False,
-        subresource: str = "",
-    ) -> Obj:
-        metadata = obj["metadata"]
-        return await self.patch(
-            resource,
-            metadata["name"],
-            obj,
-            metadata.get("namespace", ""),
-            subresource=subresource,
-            patch_type=APPLY_PATCH,
-            field_manager=field_manager,
-            force=force,
-        )
-
-    async def delete(
-        self, resource: Resource, name: str, namespace: str = "", **options: Any
-    ) -> Obj:
-        target = _target(resource, namespace, name, **options)
-        return await self._ask("DELETE", target, deletion_of(Options(**options)))  # type: ignore[no-any-return]
-
-    async def delete_collection(
-        self, resource: Resource, namespace: str = "", **options: Any
-    ) -> None:
-        await self._ask(
-            "DELETE", _target(resource, namespace, **options), deletion_of(Options(**options))
-        )
-
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> RemoteWatch:
         target = _target(resource, namespace, **options)
         return RemoteWatch(
@@ -343,7 +300,7 @@ class RemoteApi:
         )
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
-        target = _target(PODS, namespace, name, "log", extra=log_options(container, limit).extra)
+        target = _target(PODS, namespace, name, "log", **log_options(container, limit))
         return (
             await self._connection.request("GET", target, agent=self._agent, accept="*/*")
         ).decode(errors="replace")
@@ -359,16 +316,6 @@ class RemoteApi:
 
     async def resources(self) -> Sequence[Resource]:
         return await self._discovery.resources(agent=self._agent)
-
-    async def _ask(
-        self, method: str, target: str, body: Any = None, content_type: str = JSON
-    ) -> Any:
-        data = None if body is None else orjson.dumps(body)
-        return orjson.loads(
-            await self._connection.request(
-                method, target, agent=self._agent, body=data, content_type=content_type
-            )
-        )
 
 
 def _target(
