@@ -194,7 +194,7 @@ null == null
 
 
 @pytest.mark.parametrize("expression", TRUE)
-def test_it_is_true_for_the_real_server_too(expression):
+def test_expression_is_true_as_on_real_server(expression):
     assert compile_expression(expression, {}).value({}) is True
 
 
@@ -222,7 +222,7 @@ def test_it_is_true_for_the_real_server_too(expression):
         ("false || 1 / 0 == 1", "division by zero"),
     ],
 )
-def test_what_has_no_value_says_why(expression, words):
+def test_evaluation_error_has_its_message(expression, words):
     with pytest.raises(EvaluationError) as refusal:
         compile_expression(expression, {}).value({})
     assert str(refusal.value) == words
@@ -327,7 +327,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("expression", "mistakes"), MISTAKES)
-def test_mistakes_are_shown_in_their_place(expression, mistakes):
+def test_compile_errors_have_positions(expression, mistakes):
     with pytest.raises(CompilationError) as refusal:
         compile_expression(expression, {"self": SELF})
     shown = (
@@ -337,7 +337,7 @@ def test_mistakes_are_shown_in_their_place(expression, mistakes):
     assert str(refusal.value) == "\n".join(shown)
 
 
-def test_a_program_knows_its_type_and_the_variables_it_uses():
+def test_program_has_type_and_used_variables():
     program = compile_expression(
         "self.l.map(x, x.size() + other)", {"self": SELF, "other": INT, "unused": INT}
     )
@@ -345,14 +345,14 @@ def test_a_program_knows_its_type_and_the_variables_it_uses():
     assert program.value({"self": {"l": ["a", "bc"]}, "other": 1}) == [2, 3]
 
 
-def test_fields_that_cel_cannot_spell_are_escaped():
+def test_reserved_field_names_are_escaped():
     value = {"a-b": 1, "c.d": 2, "if": 3, "x__y": 4}
     expression = "self.a__dash__b + self.c__dot__d + self.__if__ + self.x__underscores__y"
     assert compile_expression(expression, {"self": DYN}).value({"self": value}) == 10
 
 
 @given(st.lists(st.integers(-5, 5), max_size=5))
-def test_folds_agree_with_python(numbers):
+def test_macros_agree_with_python(numbers):
     def value(expression):
         return compile_expression(expression, {"l": list_of(INT)}).value({"l": numbers})
 
@@ -362,6 +362,6 @@ def test_folds_agree_with_python(numbers):
     assert value("l.sum()") == sum(numbers)
 
 
-def test_depth_is_limited():
+def test_expression_depth_is_limited():
     with pytest.raises(CompilationError, match="recursion limit"):
         compile_expression("(" * 300 + "1" + ")" * 300, {})

@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("pattern", "text", "found"), CASES)
-def test_what_is_found(pattern, text, found):
+def test_pattern_matches_expected_text(pattern, text, found):
     assert matcher_of(pattern).finds(text) is found
 
 
@@ -52,7 +52,7 @@ patterns = st.lists(st.tuples(pieces, repeats).map("".join), max_size=5).map("".
 
 @given(patterns, st.text("abA\n", max_size=8))
 @settings(max_examples=500, deadline=None)
-def test_it_finds_what_python_finds(pattern, text):
+def test_patterns_match_as_in_python(pattern, text):
     try:
         expected = compile_pattern(pattern).search(text) is not None
     except BadPattern:
@@ -63,13 +63,13 @@ def test_it_finds_what_python_finds(pattern, text):
 @pytest.mark.parametrize(
     "pattern", ["(a+)+b", "(a|a)*b", "(a|aa)+b", "(.*)(.*)(.*)(.*)b", "(a?){50}a{50}b"]
 )
-def test_time_grows_with_the_text_alone(pattern):
+def test_matching_time_is_linear_in_text(pattern):
     began = time.process_time()
     assert not matcher_of(pattern).finds("a" * 100_000)
     assert time.process_time() - began < 3
 
 
-def test_work_can_be_limited():
+def test_matching_steps_can_be_limited():
     with pytest.raises(EffortExceeded):
         matcher_of("(a|b)*a(a|b){500}c").finds("ab" * 1000, effort=10_000)
 
@@ -81,6 +81,6 @@ def test_work_can_be_limited():
         ("(" * 200 + ")" * 200, "expression nests too deeply"),
     ],
 )
-def test_what_is_too_large_is_refused(pattern, words):
+def test_oversized_pattern_is_refused(pattern, words):
     with pytest.raises(BadPattern, match=re.escape(f"{words}: `")):
         matcher_of(pattern)

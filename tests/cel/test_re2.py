@@ -25,7 +25,7 @@ from pytest_kscen.cel.re2 import BadPattern, compile_pattern
         (r"^\x{41}\x42\103$", "ABC", "abc"),
     ],
 )
-def test_gos_patterns_match_as_in_go(pattern, matching, other):
+def test_go_patterns_match_as_in_go(pattern, matching, other):
     assert compile_pattern(pattern).search(matching)
     assert not compile_pattern(pattern).search(other)
 
@@ -45,7 +45,7 @@ def test_gos_patterns_match_as_in_go(pattern, matching, other):
         ("a\\", "trailing backslash at end of expression: ``"),
     ],
 )
-def test_what_go_refuses_is_refused_in_its_words(pattern, words):
+def test_invalid_pattern_has_go_message(pattern, words):
     with pytest.raises(BadPattern) as refusal:
         compile_pattern(pattern)
     assert str(refusal.value) == f"error parsing regexp: {words}"

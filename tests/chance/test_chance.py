@@ -1,4 +1,4 @@
-"""Streams: named, repeating, independent of each other."""
+"""Random streams: named, reproducible, independent."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from hypothesis import strategies as st
 from pytest_kscen.chance import Chance, Stream, seed_from
 
 
-def test_the_same_seed_and_name_give_the_same_draws():
+def test_equal_seed_and_name_give_equal_draws():
     one, other = Chance(7).stream("a"), Chance("7").stream("a")
     assert [one.below(1000) for _ in range(20)] == [other.below(1000) for _ in range(20)]
 
 
-def test_draws_are_those_of_every_supported_python():
+def test_draws_are_equal_in_every_supported_python():
     stream = Chance(1).stream("volumes")
     assert [stream.below(100) for _ in range(6)] == [44, 62, 3, 63, 75, 32]
     assert stream.uid() == "edbfef65-dd8c-4dc2-86fd-e5fc938bc15d"
 
 
-def test_another_stream_shifts_nothing():
-    lonely, company = Chance(7), Chance(7)
-    company.stream("b").below(10)
-    assert lonely.stream("a").uid() == company.stream("a").uid()
+def test_streams_are_independent():
+    single, shared = Chance(7), Chance(7)
+    shared.stream("b").below(10)
+    assert single.stream("a").uid() == shared.stream("a").uid()
     assert Chance(7).stream("a").uid() != Chance(7).stream("b").uid()
 
 
 @given(st.lists(st.integers()), st.integers(0, 20), st.integers())
-def test_a_sample_is_made_of_the_items(items, count, seed):
+def test_sample_contains_given_items(items, count, seed):
     drawn = Stream(seed).sample(items, count)
     assert len(drawn) == min(count, len(items))
     assert all(drawn.count(item) <= items.count(item) for item in drawn)
@@ -37,7 +37,7 @@ def test_a_sample_is_made_of_the_items(items, count, seed):
 
 
 @given(st.integers(), st.integers(0, 100), st.integers(0, 100))
-def test_numbers_stay_within_their_bounds(seed, low, width):
+def test_numbers_are_within_bounds(seed, low, width):
     stream = Stream(seed)
     assert low <= stream.whole(low, low + width) <= low + width
     assert low <= stream.between(low, low + width) <= low + width
@@ -47,12 +47,12 @@ def test_uids_are_version_4():
     assert uuid.UUID(Stream(3).uid()).version == 4
 
 
-def test_a_test_has_a_seed_of_its_own():
+def test_seed_is_derived_from_test_id():
     assert seed_from("tests/test_a.py::test_b") == "245857377542575"
 
 
-def test_a_salt_changes_names_alone():
-    def deeds(stream):
+def test_salt_changes_names_only():
+    def draws(stream):
         return (
             stream.below(1000),
             stream.between(1, 2),
@@ -66,10 +66,10 @@ def test_a_salt_changes_names_alone():
     streams = [Chance(7, salt).stream("volumes") for salt in ("", "a", "b")]
     for _ in range(20):
         assert len({name for stream in streams for name in names(stream)}) == 6
-        assert len({deeds(stream) for stream in streams}) == 1
+        assert len({draws(stream) for stream in streams}) == 1
 
 
-def test_a_key_is_the_name_without_a_salt():
+def test_key_is_name_without_salt():
     plain, salted = Chance(7).stream("volumes"), Chance(7, salt="a").stream("volumes")
     for _ in range(20):
         name, key = salted.uid_and_key()

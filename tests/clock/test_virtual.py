@@ -1,6 +1,4 @@
-"""Virtual time: what waits is done at its exact instant, in the order of asking, and a run that
-cannot go on says why.
-"""
+"""Virtual time: exact wake-up times and order, and reports of runs that cannot proceed."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def runner():
     runner.close()
 
 
-def test_time_begins_at_a_fixed_instant_and_moves_only_when_told(runner):
+def test_time_starts_at_fixed_instant_and_advances_on_request(runner):
     assert runner.clock.now() == START
     runner.advance(3600)
     assert runner.clock.now() == START + 3600
@@ -48,7 +46,7 @@ def test_sleepers_wake_at_their_exact_times(runner):
 
 
 @given(st.lists(st.integers(0, 50), max_size=60))
-def test_timers_fire_by_time_then_by_the_order_in_which_they_were_set(delays):
+def test_timers_fire_by_time_then_by_creation(delays):
     runner, fired = VirtualRunner(), []
 
     async def sleeper(index, delay):
@@ -67,7 +65,7 @@ def test_timers_fire_by_time_then_by_the_order_in_which_they_were_set(delays):
     assert len(fired) == len(delays)
 
 
-def test_until_looks_when_an_instant_has_come_to_rest(runner):
+def test_until_evaluates_condition_when_instant_is_idle(runner):
     seen = []
 
     async def actor():
@@ -82,12 +80,12 @@ def test_until_looks_when_an_instant_has_come_to_rest(runner):
     assert runner.clock.now() == START + 7
 
 
-def test_until_gives_up_at_its_time_out(runner):
+def test_until_raises_at_timeout(runner):
     assert not runner.until(lambda: False, 30)
     assert runner.clock.now() == START + 30
 
 
-def test_a_deadlock_names_who_waits_for_what(runner):
+def test_deadlock_error_names_waiting_actors(runner):
     async def waits_for_nothing():
         await asyncio.Event().wait()
 
@@ -102,7 +100,7 @@ def test_a_deadlock_names_who_waits_for_what(runner):
         runner.call(asyncio.Event().wait())
 
 
-def test_a_deadlock_is_told_of_a_request_that_was_begun_by_hand(runner):
+def test_deadlock_is_reported_to_manually_started_request(runner):
     async def request():
         await asyncio.Event().wait()
 
@@ -112,7 +110,7 @@ def test_a_deadlock_is_told_of_a_request_that_was_begun_by_hand(runner):
         runner.ask(request())
 
 
-def test_what_an_actor_calls_its_variables_does_not_matter_in_a_report(runner):
+def test_deadlock_report_ignores_local_variables(runner):
     async def wraps(coroutine):
         await coroutine
 
@@ -122,7 +120,7 @@ def test_what_an_actor_calls_its_variables_does_not_matter_in_a_report(runner):
         runner.call(wraps(asyncio.Event().wait()))
 
 
-def test_heartbeats_alone_are_a_deadlock_and_do_beat_while_others_live(runner):
+def test_background_timers_alone_are_deadlock(runner):
     beats = []
 
     async def heart():
@@ -137,7 +135,7 @@ def test_heartbeats_alone_are_a_deadlock_and_do_beat_while_others_live(runner):
         runner.call(asyncio.Event().wait())
 
 
-def test_an_instant_that_never_ends_is_an_error(runner, monkeypatch):
+def test_endless_instant_is_error(runner, monkeypatch):
     monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 1000)
 
     async def spins():
@@ -148,7 +146,7 @@ def test_an_instant_that_never_ends_is_an_error(runner, monkeypatch):
         runner.call(spins())
 
 
-def test_an_instant_that_never_ends_names_who_is_busy_and_nobody_who_waits(runner, monkeypatch):
+def test_endless_instant_error_names_busy_actors_only(runner, monkeypatch):
     monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 1000)
 
     def rings():
@@ -170,13 +168,13 @@ def test_an_instant_that_never_ends_names_who_is_busy_and_nobody_who_waits(runne
     assert "the innocent one" not in told
 
 
-def test_many_calls_in_one_instant_are_no_stall(runner, monkeypatch):
+def test_many_calls_in_one_instant_are_allowed(runner, monkeypatch):
     monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 100)
     for _ in range(200):
         runner.advance(0)
 
 
-def test_a_crashed_actor_is_noticed_by_the_next_call(runner):
+def test_actor_crash_is_raised_by_next_call(runner):
     async def crashes():
         await runner.clock.sleep(5)
         raise ZeroDivisionError
@@ -188,7 +186,7 @@ def test_a_crashed_actor_is_noticed_by_the_next_call(runner):
     runner.advance(10)
 
 
-def test_who_crashes_while_the_runner_closes_keeps_nobody_from_ending_in_order():
+def test_crash_during_close_keeps_shutdown_order():
     runner, ended = VirtualRunner(), []
 
     async def ends(steps, error=None):
@@ -208,7 +206,7 @@ def test_who_crashes_while_the_runner_closes_keeps_nobody_from_ending_in_order()
     assert ended == [5]
 
 
-def test_a_request_that_need_not_wait_moves_nobody(runner):
+def test_immediate_request_runs_no_actor(runner):
     moved = []
 
     async def actor():
@@ -224,7 +222,7 @@ def test_a_request_that_need_not_wait_moves_nobody(runner):
     assert moved == [1]
 
 
-def test_a_request_that_waits_turns_the_loop(runner):
+def test_waiting_request_runs_the_loop(runner):
     async def request():
         await runner.clock.sleep(3)
         return runner.clock.now() - START
@@ -232,7 +230,7 @@ def test_a_request_that_waits_turns_the_loop(runner):
     assert runner.ask(request()) == 3
 
 
-def test_waiting_synchronously_inside_the_loop_is_refused(runner):
+def test_synchronous_wait_inside_loop_is_refused(runner):
     async def actor():
         runner.ask(runner.clock.sleep(1))
 
@@ -254,7 +252,7 @@ def test_real_work_holds_time(runner):
     assert runner.call(both()) == 0
 
 
-def test_real_work_is_answered_in_the_order_of_asking(runner):
+def test_real_work_completes_in_request_order(runner):
     gate, done = threading.Event(), []
 
     async def works(name, function):
@@ -271,7 +269,7 @@ def test_real_work_is_answered_in_the_order_of_asking(runner):
     assert runner.replayable
 
 
-def test_real_work_is_answered_when_the_instant_is_at_rest_otherwise(runner):
+def test_real_work_completes_when_instant_is_otherwise_idle(runner):
     gate, done = threading.Event(), []
 
     async def works():
@@ -294,7 +292,7 @@ def test_real_work_is_answered_when_the_instant_is_at_rest_otherwise(runner):
     assert done == ["rest", "work"]
 
 
-def test_real_work_that_needs_later_real_work_gets_it_but_cannot_be_replayed(runner):
+def test_nested_real_work_completes_but_is_not_replayable(runner):
     async def request():
         return await runner.in_thread(lambda: 42)
 
@@ -302,7 +300,7 @@ def test_real_work_that_needs_later_real_work_gets_it_but_cannot_be_replayed(run
     assert not runner.replayable
 
 
-def test_real_work_nobody_waits_for_any_more_does_not_hold_time(runner):
+def test_abandoned_real_work_does_not_hold_time(runner):
     gate = threading.Event()
 
     async def gives_up():
@@ -316,12 +314,12 @@ def test_real_work_nobody_waits_for_any_more_does_not_hold_time(runner):
     gate.set()
 
 
-def test_real_work_that_fails_raises_its_error(runner):
+def test_failed_real_work_raises_its_error(runner):
     with pytest.raises(ZeroDivisionError):
         runner.call(runner.in_thread(lambda: 1 / 0))
 
 
-def test_cluster_time_bounds_asyncios_own_timeouts(runner):
+def test_asyncio_timeouts_use_cluster_time(runner):
     async def impatient():
         async with asyncio.timeout(12):
             await asyncio.Event().wait()
@@ -331,7 +329,7 @@ def test_cluster_time_bounds_asyncios_own_timeouts(runner):
     assert runner.clock.now() == START + 12
 
 
-def test_a_signal_cuts_a_sleep_short(runner):
+def test_signal_interrupts_sleep(runner):
     signal = Signal()
 
     async def waits():
@@ -346,7 +344,7 @@ def test_a_signal_cuts_a_sleep_short(runner):
     assert runner.call(waits()) == (True, 4)
 
 
-def test_another_thread_is_answered_while_time_stands_still(runner):
+def test_other_thread_is_served_while_time_stands_still(runner):
     async def request():
         return threading.current_thread().name, runner.clock.now() - START
 
@@ -356,7 +354,7 @@ def test_another_thread_is_answered_while_time_stands_still(runner):
     assert runner.replayable
 
 
-def test_another_thread_is_answered_by_whoever_turns_the_loop(runner):
+def test_other_thread_is_served_by_running_loop(runner):
     answers = []
 
     async def request():
@@ -371,7 +369,7 @@ def test_another_thread_is_answered_by_whoever_turns_the_loop(runner):
     assert not runner.replayable
 
 
-def test_another_thread_that_asks_between_the_tests_calls_leaves_the_run_replayable(runner):
+def test_other_thread_between_calls_keeps_run_replayable(runner):
     async def request():
         return runner.clock.now() - START
 
@@ -384,7 +382,7 @@ def test_another_thread_that_asks_between_the_tests_calls_leaves_the_run_replaya
     assert runner.replayable
 
 
-def test_another_thread_that_waits_turns_time_by_the_wall(runner):
+def test_waiting_thread_advances_time_by_wall_clock(runner):
     began = time.monotonic()
     runner.submit(runner.clock.sleep(0.2)).result(5)
     assert 0.2 <= time.monotonic() - began < 2
@@ -392,7 +390,7 @@ def test_another_thread_that_waits_turns_time_by_the_wall(runner):
     assert not runner.replayable
 
 
-def test_who_hangs_up_before_his_turn_is_not_served_and_the_next_one_is(runner):
+def test_cancelled_request_is_skipped_and_next_is_served(runner):
     served, hung_up = [], []
 
     async def request():
@@ -407,9 +405,7 @@ def test_who_hangs_up_before_his_turn_is_not_served_and_the_next_one_is(runner):
     assert served == []
 
 
-def test_a_stall_is_told_to_the_other_thread_that_waits_and_the_next_one_is_served(
-    runner, monkeypatch
-):
+def test_stall_is_raised_in_waiting_thread_and_next_is_served(runner, monkeypatch):
     monkeypatch.setattr("pytest_kscen.clock.loop.STEPS_PER_INSTANT", 1000)
 
     async def spins():
@@ -422,13 +418,13 @@ def test_a_stall_is_told_to_the_other_thread_that_waits_and_the_next_one_is_serv
     assert runner.submit(runner.clock.sleep(0.01)).result(5) is None
 
 
-def test_the_test_goes_first_while_another_thread_waits(runner):
+def test_calls_of_test_precede_waiting_thread(runner):
     waiting = runner.submit(runner.clock.sleep(3600))
     runner.advance(7200)
     assert waiting.result(5) is None
 
 
-def test_closing_ends_actors_newest_first(runner):
+def test_close_ends_newest_actors_first(runner):
     ended = []
 
     async def actor(name):
@@ -444,7 +440,7 @@ def test_closing_ends_actors_newest_first(runner):
     assert ended == ["second", "first"]
 
 
-def test_what_a_task_keeps_in_its_context_is_there_after_a_wait(runner):
+def test_task_context_survives_wait(runner):
     kept = contextvars.ContextVar("kept")
 
     async def keep():

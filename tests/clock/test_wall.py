@@ -1,4 +1,4 @@
-"""The same runner's contract on real time."""
+"""Contract of the runner on real time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def runner():
     runner.close()
 
 
-def test_actors_live_while_the_test_thinks(runner):
+def test_actors_run_between_test_calls(runner):
     beats = []
 
     async def heart():
@@ -29,13 +29,13 @@ def test_actors_live_while_the_test_thinks(runner):
     assert runner.until(lambda: len(beats) > 3, 5)
 
 
-def test_advance_waits_really(runner):
+def test_advance_waits_in_real_time(runner):
     began = time.monotonic()
     runner.advance(0.1)
     assert time.monotonic() - began >= 0.1
 
 
-def test_a_crashed_actor_is_noticed(runner):
+def test_actor_crash_is_raised(runner):
     async def crashes():
         raise ZeroDivisionError
 
@@ -44,7 +44,7 @@ def test_a_crashed_actor_is_noticed(runner):
         runner.advance(0.2)
 
 
-def test_a_crash_during_a_call_is_that_calls_and_not_the_next_ones(runner):
+def test_crash_during_call_is_raised_by_that_call_only(runner):
     async def crashes():
         raise ZeroDivisionError
 
@@ -57,7 +57,7 @@ def test_a_crash_during_a_call_is_that_calls_and_not_the_next_ones(runner):
     assert runner.call(answers()) == 42
 
 
-def test_until_gives_up(runner):
+def test_until_raises_at_timeout(runner):
     assert not runner.until(lambda: False, 0.05)
 
 
@@ -78,7 +78,7 @@ def test_timestamps(seconds, text):
     assert timestamp_of(seconds + 0.5, micro=True) == text.replace("Z", ".500000Z")
 
 
-def test_time_follows_the_machines_forward_alone(runner, monkeypatch):
+def test_time_ignores_backward_clock_steps(runner, monkeypatch):
     before = runner.clock.now()
     assert before == pytest.approx(time.time(), abs=1)
     for set_to in (before - 3600, before + 3600, before):

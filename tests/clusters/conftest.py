@@ -12,14 +12,14 @@ STANDIN = pathlib.Path(__file__).with_name("standin_kind.py")
 
 
 class Docker:
-    """What the stand-in for kind has done."""
+    """Record of the calls to the fake `kind` program."""
 
     def __init__(self, folder: pathlib.Path, program: pathlib.Path) -> None:
         self.folder = folder
         self.program = program
 
     def calls(self, *wanted: str) -> list[str]:
-        """The commands that were given, of these kinds if any are named."""
+        """Return the commands, filtered by their beginnings if any are given."""
         log = self.folder / "calls"
         given = log.read_text().splitlines() if log.exists() else []
         return [
@@ -32,8 +32,8 @@ class Docker:
 
 @pytest.fixture
 def docker(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Docker:
-    """A folder that stands for Docker, and a `kind` program; shares and pytest-kind's folder
-    stay inside tmp_path.
+    """Create a folder in place of Docker, and a fake `kind` program. Shared state and pytest-kind's
+    folder stay in tmp_path.
     """
     monkeypatch.setenv(
         "KSCEN_CACHE", str(CACHE)

@@ -1,9 +1,10 @@
-"""A stand-in for the `kind` program: its clusters are the real control plane of this machine, or
-hollow ones without servers.
+"""Fake `kind` program. Its clusters are real control planes on this machine, or kubeconfigs without
+servers.
 
-KSCEN_STANDIN is the folder that stands for Docker: a folder for each cluster, and `calls`, what was
-asked in order. KSCEN_STANDIN_MODE: real, hollow (a kubeconfig and nothing behind it), failing (a
-create that fails half-way), hanging."""
+KSCEN_STANDIN is the folder in place of Docker: a subfolder for each cluster, and `calls`, the
+commands in order. KSCEN_STANDIN_MODE: real, hollow (a kubeconfig without a server), failing
+(creation fails half-way), hanging.
+"""
 
 import json
 import os

@@ -18,7 +18,7 @@ from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.objects.errors import Unauthorized
 from pytest_kscen.objects.resources import PODS, SERVICE_ACCOUNTS
 
-DOOMED = """
+SLEEPING_RUN = """
 import sys, time
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
@@ -29,8 +29,8 @@ time.sleep(1000)
 
 
 @pytest.fixture
-def fakes(tmp_path, monkeypatch):
-    """Programs that do nothing; a test replaces one by one that does something."""
+def install_program(tmp_path, monkeypatch):
+    """Install programs that only sleep, and return a function that replaces one."""
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
@@ -48,8 +48,8 @@ def leftovers(tmp_path):
     return list(tmp_path.glob("kscen-*"))
 
 
-def test_one_that_dies_is_named_with_the_end_of_its_log(fakes, tmp_path):
-    fakes(
+def test_start_failure_shows_end_of_program_log(install_program, tmp_path):
+    install_program(
         "kube-apiserver", "for i in $(seq 30); do echo line $i; done; echo 'bad flag' >&2; exit 1"
     )
     with pytest.raises(ClusterRefused) as refusal:
@@ -63,9 +63,9 @@ def test_one_that_dies_is_named_with_the_end_of_its_log(fakes, tmp_path):
     assert leftovers(tmp_path) == []
 
 
-def test_one_that_never_answers_is_given_up(fakes, tmp_path, monkeypatch):
+def test_unresponsive_api_server_is_refused(install_program, tmp_path, monkeypatch):
     monkeypatch.setattr(starting, "START_TIMEOUT", 0.3)
-    fakes("kube-apiserver", "echo thinking; exec sleep 1000")
+    install_program("kube-apiserver", "echo thinking; exec sleep 1000")
     with pytest.raises(
         ClusterRefused,
         match=r"kube-apiserver did not serve within 0 s. The end of its log:\nthinking",
@@ -74,9 +74,9 @@ def test_one_that_never_answers_is_given_up(fakes, tmp_path, monkeypatch):
     assert leftovers(tmp_path) == []
 
 
-def test_a_port_that_was_taken_is_replaced_by_another(fakes, tmp_path):
+def test_taken_port_is_replaced(install_program, tmp_path):
     ports = tmp_path / "ports"
-    fakes(
+    install_program(
         "kube-apiserver",
         f'echo "$@" >> {ports}; echo "listen tcp 127.0.0.1: bind: address already in use"; exit 1',
     )
@@ -90,7 +90,7 @@ def test_a_port_that_was_taken_is_replaced_by_another(fakes, tmp_path):
     assert leftovers(tmp_path) == []
 
 
-def test_without_programs_it_is_refused(tmp_path, monkeypatch):
+def test_missing_programs_are_refused(tmp_path, monkeypatch):
     for variable in ("KUBEBUILDER_ASSETS", "KSCEN_CACHE", "PATH"):
         monkeypatch.setenv(variable, str(tmp_path))
     with pytest.raises(ClusterRefused, match="python -m pytest_kscen controlplane build"):
@@ -104,7 +104,7 @@ def cluster():
 
 
 @pytest.mark.controlplane
-def test_it_is_ready_when_it_is_handed_out(cluster):
+def test_opened_cluster_is_ready(cluster):
     assert cluster.owned
     assert not cluster.replayable
     assert kubernetes.client.VersionApi(cluster.client).get_code().git_version.startswith("v1.")
@@ -112,7 +112,7 @@ def test_it_is_ready_when_it_is_handed_out(cluster):
 
 
 @pytest.mark.controlplane
-def test_it_takes_nobody_without_its_token(cluster):
+def test_request_without_token_is_unauthorized(cluster):
     import aiohttp
 
     async def ask():
@@ -124,7 +124,7 @@ def test_it_takes_nobody_without_its_token(cluster):
 
 
 @pytest.mark.controlplane
-def test_workloads_come_alive_on_simulated_machines():
+def test_workloads_run_on_simulated_nodes():
     with contextlib.closing(ControlPlaneCluster(nodes=2)) as cluster:
         run_a_deployment(cluster)
         read_a_log(cluster)
@@ -167,7 +167,7 @@ def run_a_deployment(cluster):
 
 
 @pytest.mark.controlplane
-def test_what_does_not_come_true_is_said(cluster):
+def test_until_raises_timeout_error(cluster):
     before = cluster.now
     cluster.advance("0.1s")
     assert 0.1 <= cluster.now - before < 10
@@ -178,7 +178,7 @@ def test_what_does_not_come_true_is_said(cluster):
 
 
 @pytest.mark.controlplane
-def test_kubectl_speaks_to_it(cluster):
+def test_kubectl_reads_namespace(cluster):
     kubectl = programs.find_programs(("kubectl",))["kubectl"]
     command = [
         kubectl,
@@ -197,7 +197,7 @@ def test_kubectl_speaks_to_it(cluster):
 
 
 @pytest.mark.controlplane
-def test_another_beside_it_is_another(cluster):
+def test_concurrent_control_planes_are_separate(cluster):
     with contextlib.closing(ControlPlaneCluster(nodes=0)) as other:
         kubernetes.client.CoreV1Api(other.client).create_namespace(
             {"metadata": {"name": "elsewhere"}}
@@ -218,9 +218,11 @@ def test_another_beside_it_is_another(cluster):
 
 
 @pytest.mark.controlplane
-def test_a_killed_test_run_leaves_nothing():
+def test_killed_run_leaves_no_processes():
     run = subprocess.Popen(
-        [sys.executable, "-c", DOOMED, *programs.SERVER_PROGRAMS], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SLEEPING_RUN, *programs.SERVER_PROGRAMS],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     folder, *pids = run.stdout.readline().split()
     assert len(pids) == 4

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.controlplane
 PARENT = ["parent-1", "parent-2", "parent-3"]
 
 
-class Place:
-    """A real control plane in both roles."""
+class ParentTest:
+    """Real control plane that is both the tested cluster and its parent."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -51,44 +51,46 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place():
+def parent_test():
     with contextlib.closing(ControlPlaneCluster("parent", nodes=2)) as cluster:
-        yield Place(cluster)
+        yield ParentTest(cluster)
 
 
-def test_the_same_server_has_nodes_for_machines_alone(place):
-    assert (place.parent.namespace, place.parent.owned) == ("vms", True)
-    nodes = place.call(place.api.list(NODES)).items
+def test_parent_shares_server_and_adds_vm_hosts(parent_test):
+    assert (parent_test.parent.namespace, parent_test.parent.owned) == ("vms", True)
+    nodes = parent_test.call(parent_test.api.list(NODES)).items
     assert [node["metadata"]["name"] for node in nodes] == ["node-1", "node-2", *PARENT]
     assert [bool(node["spec"].get("taints")) for node in nodes] == [False, False, True, True, True]
-    assert set(place.nodes_of(VM_LABEL, "vms")) < set(PARENT)
-    machines = place.call(place.api.list(VIRTUAL_MACHINES, "vms")).items
+    assert set(parent_test.nodes_of(VM_LABEL, "vms")) < set(PARENT)
+    machines = parent_test.call(parent_test.api.list(VIRTUAL_MACHINES, "vms")).items
     assert [vm["metadata"]["name"] for vm in machines] == ["node-1", "node-2"]
     assert [vm["status"]["ipAddress"] for vm in machines] == ["172.18.0.2", "172.18.0.3"]
 
 
-def test_what_the_nested_cluster_runs_keeps_off_them(place):
+def test_workloads_avoid_vm_hosts(parent_test):
     labels = {"app": "agent"}
     template = {
         "metadata": {"labels": labels},
         "spec": {"containers": [{"name": "c", "image": "app:1"}]},
     }
     spec = {"selector": {"matchLabels": labels}, "template": template}
-    place.call(
-        place.api.create(DAEMON_SETS, {"metadata": {"name": "agent"}, "spec": spec}, "default")
+    parent_test.call(
+        parent_test.api.create(
+            DAEMON_SETS, {"metadata": {"name": "agent"}, "spec": spec}, "default"
+        )
     )
-    place.cluster.until(
-        lambda: place.nodes_of("app=agent", "default") == ["node-1", "node-2"], "30s"
+    parent_test.cluster.until(
+        lambda: parent_test.nodes_of("app=agent", "default") == ["node-1", "node-2"], "30s"
     )
-    place.cluster.advance(1)
-    assert place.nodes_of("app=agent", "default") == ["node-1", "node-2"]
+    parent_test.cluster.advance(1)
+    assert parent_test.nodes_of("app=agent", "default") == ["node-1", "node-2"]
 
 
-def test_a_machine_is_stopped_and_started(place):
-    machine = place.cluster.site.machines["node-1"]
-    place.operate("Stop", force=True)
-    place.cluster.until(lambda: place.is_completed("Stop"), "30s")
-    assert (place.phase(), machine.powered) == ("Stopped", False)
-    place.operate("Start")
-    place.cluster.until(lambda: place.is_completed("Start"), "30s")
-    assert (place.phase(), machine.powered) == ("Running", False)
+def test_virtual_machine_is_stopped_and_started(parent_test):
+    machine = parent_test.cluster.site.machines["node-1"]
+    parent_test.operate("Stop", force=True)
+    parent_test.cluster.until(lambda: parent_test.is_completed("Stop"), "30s")
+    assert (parent_test.phase(), machine.powered) == ("Stopped", False)
+    parent_test.operate("Start")
+    parent_test.cluster.until(lambda: parent_test.is_completed("Start"), "30s")
+    assert (parent_test.phase(), machine.powered) == ("Running", False)

@@ -21,7 +21,7 @@ def ask(cluster, verb, *arguments, **more):
     return cluster.runner.ask(getattr(cluster.api("test"), verb)(*arguments, **more))
 
 
-def test_a_pod_may_be_created_in_the_instant_of_its_namespace(cluster):
+def test_pod_is_created_right_after_namespace(cluster):
     ask(cluster, "create", NAMESPACES, {"metadata": {"name": "n"}})
     pod = ask(cluster, "create", PODS, POD, "n")
     assert pod["spec"]["serviceAccountName"] == "default"
@@ -30,7 +30,7 @@ def test_a_pod_may_be_created_in_the_instant_of_its_namespace(cluster):
     )
 
 
-def test_the_systems_priority_classes_are_there(cluster):
+def test_system_priority_classes_exist(cluster):
     classes = ask(cluster, "list", PRIORITY_CLASSES).items
     assert {each["metadata"]["name"]: each["value"] for each in classes} == {
         "system-cluster-critical": 2_000_000_000,
@@ -38,7 +38,7 @@ def test_the_systems_priority_classes_are_there(cluster):
     }
 
 
-def test_a_test_may_put_a_gate_of_its_own(cluster):
+def test_hook_of_test_refuses_pod(cluster):
     cluster.admission.add(
         Hook(
             "no-pause",

@@ -4,7 +4,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.apiserver.server import ApiServer
 
 
-def test_a_cluster_that_cannot_start_hands_everything_back(monkeypatch):
+def test_failed_start_closes_server(monkeypatch):
     async def fail(cluster):
         raise OSError(f"no power for {len(list(cluster.site.machines))} nodes")
 

@@ -26,7 +26,7 @@ def names(cluster, api, resource, namespace=""):
     ]
 
 
-def test_a_parent_is_another_api_server_in_the_same_time(cluster):
+def test_parent_is_separate_server_on_same_clock(cluster):
     parent = cluster.parent()
     api = parent.api_for("test")
     assert (parent.namespace, parent.owned) == ("vms", True)
@@ -37,18 +37,18 @@ def test_a_parent_is_another_api_server_in_the_same_time(cluster):
         names(cluster, cluster.api("test"), VIRTUAL_MACHINES)
 
 
-def test_it_is_opened_once_and_only_when_it_is_asked_for(cluster):
+def test_parent_is_opened_once_on_demand(cluster):
     assert cluster._host is None
     assert cluster.parent() is cluster.parent()
 
 
-def test_whoever_asks_names_the_namespace(cluster):
+def test_caller_selects_namespace(cluster):
     assert names(
         cluster, cluster.parent(namespace="default").api_for("test"), VIRTUAL_MACHINES, "default"
     ) == ["node-1", "node-2"]
 
 
-def test_it_is_in_one_namespace(cluster):
+def test_second_namespace_is_refused(cluster):
     assert cluster.parent(namespace="vms") is cluster.parent()
     with pytest.raises(
         ClusterRefused, match="open already, with virtual machines in 'vms', not in 'others'"
@@ -56,14 +56,14 @@ def test_it_is_in_one_namespace(cluster):
         cluster.parent(namespace="others")
 
 
-def test_a_namespace_that_was_said_when_the_cluster_was_opened_holds():
+def test_namespace_given_at_open_is_used():
     with contextlib.closing(
         open_cluster("embedded", seed="1", nodes=0, vm_namespace="machines")
     ) as cluster:
         assert cluster.parent().namespace == "machines"
 
 
-def test_opening_it_leaves_the_nodes_as_they_are(cluster):
+def test_opening_parent_keeps_nodes(cluster):
     ready = cluster.runner.call(cluster.api("test").list(NODES)).items
     began = cluster.now
     cluster.parent()
@@ -71,7 +71,7 @@ def test_opening_it_leaves_the_nodes_as_they_are(cluster):
     assert cluster.runner.call(cluster.api("test").list(NODES)).items == ready
 
 
-def test_its_addresses_are_not_those_of_the_machines_in_it(cluster):
+def test_host_addresses_differ_from_node_addresses(cluster):
     api = cluster.parent().api_for("test")
     hosts = [
         node["status"]["addresses"][0]["address"]
@@ -80,7 +80,7 @@ def test_its_addresses_are_not_those_of_the_machines_in_it(cluster):
     assert hosts == ["172.19.0.2", "172.19.0.3", "172.19.0.4"]
 
 
-def test_it_has_no_say_in_what_the_cluster_draws():
+def test_parent_does_not_change_cluster_draws():
     def story(*, with_parent):
         with contextlib.closing(EmbeddedCluster("same", nodes=2)) as cluster:
             if with_parent:
@@ -101,7 +101,7 @@ def test_it_has_no_say_in_what_the_cluster_draws():
     assert story(with_parent=True) == story(with_parent=False)
 
 
-def test_the_same_seed_gives_the_same_parent():
+def test_equal_seed_gives_equal_parent():
     def story():
         with contextlib.closing(EmbeddedCluster("same", nodes=2)) as cluster:
             api = cluster.parent().api_for("test")
@@ -115,8 +115,8 @@ def test_the_same_seed_gives_the_same_parent():
     assert story() == story()
 
 
-def test_actors_end_before_the_servers_that_they_speak_to(cluster, monkeypatch):
-    def noted(class_, name):
+def test_actors_end_before_their_servers(cluster, monkeypatch):
+    def record_close(class_, name):
         def close(one):
             closed.append(name)
             original(one)
@@ -126,13 +126,13 @@ def test_actors_end_before_the_servers_that_they_speak_to(cluster, monkeypatch):
 
     closed = []
     cluster.parent()
-    noted(VirtualRunner, "actors")
-    noted(ApiServer, "server")
+    record_close(VirtualRunner, "actors")
+    record_close(ApiServer, "server")
     cluster.close()
     assert closed == ["actors", "server", "server"]
 
 
-def test_the_doors_of_both_are_shut(cluster):
+def test_close_removes_both_kubeconfigs(cluster):
     cluster.parent()
     kubeconfigs = [cluster.kubeconfig, cluster._host.kubeconfig]
     assert cluster._host.client
@@ -140,7 +140,7 @@ def test_the_doors_of_both_are_shut(cluster):
     assert not any(path.exists() for path in kubeconfigs)
 
 
-def test_a_parent_that_does_not_come_up_hands_everything_back(cluster, monkeypatch):
+def test_failed_parent_start_raises_timeout(cluster, monkeypatch):
     monkeypatch.setattr(assembly, "READY_TIMEOUT", 0.5)
     with pytest.raises(
         TimeoutError,
@@ -150,7 +150,7 @@ def test_a_parent_that_does_not_come_up_hands_everything_back(cluster, monkeypat
 
 
 @pytest.mark.parametrize("nodes", [0, 40])
-def test_as_many_machines_as_nodes(nodes):
+def test_virtual_machine_count_equals_node_count(nodes):
     with contextlib.closing(EmbeddedCluster("many", nodes=nodes)) as cluster:
         api = cluster.parent().api_for("test")
         assert len(names(cluster, api, VIRTUAL_MACHINES, "vms")) == nodes

@@ -1,4 +1,4 @@
-"""Real clusters and their real parents, played by the ports of two embedded ones."""
+"""Parents given by kubeconfig, on the HTTPS ports of two embedded clusters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pytest_kscen.run.preflight import PreflightRefused, preflight
 
 
 @pytest.fixture(scope="module")
-def world():
+def parent_cluster():
     with contextlib.closing(EmbeddedCluster("given", nodes=2)) as cluster:
         api, call = cluster.parent().api_for("test"), cluster.runner.call
         for name in ("others", "strangers"):
@@ -37,9 +37,9 @@ def world():
 
 
 @pytest.fixture
-def cluster(world):
+def cluster(parent_cluster):
     with contextlib.closing(
-        open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig)
+        open_cluster("kubeconfig", seed="1", kubeconfig=parent_cluster.kubeconfig)
     ) as cluster:
         yield cluster
 
@@ -50,8 +50,8 @@ def refusal(cluster, **named):
     return str(refused.value)
 
 
-def test_it_is_the_cluster_that_was_named(world, cluster):
-    parent = cluster.parent(kubeconfig=world._host.kubeconfig, namespace="vms")
+def test_parent_is_given_cluster(parent_cluster, cluster):
+    parent = cluster.parent(kubeconfig=parent_cluster._host.kubeconfig, namespace="vms")
     assert (parent.namespace, parent.owned) == ("vms", False)
     listing = cluster.runner.call(parent.api_for("test").list(VIRTUAL_MACHINES, "vms"))
     assert [vm["metadata"]["name"] for vm in listing.items] == ["node-1", "node-2"]
@@ -64,10 +64,10 @@ KUBECONFIG = (
 NAMESPACE = "--vm-namespace NAME (namespace of these virtual machines)"
 
 
-def test_what_was_said_when_the_cluster_was_opened_holds(world):
-    named = {"parent_kubeconfig": world._host.kubeconfig, "vm_namespace": "vms"}
+def test_parent_given_at_open_is_used(parent_cluster):
+    named = {"parent_kubeconfig": parent_cluster._host.kubeconfig, "vm_namespace": "vms"}
     with contextlib.closing(
-        open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig, **named)
+        open_cluster("kubeconfig", seed="1", kubeconfig=parent_cluster.kubeconfig, **named)
     ) as cluster:
         assert cluster.parent().namespace == "vms"
 
@@ -80,14 +80,14 @@ def test_what_was_said_when_the_cluster_was_opened_holds(world):
         ((), f"{KUBECONFIG} and {NAMESPACE}"),
     ],
 )
-def test_what_is_not_named_is_asked_for(world, cluster, named, missing):
-    known = {"namespace": "vms", "kubeconfig": world._host.kubeconfig}
+def test_missing_option_is_named(parent_cluster, cluster, named, missing):
+    known = {"namespace": "vms", "kubeconfig": parent_cluster._host.kubeconfig}
     words = refusal(cluster, **{name: known[name] for name in named})
     assert words == f"the parent of the kubeconfig cluster is unknown: give {missing}"
 
 
-def test_one_without_virtual_machines_is_not_it(world, cluster):
-    words = refusal(cluster, kubeconfig=world.kubeconfig, namespace="vms")
+def test_parent_without_vm_resource_is_refused(parent_cluster, cluster):
+    words = refusal(cluster, kubeconfig=parent_cluster.kubeconfig, namespace="vms")
     assert (
         "does not serve virtualmachines.virtualization.deckhouse.io: it is not the cluster that "
         "runs the virtual machines"
@@ -97,17 +97,17 @@ def test_one_without_virtual_machines_is_not_it(world, cluster):
     )
 
 
-def test_a_namespace_without_any_is_answered_with_those_that_have_some(world, cluster):
-    words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="empty")
+def test_empty_namespace_error_lists_others(parent_cluster, cluster):
+    words = refusal(cluster, kubeconfig=parent_cluster._host.kubeconfig, namespace="empty")
     assert (
         "has no virtual machines in the namespace 'empty' (there are some in others, "
         "strangers, vms): see --vm-namespace"
     ) in words
 
 
-def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, caplog):
+def test_foreign_machines_are_ignored_and_logged(parent_cluster, cluster, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen.clusters")
-    parent = cluster.parent(kubeconfig=world._host.kubeconfig, namespace="others")
+    parent = cluster.parent(kubeconfig=parent_cluster._host.kubeconfig, namespace="others")
     assert parent.machines == {"node-1"}
     assert caplog.messages == [
         "ignoring virtual machines in others that are not nodes of the tested cluster: bastion"
@@ -133,15 +133,15 @@ def test_machines_that_are_no_nodes_are_left_alone_and_named(world, cluster, cap
     ) in str(refused.value)
 
 
-def test_a_namespace_of_other_peoples_machines_is_not_it(world, cluster):
-    words = refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="strangers")
+def test_namespace_of_foreign_machines_is_refused(parent_cluster, cluster):
+    words = refusal(cluster, kubeconfig=parent_cluster._host.kubeconfig, namespace="strangers")
     where = (
         "has no virtual machine in the namespace 'strangers' that is a node of the tested cluster"
     )
     assert f"{where} (there are bastion; its nodes are node-1, node-2): see --vm-namespace" in words
 
 
-def test_a_parent_that_is_not_there_is_refused_by_its_own_option(tmp_path, world, cluster):
+def test_missing_kubeconfig_error_names_parent_option(tmp_path, parent_cluster, cluster):
     words = refusal(cluster, kubeconfig=tmp_path / "absent", namespace="vms")
     assert words == (
         f"there is not a kubeconfig at {tmp_path / 'absent'}: choose another with "
@@ -149,21 +149,24 @@ def test_a_parent_that_is_not_there_is_refused_by_its_own_option(tmp_path, world
     )
 
 
-def test_a_kubeconfig_without_a_context_is_refused_by_its_own_option(tmp_path, world, cluster):
-    config = yaml.safe_load(world._host.kubeconfig.read_text())
+def test_missing_context_error_names_parent_option(tmp_path, parent_cluster, cluster):
+    config = yaml.safe_load(parent_cluster._host.kubeconfig.read_text())
     (tmp_path / "k").write_text(json.dumps({**config, "current-context": ""}))
     words = refusal(cluster, kubeconfig=tmp_path / "k", namespace="vms")
     assert words.endswith("Let --parent-kubeconfig FILE have one of them as its current-context")
 
 
-def test_after_a_refusal_it_may_be_named_again(world, cluster):
-    refusal(cluster, kubeconfig=world._host.kubeconfig, namespace="empty")
-    assert cluster.parent(kubeconfig=world._host.kubeconfig, namespace="vms").namespace == "vms"
+def test_parent_can_be_given_after_refusal(parent_cluster, cluster):
+    refusal(cluster, kubeconfig=parent_cluster._host.kubeconfig, namespace="empty")
+    assert (
+        cluster.parent(kubeconfig=parent_cluster._host.kubeconfig, namespace="vms").namespace
+        == "vms"
+    )
 
 
-def test_both_connections_are_closed(world):
-    cluster = open_cluster("kubeconfig", seed="1", kubeconfig=world.kubeconfig)
-    cluster.parent(kubeconfig=world._host.kubeconfig, namespace="vms")
+def test_close_closes_both_connections(parent_cluster):
+    cluster = open_cluster("kubeconfig", seed="1", kubeconfig=parent_cluster.kubeconfig)
+    cluster.parent(kubeconfig=parent_cluster._host.kubeconfig, namespace="vms")
     parent = cluster._kubeconfig_parent
     cluster.close()
     assert parent._connection._closed

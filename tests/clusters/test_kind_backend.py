@@ -28,11 +28,11 @@ WORKERS = """
 """
 
 
-def wish(docker, **more):
+def cluster_options(docker, **more):
     return KindOptions(run="run", program=str(docker.program), **more)
 
 
-def test_the_command_line_says_what_is_wanted():
+def test_options_select_kind_cluster():
     words = {
         "cluster_name": "mine",
         "kind_image": "i",
@@ -52,8 +52,11 @@ def test_the_command_line_says_what_is_wanted():
     )
 
 
-def test_one_cluster_for_all_who_ask(docker):
-    first, second = SharedKindCluster(wish(docker)), SharedKindCluster(wish(docker))
+def test_cluster_is_shared(docker):
+    first, second = (
+        SharedKindCluster(cluster_options(docker)),
+        SharedKindCluster(cluster_options(docker)),
+    )
     assert first.acquire()["name"] == second.acquire()["name"] == "kscen-run"
     assert "hollow" in first.kubeconfig.read_text()
     first.release()
@@ -65,22 +68,22 @@ def test_one_cluster_for_all_who_ask(docker):
     assert not pathlib.Path(".pytest-kind").exists()
 
 
-def test_a_cluster_that_was_there_is_used_and_stays(docker):
-    earlier = SharedKindCluster(wish(docker, name="mine", keep=True))
+def test_existing_cluster_is_used_and_kept(docker):
+    earlier = SharedKindCluster(cluster_options(docker, name="mine", keep=True))
     assert earlier.acquire()["ours"] is True
     earlier.release()
     assert docker.clusters() == ["mine"]
 
-    share = SharedKindCluster(wish(docker, name="mine"))
+    share = SharedKindCluster(cluster_options(docker, name="mine"))
     assert share.acquire()["ours"] is False
     assert "hollow" in share.kubeconfig.read_text()
     share.release()
     assert docker.clusters() == ["mine"]
 
 
-def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
+def test_failed_creation_leaves_no_cluster(docker, monkeypatch):
     monkeypatch.setenv("KSCEN_STANDIN_MODE", "failing")
-    share = SharedKindCluster(wish(docker, keep=True))
+    share = SharedKindCluster(cluster_options(docker, keep=True))
     with pytest.raises(
         ClusterRefused,
         match=r"kind created no cluster 'kscen-run': .* ended with 1; .* Check that Docker is running",
@@ -90,8 +93,8 @@ def test_a_failed_creation_leaves_no_cluster(docker, monkeypatch):
     assert not share.kubeconfig.parent.exists()
 
 
-def test_image_and_nodes_reach_kind(docker):
-    share = SharedKindCluster(wish(docker, image="kindest/node:v1.36.4"), nodes=3)
+def test_image_and_nodes_are_passed_to_kind(docker):
+    share = SharedKindCluster(cluster_options(docker, image="kindest/node:v1.36.4"), nodes=3)
     share.acquire()
     (created,) = [
         line
@@ -104,39 +107,39 @@ def test_image_and_nodes_reach_kind(docker):
         ClusterRefused,
         match="a test run has one kind cluster, and 'kscen-run' was made with 3 nodes, not with 5",
     ):
-        SharedKindCluster(wish(docker), nodes=5).acquire()
-    SharedKindCluster(wish(docker)).acquire()
+        SharedKindCluster(cluster_options(docker), nodes=5).acquire()
+    SharedKindCluster(cluster_options(docker)).acquire()
     assert docker.clusters() == ["kscen-run"]
 
 
-def test_a_program_that_is_not_there_is_refused(docker):
+def test_missing_kind_program_is_refused(docker):
     with pytest.raises(ClusterRefused, match=r"^--kind-bin: there is no program 'nowhere/kind'$"):
         SharedKindCluster(KindOptions(program="nowhere/kind"))
 
 
-def test_the_clusters_of_killed_runs_are_swept(docker, tmp_path):
+def test_clusters_of_killed_runs_are_deleted(docker, tmp_path):
     killed = os.fork()
     if not killed:
         SharedKindCluster(KindOptions(run="killed", program=str(docker.program))).acquire()
         os._exit(0)
     os.waitpid(killed, 0)
     assert docker.clusters() == ["kscen-killed"]
-    share = SharedKindCluster(wish(docker))
+    share = SharedKindCluster(cluster_options(docker))
     share.acquire()
     assert docker.clusters() == ["kscen-run"]
     share.release()
 
 
-def test_without_pytest_kind_the_message_says_what_to_install(docker, monkeypatch):
+def test_missing_pytest_kind_error_has_remedy(docker, monkeypatch):
     monkeypatch.setitem(sys.modules, "pytest_kind", None)
     with pytest.raises(
         ClusterRefused, match=r"not installed: run `pip install 'pytest-kscen\[kind\]'"
     ):
-        SharedKindCluster(wish(docker))
+        SharedKindCluster(cluster_options(docker))
 
 
 @pytest.mark.parametrize("crash", ["", "n or os._exit(1)"])
-def test_workers_share_one_cluster_even_if_one_crashes(docker, pytester, crash):
+def test_workers_share_cluster_despite_crash(docker, pytester, crash):
     pytester.makepyfile(WORKERS.format(program=str(docker.program), crash=crash))
     result = pytester.runpytest_subprocess(
         "-n2", "-p", "no:cacheprovider", "-W", "default", "--max-worker-restart=1"
@@ -147,12 +150,12 @@ def test_workers_share_one_cluster_even_if_one_crashes(docker, pytester, crash):
 
 
 @pytest.mark.controlplane
-def test_a_kind_cluster_is_a_cluster(docker, monkeypatch):
+def test_kind_cluster_runs_workloads(docker, monkeypatch):
     import kubernetes
 
     monkeypatch.setenv("KSCEN_STANDIN_MODE", "real")
-    first = KindBackedCluster(wish(docker))
-    second = KindBackedCluster(wish(docker))
+    first = KindBackedCluster(cluster_options(docker))
+    second = KindBackedCluster(cluster_options(docker))
     try:
         assert first.owned
         assert not first.replayable
@@ -172,7 +175,7 @@ def test_a_kind_cluster_is_a_cluster(docker, monkeypatch):
 
 @pytest.mark.controlplane
 @pytest.mark.parametrize("workers", [0, 2])
-def test_the_plugin_makes_one_for_the_whole_run(docker, pytester, monkeypatch, workers):
+def test_plugin_creates_one_cluster_per_run(docker, pytester, monkeypatch, workers):
     monkeypatch.setenv("KSCEN_STANDIN_MODE", "real")
     pytester.makepyfile(
         """

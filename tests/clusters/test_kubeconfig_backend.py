@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def write(path: pathlib.Path, server: str, *names: str, **user: Any) -> pathlib.Path:
-    """A kubeconfig with a context of each name; the first is current."""
+def write_kubeconfig(path: pathlib.Path, server: str, *names: str, **user: Any) -> pathlib.Path:
+    """Write a kubeconfig with a context of each name; the first is current."""
     path.write_text(
         json.dumps(
             {
@@ -44,7 +44,7 @@ def write(path: pathlib.Path, server: str, *names: str, **user: Any) -> pathlib.
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Knows one token."""
+    """API server that accepts one token."""
 
     def do_GET(self):
         code = 200 if self.headers["Authorization"] == "Bearer b-token" else 401
@@ -67,13 +67,13 @@ def server() -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path, monkeypatch):
+def isolated_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
 
-def test_a_cluster_of_somebody_else(tmp_path, server):
-    path = write(tmp_path / "k", server, "b")
+def test_foreign_cluster_is_not_owned(tmp_path, server):
+    path = write_kubeconfig(tmp_path / "k", server, "b")
     with contextlib.closing(open_cluster("kubeconfig", seed="1", kubeconfig=path)) as cluster:
         assert cluster.backend == "kubeconfig"
         assert not cluster.owned
@@ -81,22 +81,20 @@ def test_a_cluster_of_somebody_else(tmp_path, server):
         assert cluster.client.configuration.host == server
 
 
-def stage_on(cluster):
+def run_context_on(cluster):
     run = Run(cluster, Plan(Churn()))
     run.journal.close()
     return run.context
 
 
-def test_two_runs_of_one_seed_have_names_of_their_own(tmp_path, server):
-    """Else one would take the other's objects for its own: its volumes, its policies and its
-    Jobs.
-    """
-    path = write(tmp_path / "k", server, "b")
+def test_runs_of_equal_seed_have_distinct_names(tmp_path, server):
+    """With equal names a run would take the other's volumes, policies and Jobs for its own."""
+    path = write_kubeconfig(tmp_path / "k", server, "b")
     with (
         contextlib.closing(KubeconfigCluster(path, seed="1")) as one,
         contextlib.closing(KubeconfigCluster(path, seed="1")) as other,
     ):
-        first, second = (stage_on(cluster) for cluster in (one, other))
+        first, second = (run_context_on(cluster) for cluster in (one, other))
         assert first.run_id != second.run_id
         destinies = [
             draw(context.actor("multivolume").chance, Churn()) for context in (first, second)
@@ -107,8 +105,8 @@ def test_two_runs_of_one_seed_have_names_of_their_own(tmp_path, server):
         )
 
 
-def test_another_context_gets_a_kubeconfig_that_means_it(tmp_path, server):
-    path = write(tmp_path / "k", server, "a", "b")
+def test_selected_context_is_current_in_kubeconfig_copy(tmp_path, server):
+    path = write_kubeconfig(tmp_path / "k", server, "a", "b")
     cluster = KubeconfigCluster(path, "b")
     copy = cluster.kubeconfig
     assert json.loads(copy.read_text())["current-context"] == "b"
@@ -116,9 +114,9 @@ def test_another_context_gets_a_kubeconfig_that_means_it(tmp_path, server):
     assert not copy.exists()
 
 
-def test_without_a_path_it_is_the_one_kubectl_speaks_to(tmp_path, server, monkeypatch):
-    write(tmp_path / "first", server, "b")
-    write(tmp_path / "second", "http://127.0.0.1:1", "b", "c")
+def test_default_kubeconfig_is_that_of_kubectl(tmp_path, server, monkeypatch):
+    write_kubeconfig(tmp_path / "first", server, "b")
+    write_kubeconfig(tmp_path / "second", "http://127.0.0.1:1", "b", "c")
     monkeypatch.setenv(
         "KUBECONFIG", f"{tmp_path / 'first'}:{tmp_path / 'second'}:{tmp_path / 'absent'}"
     )
@@ -128,14 +126,14 @@ def test_without_a_path_it_is_the_one_kubectl_speaks_to(tmp_path, server, monkey
     assert merged["clusters"][0]["cluster"]["server"] == server
 
     (tmp_path / ".kube").mkdir()
-    write(tmp_path / ".kube" / "config", server, "b")
+    write_kubeconfig(tmp_path / ".kube" / "config", server, "b")
     monkeypatch.delenv("KUBECONFIG")
     with contextlib.closing(KubeconfigCluster()) as cluster:
         assert cluster.kubeconfig == tmp_path / ".kube" / "config"
 
 
-def test_file_names_in_a_copy_are_absolute(tmp_path):
-    path = write(
+def test_kubeconfig_copy_has_absolute_paths(tmp_path):
+    path = write_kubeconfig(
         tmp_path / "k", "http://x", "a", **{"client-key": "keys/a.key", "tokenFile": "/run/token"}
     )
     (user,) = contexts.merged_kubeconfig(str(path))["users"]
@@ -148,11 +146,11 @@ def refusal(*arguments: Any) -> str:
     return str(refused.value)
 
 
-def test_one_that_is_not_there_is_refused_with_all_that_helps(tmp_path):
+def test_unreachable_server_is_refused_with_remedy(tmp_path):
     with contextlib.closing(socket.socket()) as unheard:
         unheard.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unheard.getsockname()[1]}"
-        path = write(tmp_path / "k", url, "a")
+        path = write_kubeconfig(tmp_path / "k", url, "a")
         assert refusal(path) == (
             f"the cluster of context 'a' in {path} ({url}) is not reachable: GET "
             f"{url}/version: connection refused. "
@@ -161,15 +159,15 @@ def test_one_that_is_not_there_is_refused_with_all_that_helps(tmp_path):
         )
 
 
-def test_one_that_is_silent_is_given_up(tmp_path, monkeypatch):
+def test_silent_server_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(kubeconfig, "VERSION_TIMEOUT", 0.2)
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        path = write(tmp_path / "k", f"http://127.0.0.1:{silent.getsockname()[1]}", "a")
+        path = write_kubeconfig(tmp_path / "k", f"http://127.0.0.1:{silent.getsockname()[1]}", "a")
         assert "did not respond within 0 s" in refusal(path)
 
 
-def test_one_that_does_not_know_us_says_so(tmp_path, server):
-    path = write(tmp_path / "k", server, "a")
+def test_unauthorized_credentials_are_refused(tmp_path, server):
+    path = write_kubeconfig(tmp_path / "k", server, "a")
     assert f"({server}) refuses the request: 401 who are you?. Try" in refusal(path)
 
 
@@ -191,26 +189,28 @@ def test_one_that_does_not_know_us_says_so(tmp_path, server):
         ),
     ],
 )
-def test_what_is_no_kubeconfig_is_refused(tmp_path, content, complaint):
+def test_malformed_kubeconfig_is_refused(tmp_path, content, complaint):
     (tmp_path / "k").write_text(content)
     assert re.search(complaint, refusal(tmp_path / "k"))
 
 
-def test_a_context_that_is_not_there_is_refused_with_those_that_are(tmp_path):
-    path = write(tmp_path / "k", "http://x", "a", "b")
+def test_missing_context_error_lists_contexts(tmp_path):
+    path = write_kubeconfig(tmp_path / "k", "http://x", "a", "b")
     assert refusal(path, "c") == (
         f"there is no context 'c' in {path}; its contexts are: a, b. Name one with "
         "--kscen-context NAME"
     )
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path):
+def test_missing_kubeconfig_is_refused(tmp_path):
     assert (
         refusal()
         == "there is not a kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
     )
 
 
-def test_a_missing_certificate_is_named(tmp_path):
-    path = write(tmp_path / "k", "https://x", "a", **{"client-certificate": "absent.crt"})
+def test_missing_certificate_is_named(tmp_path):
+    path = write_kubeconfig(
+        tmp_path / "k", "https://x", "a", **{"client-certificate": "absent.crt"}
+    )
     assert "cannot be used: File does not exist: " in refusal(path)

@@ -23,8 +23,10 @@ esac
 
 
 @pytest.fixture
-def places(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pathlib.Path]:
-    """Three empty places to look in, and a PATH that has nothing else."""
+def search_folders(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, pathlib.Path]:
+    """Create three empty search folders, and a PATH without other programs."""
     found = {name: tmp_path / name for name in ("assets", "cache", "path")}
     for place in found.values():
         place.mkdir()
@@ -34,49 +36,49 @@ def places(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     return found
 
 
-def put(folder: pathlib.Path, *names: str, words: str = "#!/bin/sh\n") -> None:
+def put_program(folder: pathlib.Path, *names: str, words: str = "#!/bin/sh\n") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
         (folder / name).write_text(words)
         (folder / name).chmod(0o755)
 
 
-def a_go(places, version: str = "1.26.3") -> pathlib.Path:
-    log = places["path"] / "log"
-    put(places["path"], "go", words=GO.format(log=log, version=version))
+def fake_go(search_folders, version: str = "1.26.3") -> pathlib.Path:
+    log = search_folders["path"] / "log"
+    put_program(search_folders["path"], "go", words=GO.format(log=log, version=version))
     return log
 
 
-def test_the_module_pins_every_program():
+def test_go_module_pins_every_program():
     assert list(programs.go_tools()) == [*programs.SERVER_PROGRAMS, "kubectl"]
     assert re.fullmatch(r"v1\.\d+\.\d+", programs.kubernetes_version())
     assert programs.linker_flags().endswith(f"gitVersion={programs.kubernetes_version()}")
     assert programs.build_fingerprint().startswith(programs.kubernetes_version())
 
 
-def test_assets_come_before_the_cache_and_the_cache_before_path(places):
-    put(places["path"], *programs.SERVER_PROGRAMS)
-    put(programs.current_build_folder(), "etcd", "kube-apiserver")
-    put(places["assets"], "etcd")
+def test_search_order_is_assets_cache_path(search_folders):
+    put_program(search_folders["path"], *programs.SERVER_PROGRAMS)
+    put_program(programs.current_build_folder(), "etcd", "kube-apiserver")
+    put_program(search_folders["assets"], "etcd")
     found = programs.find_programs()
-    assert found["etcd"].parent == places["assets"]
+    assert found["etcd"].parent == search_folders["assets"]
     assert found["kube-apiserver"].parent == programs.current_build_folder()
-    assert found["kube-scheduler"].parent == places["path"]
+    assert found["kube-scheduler"].parent == search_folders["path"]
     assert programs.missing_programs() == []
 
 
-def test_what_is_nowhere_is_named_with_the_line_that_builds_it(places):
-    put(places["assets"], "etcd", "kube-apiserver")
+def test_missing_program_error_has_build_command(search_folders):
+    put_program(search_folders["assets"], "etcd", "kube-apiserver")
     with pytest.raises(ClusterRefused) as refusal:
         programs.find_programs()
     assert str(refusal.value) == (
         "the real control plane needs kube-controller-manager, kube-scheduler: not found "
-        f"in KUBEBUILDER_ASSETS ({places['assets']}), in {programs.current_build_folder()} or on PATH. "
+        f"in KUBEBUILDER_ASSETS ({search_folders['assets']}), in {programs.current_build_folder()} or on PATH. "
         "Build it with: python -m pytest_kscen controlplane build"
     )
 
 
-def test_the_cache_is_where_such_things_are_kept(monkeypatch):
+def test_cache_folder_follows_environment(monkeypatch):
     monkeypatch.delenv("KSCEN_CACHE", raising=False)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert programs.cache_folder() == pathlib.Path.home() / ".cache" / "pytest-kscen"
@@ -84,8 +86,8 @@ def test_the_cache_is_where_such_things_are_kept(monkeypatch):
     assert programs.cache_folder() == pathlib.Path("/elsewhere/pytest-kscen")
 
 
-def test_build_shows_its_progress_and_builds_nothing_twice(places, capsys):
-    log = a_go(places)
+def test_build_prints_progress_and_skips_built_programs(search_folders, capsys):
+    log = fake_go(search_folders)
     assert commands.main(["controlplane", "build"]) == 0
     said = capsys.readouterr().out
     for number, name in enumerate(programs.go_tools(), 1):
@@ -101,18 +103,18 @@ def test_build_shows_its_progress_and_builds_nothing_twice(places, capsys):
     assert not log.exists()
 
 
-def test_only_what_is_missing_is_built(places):
-    log = a_go(places)
-    put(programs.current_build_folder(), *programs.SERVER_PROGRAMS)
+def test_build_adds_missing_programs_only(search_folders):
+    log = fake_go(search_folders)
+    put_program(programs.current_build_folder(), *programs.SERVER_PROGRAMS)
     programs.build_programs(lambda _: None)
     assert log.read_text().count("build -mod=readonly") == 1
     assert (programs.current_build_folder() / "kubectl").exists()
 
 
-def test_a_failed_build_shows_the_compilers_words_and_leaves_no_half_program(
-    places, monkeypatch, capsys
+def test_failed_build_prints_compiler_output_and_leaves_no_file(
+    search_folders, monkeypatch, capsys
 ):
-    a_go(places)
+    fake_go(search_folders)
     monkeypatch.setenv("FAIL", "1")
     assert commands.main(["controlplane", "build"]) == 1
     said = capsys.readouterr().err
@@ -121,7 +123,7 @@ def test_a_failed_build_shows_the_compilers_words_and_leaves_no_half_program(
     assert list(programs.current_build_folder().iterdir()) == []
 
 
-def test_without_go_the_message_says_what_to_install(places):
+def test_missing_go_error_has_remedy(search_folders):
     with pytest.raises(
         ClusterRefused,
         match=r"there is no `go` on PATH: install Go 1\.26\.0 or newer \(https://go\.dev/dl\)",
@@ -129,8 +131,8 @@ def test_without_go_the_message_says_what_to_install(places):
         programs.build_programs(lambda _: None)
 
 
-def test_a_go_that_is_too_old_is_refused(places):
-    a_go(places, version="1.25.9")
+def test_old_go_is_refused(search_folders):
+    fake_go(search_folders, version="1.25.9")
     with pytest.raises(
         ClusterRefused,
         match=r"is Go 1\.25\.9, too old for the control plane: install Go 1\.26\.0 or newer",
@@ -138,19 +140,19 @@ def test_a_go_that_is_too_old_is_refused(places):
         programs.build_programs(lambda _: None)
 
 
-def test_status_says_where_they_are(places, capsys):
-    put(places["assets"], *programs.SERVER_PROGRAMS)
+def test_status_prints_program_paths(search_folders, capsys):
+    put_program(search_folders["assets"], *programs.SERVER_PROGRAMS)
     assert commands.main(["controlplane", "status"]) == 1
     said = capsys.readouterr().out
-    assert f"etcd: {places['assets'] / 'etcd'}" in said
+    assert f"etcd: {search_folders['assets'] / 'etcd'}" in said
     assert "kubectl: missing; build it with: python -m pytest_kscen controlplane build" in said
-    put(places["assets"], "kubectl")
+    put_program(search_folders["assets"], "kubectl")
     assert commands.main(["controlplane", "status"]) == 0
 
 
-def test_clean_removes_every_build(places, capsys):
-    put(programs.current_build_folder(), "etcd")
-    put(programs.builds_folder() / "v1.0.0-older", "etcd")
+def test_clean_removes_every_build(search_folders, capsys):
+    put_program(programs.current_build_folder(), "etcd")
+    put_program(programs.builds_folder() / "v1.0.0-older", "etcd")
     assert commands.main(["controlplane", "clean"]) == 0
     assert capsys.readouterr().out.count("removed") == 2
     assert not programs.builds_folder().exists()

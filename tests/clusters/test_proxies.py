@@ -1,5 +1,5 @@
-"""HTTP through the API server to what simulated pods run: one body over the embedded cluster and
-the real control plane.
+"""HTTP through the API server to simulated pods, on the embedded cluster and on the real control
+plane.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ def cluster(request):
 
 
 @pytest.fixture
-def alone():
-    """An embedded cluster that may be broken."""
+def private_cluster():
+    """Open an embedded cluster that the test may break."""
     cluster = open_cluster("embedded", seed="proxies", nodes=1)
     yield cluster
     cluster.close()
 
 
-def service(cluster, name, **ports):
+def create_service(cluster, name, **ports):
     listed = [
         {"name": port, "port": number, "targetPort": number} for port, number in ports.items()
     ]
@@ -45,7 +45,7 @@ def service(cluster, name, **ports):
     )
 
 
-def pod(cluster, name, app, *, annotations=None, **container):
+def create_pod(cluster, name, app, *, annotations=None, **container):
     container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}], **container}
     metadata = {"labels": {"app": app}, "annotations": annotations or {}}
     make(
@@ -67,7 +67,7 @@ def make(cluster, resource, name, spec, **metadata):
     cluster.runner.call(cluster.api("test").create(resource, obj))
 
 
-def ready(cluster, *names):
+def wait_until_ready(cluster, *names):
     api = cluster.api("test")
 
     def all_are():
@@ -91,11 +91,11 @@ def refusal(answer):
     return answer.status, status["reason"], status["message"]
 
 
-def test_a_service_leads_to_its_ready_pods(cluster):
-    service(cluster, "web")
+def test_service_proxy_reaches_ready_pods(cluster):
+    create_service(cluster, "web")
     for name in ("web-0", "web-1"):
-        pod(cluster, name, "web")
-    ready(cluster, "web-0", "web-1")
+        create_pod(cluster, name, "web")
+    wait_until_ready(cluster, "web-0", "web-1")
     said = {
         ask(cluster, each).text
         for each in ("web", "web:80", "http:web:80", "web:", *["web:80"] * 20)
@@ -105,10 +105,10 @@ def test_a_service_leads_to_its_ready_pods(cluster):
     assert ask(cluster, "http:web-1:8080", PODS, method="POST", body=b"{}").status == 200
 
 
-def test_an_address_is_found(cluster):
-    service(cluster, "found")
-    pod(cluster, "found-0", "found")
-    ready(cluster, "found-0")
+def test_address_forms_are_resolved(cluster):
+    create_service(cluster, "found")
+    create_pod(cluster, "found-0", "found")
+    wait_until_ready(cluster, "found-0")
     api = cluster.api("test")
     address = cluster.runner.call(api.get(SERVICES, "found", "default"))["spec"]["clusterIP"]
     own = cluster.runner.call(api.get(PODS, "found-0", "default"))["status"]["podIP"]
@@ -116,10 +116,10 @@ def test_an_address_is_found(cluster):
         assert cluster.runner.call(urls.ask(api, url, HttpCall(), 5.0)).text == "found-0\n"
 
 
-def test_nobody_ready(cluster):
-    service(cluster, "late")
+def test_service_without_ready_pods_is_unavailable(cluster):
+    create_service(cluster, "late")
     probe = {"httpGet": {"port": 8080}, "initialDelaySeconds": 3000}
-    pod(cluster, "late-0", "late", readinessProbe=probe)
+    create_pod(cluster, "late-0", "late", readinessProbe=probe)
     cluster.advance("8s")
     assert refusal(ask(cluster, "late:80")) == (
         503,
@@ -128,8 +128,8 @@ def test_nobody_ready(cluster):
     )
 
 
-def test_nobody_selected(cluster):
-    service(cluster, "empty")
+def test_service_without_pods_is_unavailable(cluster):
+    create_service(cluster, "empty")
     cluster.advance("2s")
     assert refusal(ask(cluster, "empty:80")) == (
         503,
@@ -138,23 +138,25 @@ def test_nobody_selected(cluster):
     )
 
 
-def test_a_port_has_the_name_that_is_asked_for(cluster):
-    service(cluster, "named", h=8080, m=9090)
-    pod(cluster, "named-0", "named", ports=[{"containerPort": 8080}, {"containerPort": 9090}])
-    ready(cluster, "named-0")
+def test_port_is_selected_by_name(cluster):
+    create_service(cluster, "named", h=8080, m=9090)
+    create_pod(
+        cluster, "named-0", "named", ports=[{"containerPort": 8080}, {"containerPort": 9090}]
+    )
+    wait_until_ready(cluster, "named-0")
     assert ask(cluster, "named:h").text == ask(cluster, "named:9090").text == "named-0\n"
     assert refusal(ask(cluster, "named:x"))[2] == 'no endpoints available for service "named:x"'
     assert refusal(ask(cluster, "named"))[2] == 'no endpoints available for service "named"'
 
 
-def test_annotations_tell_what_is_answered(cluster):
-    pod(
+def test_annotations_set_response(cluster):
+    create_pod(
         cluster,
         "told",
         "told",
         annotations={"kscen.io/http-status": "503", "kscen.io/http-body.c": "overloaded"},
     )
-    ready(cluster, "told")
+    wait_until_ready(cluster, "told")
     answer = ask(cluster, "told:8080", PODS)
     assert (answer.status, answer.text) == (503, "overloaded")
     change = {"metadata": {"annotations": {"kscen.io/http-status": "200"}}}
@@ -163,7 +165,7 @@ def test_annotations_tell_what_is_answered(cluster):
     assert ask(cluster, "told:8080", PODS).status == 200
 
 
-def test_a_test_teaches_what_is_answered(cluster):
+def test_handler_of_test_sets_response(cluster):
     async def serve(call, container):
         headers = {name.lower(): value for name, value in call.headers}
         return HttpAnswer(
@@ -172,8 +174,8 @@ def test_a_test_teaches_what_is_answered(cluster):
             f"{call.method} {call.target} {headers['x-a']} ".encode() + call.body,
         )
 
-    pod(cluster, "taught", "taught")
-    ready(cluster, "taught")
+    create_pod(cluster, "taught", "taught")
+    wait_until_ready(cluster, "taught")
     forget = cluster.site.images.serve(serve, image="web", pod="taught", port=8080)
     answer = ask(
         cluster,
@@ -201,34 +203,34 @@ def test_a_test_teaches_what_is_answered(cluster):
         ("pauses", 8080, {"image": "registry.k8s.io/pause:3.9"}),
     ],
 )
-def test_nobody_listens(cluster, name, port, container):
-    pod(cluster, name, "deaf", **container)
-    ready(cluster, name)
+def test_closed_port_is_refused(cluster, name, port, container):
+    create_pod(cluster, name, "deaf", **container)
+    wait_until_ready(cluster, name)
     code, reason, message = refusal(ask(cluster, f"{name}:{port}", PODS))
     assert (code, reason) == (503, "ServiceUnavailable")
     assert message.startswith("error trying to reach service: ")
     assert message.endswith(": connect: connection refused")
 
 
-def test_one_that_is_killed_does_not_answer(alone):
-    pod(alone, "web", "web")
-    ready(alone, "web")
-    alone.site.kubelets.kill("default", "web", "c")
-    alone.advance("10ms")
+def test_killed_container_does_not_respond(private_cluster):
+    create_pod(private_cluster, "web", "web")
+    wait_until_ready(private_cluster, "web")
+    private_cluster.site.kubelets.kill("default", "web", "c")
+    private_cluster.advance("10ms")
     words = "error trying to reach service: dial tcp 10.128.0.1:8080: connect: connection refused"
-    assert refusal(ask(alone, "web:8080", PODS)) == (503, "ServiceUnavailable", words)
+    assert refusal(ask(private_cluster, "web:8080", PODS)) == (503, "ServiceUnavailable", words)
 
 
 @pytest.mark.parametrize("break_", ["power_off", "cut_off"])
-def test_one_that_cannot_be_reached_is_dialled_for_thirty_seconds(alone, break_):
-    service(alone, "web")
-    pod(alone, "web", "web")
-    ready(alone, "web")
-    getattr(alone.site.machines, break_)("node-1")
-    began = alone.runner.clock.now()
+def test_unreachable_pod_times_out_after_thirty_seconds(private_cluster, break_):
+    create_service(private_cluster, "web")
+    create_pod(private_cluster, "web", "web")
+    wait_until_ready(private_cluster, "web")
+    getattr(private_cluster.site.machines, break_)("node-1")
+    began = private_cluster.runner.clock.now()
     words = "error trying to reach service: dial tcp 10.128.0.1:8080: i/o timeout"
-    assert refusal(ask(alone, "web:80")) == (503, "ServiceUnavailable", words)
-    assert alone.runner.clock.now() - began == 30
+    assert refusal(ask(private_cluster, "web:80")) == (503, "ServiceUnavailable", words)
+    assert private_cluster.runner.clock.now() - began == 30
 
 
 @pytest.mark.parametrize(
@@ -239,90 +241,102 @@ def test_one_that_cannot_be_reached_is_dialled_for_thirty_seconds(alone, break_)
         (Impairment(), Impairment(loss=1), 30),
     ],
 )
-def test_packets_take_the_networks_way(alone, there, back, takes):
-    pod(alone, "web", "web")
-    ready(alone, "web")
-    address = alone.runner.call(alone.api("test").get(PODS, "web", "default"))["status"]["podIP"]
-    alone.site.network.add_filter(lambda flow: there if flow.target_address == address else back)
-    began = alone.runner.clock.now()
-    assert (ask(alone, "web:8080", PODS).status == 200) == (takes < 30)
-    assert alone.runner.clock.now() - began == takes
+def test_requests_follow_network_rules(private_cluster, there, back, takes):
+    create_pod(private_cluster, "web", "web")
+    wait_until_ready(private_cluster, "web")
+    address = private_cluster.runner.call(private_cluster.api("test").get(PODS, "web", "default"))[
+        "status"
+    ]["podIP"]
+    private_cluster.site.network.add_filter(
+        lambda flow: there if flow.target_address == address else back
+    )
+    began = private_cluster.runner.clock.now()
+    assert (ask(private_cluster, "web:8080", PODS).status == 200) == (takes < 30)
+    assert private_cluster.runner.clock.now() - began == takes
 
 
 def is_ready(cluster, name):
     return is_true(cluster.runner.ask(cluster.api("test").get(PODS, name, "default")), "Ready")
 
 
-def ticks(cluster, name, until):
-    """Seconds from now until a pod is ready, or is not."""
+def seconds_until_ready(cluster, name, until):
+    """Return the seconds until the readiness of a pod has the given value."""
     began = cluster.runner.clock.now()
     cluster.until(lambda: is_ready(cluster, name) == until, "10m")
     return round(cluster.runner.clock.now() - began, 6)
 
 
-def test_a_readiness_probe_hears_the_same(alone):
-    service(alone, "web")
+def test_readiness_probe_uses_same_responses(private_cluster):
+    create_service(private_cluster, "web")
     probe = {"httpGet": {"port": 8080}, "periodSeconds": 10, "failureThreshold": 3}
-    pod(alone, "web", "web", readinessProbe=probe)
-    ready(alone, "web")
-    alone.advance("33s")
-    forget = alone.site.images.serve(HttpAnswer(500), pod="web", port=8080)
-    assert 20 < ticks(alone, "web", until=False) <= 30
-    alone.advance("1s")
-    assert refusal(ask(alone, "web:80"))[2] == 'no endpoints available for service "web:80"'
+    create_pod(private_cluster, "web", "web", readinessProbe=probe)
+    wait_until_ready(private_cluster, "web")
+    private_cluster.advance("33s")
+    forget = private_cluster.site.images.serve(HttpAnswer(500), pod="web", port=8080)
+    assert 20 < seconds_until_ready(private_cluster, "web", until=False) <= 30
+    private_cluster.advance("1s")
+    assert (
+        refusal(ask(private_cluster, "web:80"))[2] == 'no endpoints available for service "web:80"'
+    )
     forget()
-    assert ticks(alone, "web", until=True) <= 10
+    assert seconds_until_ready(private_cluster, "web", until=True) <= 10
     change = {"metadata": {"annotations": {"kscen.io/http-after": "3s"}}}
-    alone.runner.call(alone.api("test").patch(PODS, "web", change, "default"))
-    assert 20 < ticks(alone, "web", until=False) <= 33
+    private_cluster.runner.call(private_cluster.api("test").patch(PODS, "web", change, "default"))
+    assert 20 < seconds_until_ready(private_cluster, "web", until=False) <= 33
 
 
-def test_one_that_is_never_well_is_never_ready(alone):
+def test_failing_probe_keeps_pod_unready(private_cluster):
     probe = {"httpGet": {"port": 8080}, "periodSeconds": 5}
-    pod(alone, "web", "web", annotations={"kscen.io/http-status": "503"}, readinessProbe=probe)
-    alone.advance("60s")
-    assert not is_ready(alone, "web")
+    create_pod(
+        private_cluster,
+        "web",
+        "web",
+        annotations={"kscen.io/http-status": "503"},
+        readinessProbe=probe,
+    )
+    private_cluster.advance("60s")
+    assert not is_ready(private_cluster, "web")
 
 
-def test_an_answer_may_take_its_time(alone):
-    pod(alone, "web", "web", annotations={"kscen.io/http-after": "3s"})
-    ready(alone, "web")
-    began = alone.runner.clock.now()
-    assert ask(alone, "web", PODS).status == 200
-    assert alone.runner.clock.now() - began == 3
+def test_response_delay_takes_cluster_time(private_cluster):
+    create_pod(private_cluster, "web", "web", annotations={"kscen.io/http-after": "3s"})
+    wait_until_ready(private_cluster, "web")
+    began = private_cluster.runner.clock.now()
+    assert ask(private_cluster, "web", PODS).status == 200
+    assert private_cluster.runner.clock.now() - began == 3
 
 
-def test_the_official_client(alone):
+def test_official_client_uses_proxy(private_cluster):
     from kubernetes.client import CoreV1Api
 
-    service(alone, "web")
-    pod(alone, "web-0", "web")
-    ready(alone, "web-0")
-    core = CoreV1Api(alone.client)
+    create_service(private_cluster, "web")
+    create_pod(private_cluster, "web-0", "web")
+    wait_until_ready(private_cluster, "web-0")
+    core = CoreV1Api(private_cluster.client)
     assert core.connect_get_namespaced_service_proxy("web:80", "default") == "web-0\n"
     assert core.connect_post_namespaced_pod_proxy_with_path("web-0", "default", "a/b") == "web-0\n"
 
 
-def test_over_the_port(alone):
+def test_https_port_serves_proxy(private_cluster):
     from pytest_kscen.clusters.conformance import HttpsTransport
 
-    pod(
-        alone,
+    create_pod(
+        private_cluster,
         "told",
         "told",
         annotations={"kscen.io/http-status": "418", "kscen.io/http-body": "<html/>"},
     )
-    ready(alone, "told")
+    wait_until_ready(private_cluster, "told")
     seen = []
 
     async def serve(call, container):
         seen.append(call.target)
         return HttpAnswer(200, (), b"ok")
 
-    alone.site.images.serve(serve, pod="asked")
-    pod(alone, "asked", "asked")
-    ready(alone, "asked")
-    road = HttpsTransport(alone.kubeconfig)
+    private_cluster.site.images.serve(serve, pod="asked")
+    create_pod(private_cluster, "asked", "asked")
+    wait_until_ready(private_cluster, "asked")
+    road = HttpsTransport(private_cluster.kubeconfig)
     raw = road.call(
         "GET", "/api/v1/namespaces/default/pods/told:8080/proxy/x", {}, {"Accept": "text/html"}, b""
     )

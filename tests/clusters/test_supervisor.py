@@ -16,8 +16,8 @@ from pytest_kscen.clusters.controlplane.starting import Processes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-STUBBORN = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
-DOOMED = """
+IGNORES_SIGTERM = "trap '' TERM; echo deaf; while :; do sleep 0.05; done"
+SLEEPING_RUN = """
 import sys, time
 from pytest_kscen.clusters.controlplane.starting import Processes
 
@@ -52,11 +52,11 @@ def processes() -> Iterator[Processes]:
 
 
 @pytest.fixture
-def doomed() -> Iterator[tuple[subprocess.Popen[str], pathlib.Path, list[int]]]:
-    """A test run with two processes, its folder, and the pids of the processes and the
-    supervisor.
+def sleeping_run() -> Iterator[tuple[subprocess.Popen[str], pathlib.Path, list[int]]]:
+    """Start a test run with two processes. Return it, its folder, and the pids of the processes and
+    the supervisor.
     """
-    run = subprocess.Popen([sys.executable, "-c", DOOMED], stdout=subprocess.PIPE, text=True)
+    run = subprocess.Popen([sys.executable, "-c", SLEEPING_RUN], stdout=subprocess.PIPE, text=True)
     folder, *pids = run.stdout.readline().split()
     yield run, pathlib.Path(folder), [int(pid) for pid in pids]
     run.kill()
@@ -69,7 +69,7 @@ def pid_of(processes: Processes, name: str) -> int:
     return processes.pid(name)
 
 
-def test_they_end_newest_first_and_leave_nothing(processes, tmp_path):
+def test_processes_end_newest_first_and_leave_nothing(processes, tmp_path):
     order = tmp_path / "order"
     for name in ("first", "second"):
         words = f"trap 'echo {name} >> {order}; exit' TERM; echo up; while :; do sleep 0.01; done"
@@ -80,11 +80,11 @@ def test_they_end_newest_first_and_leave_nothing(processes, tmp_path):
     assert not processes.folder.exists()
 
 
-def test_its_folder_is_for_nobody_else(processes):
+def test_folder_is_private(processes):
     assert processes.folder.stat().st_mode & 0o077 == 0
 
 
-def test_who_ended_before_its_time_is_named_with_its_last_words(processes):
+def test_early_exit_error_shows_end_of_log(processes):
     processes.start("sound", ["sleep", "1000"])
     processes.start("broken", ["sh", "-c", "echo no room >&2; exit 3"])
     eventually(processes.ended)
@@ -93,22 +93,22 @@ def test_who_ended_before_its_time_is_named_with_its_last_words(processes):
     assert (processes.folder / "broken.exit").read_text() == "3"
 
 
-def test_one_that_ended_may_be_started_again(processes):
+def test_ended_process_can_be_restarted(processes):
     processes.start("a", ["true"])
     eventually(processes.ended)
     processes.start("a", ["sleep", "1000"])
     eventually(lambda: processes.ended() is None)
 
 
-def test_who_does_not_listen_is_killed(processes):
-    processes.start("stubborn", ["sh", "-c", STUBBORN])
+def test_process_ignoring_sigterm_is_killed(processes):
+    processes.start("stubborn", ["sh", "-c", IGNORES_SIGTERM])
     eventually(lambda: "deaf" in processes.log_tail("stubborn"))
     pid = pid_of(processes, "stubborn")
     processes.close()
     assert not is_alive(pid)
 
 
-def test_one_that_stands_still_ends_too(processes):
+def test_stopped_process_is_ended(processes):
     processes.start("still", ["sleep", "1000"])
     pid = pid_of(processes, "still")
     os.kill(pid, signal.SIGSTOP)
@@ -116,14 +116,14 @@ def test_one_that_stands_still_ends_too(processes):
     assert not is_alive(pid)
 
 
-def test_a_killed_test_run_leaves_nothing(doomed):
-    run, folder, pids = doomed
+def test_killed_run_leaves_no_processes(sleeping_run):
+    run, folder, pids = sleeping_run
     run.kill()
     eventually(lambda: not any(map(is_alive, pids)) and not folder.exists())
 
 
-def test_a_killed_test_run_leaves_nothing_though_a_child_of_it_lives_on():
-    program = DOOMED.replace(
+def test_killed_run_with_surviving_child_leaves_no_processes():
+    program = SLEEPING_RUN.replace(
         "time.sleep(1000)", "import os\nif os.fork():\n    time.sleep(1000)\ntime.sleep(5)"
     )
     run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -137,12 +137,12 @@ def test_a_killed_test_run_leaves_nothing_though_a_child_of_it_lives_on():
     run.wait()
 
 
-def test_a_killed_supervisor_takes_its_processes_along(doomed):
-    _, _, (first, second, supervisor) = doomed
+def test_killed_supervisor_ends_its_processes(sleeping_run):
+    _, _, (first, second, supervisor) = sleeping_run
     os.kill(supervisor, signal.SIGKILL)
     eventually(lambda: not is_alive(first) and not is_alive(second))
 
 
-def test_an_interrupt_from_the_terminal_is_not_for_them(doomed):
-    run, _, pids = doomed
+def test_terminal_interrupt_is_not_passed_on(sleeping_run):
+    run, _, pids = sleeping_run
     assert all(os.getpgid(pid) != os.getpgid(run.pid) for pid in pids)

@@ -17,45 +17,45 @@ async def read_log(namespace, pod, container, query):
     return f"{namespace}/{pod}/{container} {query}\n"
 
 
-class Nobody:
-    """A web of no pods."""
+class NoPods:
+    """Web server registry without pods."""
 
     def serves(self, address):
         return False
 
 
-def through(tmp_path, visit):
-    """What a visitor, who is given a way to knock, sees of a tunnel; all its tasks are gone
-    afterwards.
+def run_with_tunnel(tmp_path, client_actions):
+    """Return the result of `visit`, given a function that connects to a tunnel; check that no task
+    is left.
     """
 
-    async def knock(target=""):
+    async def connect(target=""):
         reader, writer = await asyncio.open_unix_connection(tmp_path / "tunnel")
-        visitors.append(writer)
+        writers.append(writer)
         if not target:
             return reader, writer, b""
         writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
         return reader, writer, await reader.readuntil(b"\r\n\r\n")
 
-    async def live():
-        tunnel = Tunnel(tmp_path / "tunnel", make_keys().context(), read_log, Nobody())
+    async def serve_tunnel():
+        tunnel = Tunnel(tmp_path / "tunnel", make_keys().context(), read_log, NoPods())
         await tunnel.open()
         try:
             async with asyncio.timeout(10):
-                return await visit(knock)
+                return await client_actions(connect)
         finally:
             await tunnel.close()
             assert asyncio.all_tasks() == {asyncio.current_task()}
-            for writer in visitors:
+            for writer in writers:
                 writer.transport.abort()
             await asyncio.sleep(0)
 
-    visitors = []
-    return asyncio.run(live())
+    writers = []
+    return asyncio.run(serve_tunnel())
 
 
-async def ask(knock, path):
-    reader, writer, answer = await knock("172.18.0.2:10250")
+async def ask(connect, path):
+    reader, writer, answer = await connect("172.18.0.2:10250")
     assert answer.startswith(b"HTTP/1.1 200 ")
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
@@ -76,18 +76,18 @@ async def ask(knock, path):
         ("/exec/ns/p/c", ("404", "simulated kubelets do not serve /exec/ns/p/c")),
     ],
 )
-def test_a_kubelet_answers_at_any_address(tmp_path, path, answer):
-    assert through(tmp_path, lambda knock: ask(knock, path)) == answer
+def test_kubelet_is_served_at_any_address(tmp_path, path, answer):
+    assert run_with_tunnel(tmp_path, lambda connect: ask(connect, path)) == answer
 
 
-def test_what_is_for_others_is_passed_on(tmp_path):
-    async def visit(knock):
+def test_other_targets_are_forwarded(tmp_path):
+    async def client_actions(connect):
         async def echo(reader, writer):
             writer.write((await reader.read()).upper())
             writer.close()
 
         other = await asyncio.start_server(echo, "127.0.0.1", 0)
-        reader, writer, answer = await knock(f"127.0.0.1:{other.sockets[0].getsockname()[1]}")
+        reader, writer, answer = await connect(f"127.0.0.1:{other.sockets[0].getsockname()[1]}")
         assert answer.startswith(b"HTTP/1.1 200 ")
         writer.write(b"x" * 300_000)
         writer.write_eof()
@@ -95,37 +95,37 @@ def test_what_is_for_others_is_passed_on(tmp_path):
         other.close()
         return said
 
-    assert through(tmp_path, visit) == b"X" * 300_000
+    assert run_with_tunnel(tmp_path, client_actions) == b"X" * 300_000
 
 
-def test_where_nobody_listens_the_refusal_is_passed_on(tmp_path):
-    async def visit(knock):
+def test_refused_connection_is_reported(tmp_path):
+    async def client_actions(connect):
         nobody = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = nobody.sockets[0].getsockname()[1]
         nobody.close()
-        return (await knock(f"127.0.0.1:{port}"))[2]
+        return (await connect(f"127.0.0.1:{port}"))[2]
 
-    assert through(tmp_path, visit).startswith(b"HTTP/1.1 502 ")
+    assert run_with_tunnel(tmp_path, client_actions).startswith(b"HTTP/1.1 502 ")
 
 
 @pytest.mark.parametrize(
     "words", [b"", b"GET /", b"what?\r\n\r\n", b"CONNECT nowhere HTTP/1.1\r\n\r\n", b"x" * 100_000]
 )
-def test_who_talks_nonsense_is_shown_out(tmp_path, words):
-    async def visit(knock):
-        reader, writer, _ = await knock()
+def test_malformed_request_is_disconnected(tmp_path, words):
+    async def client_actions(connect):
+        reader, writer, _ = await connect()
         writer.write(words)
         writer.write_eof()
         with contextlib.suppress(ConnectionResetError):
             return await reader.read()
         return b""
 
-    assert through(tmp_path, visit) == b""
+    assert run_with_tunnel(tmp_path, client_actions) == b""
 
 
-def test_it_closes_though_somebody_stays(tmp_path):
-    async def visit(knock):
-        await knock()
+def test_close_succeeds_with_open_connection(tmp_path):
+    async def client_actions(connect):
+        await connect()
         await asyncio.sleep(0.01)
 
-    through(tmp_path, visit)
+    run_with_tunnel(tmp_path, client_actions)

@@ -1,4 +1,4 @@
-"""What an actor says of its own deeds: in the journal, and in the log of its kind."""
+"""Actions of an actor in the journal and in the log."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def journal(runner):
 
 
 @pytest.fixture
-def stage(runner, journal):
+def run_context(runner, journal):
     return RunContext(lambda agent: None, runner.clock, Chance("actor"), journal, "run1")
 
 
-def told(journal):
+def recorded_entries(journal):
     return [(entry.at, entry.actor, entry.what, entry.data) for entry in journal]
 
 
-def deed(runner, actor, error=None):
+def run_action(runner, actor, error=None):
     async def do():
         async with actor.doing("attach", volume="v", node="n"):
             await runner.clock.sleep(2)
@@ -47,11 +47,11 @@ def deed(runner, actor, error=None):
     return do()
 
 
-def test_a_deed_begins_and_ends(runner, journal, stage, caplog):
+def test_action_is_recorded_and_logged(runner, journal, run_context, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen")
-    runner.call(deed(runner, stage.actor("volume-attacher/v")))
+    runner.call(run_action(runner, run_context.actor("volume-attacher/v")))
     what = {"action": "attach", "volume": "v", "node": "n"}
-    assert told(journal) == [
+    assert recorded_entries(journal) == [
         (0, "volume-attacher/v", "began", what),
         (2, "volume-attacher/v", "ended", {**what, "result": "done", "took": 2}),
     ]
@@ -70,65 +70,71 @@ def test_a_deed_begins_and_ends(runner, journal, stage, caplog):
     assert (caplog.records[1].actor, caplog.records[1].took) == ("volume-attacher/v", 2)
 
 
-def test_a_log_record_has_the_journals_time(runner, stage, caplog):
+def test_log_record_has_journal_time(runner, run_context, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen")
     runner.call(runner.clock.sleep(5))
-    late = replace(stage, journal=Journal(runner.clock))
-    runner.call(deed(runner, late.actor("volume-attacher/v")))
+    late = replace(run_context, journal=Journal(runner.clock))
+    runner.call(run_action(runner, late.actor("volume-attacher/v")))
     assert (
         [record.at for record in caplog.records] == [entry.at for entry in late.journal] == [0, 2]
     )
     late.journal.close()
 
 
-def test_a_deed_that_fails_is_a_warning(runner, journal, stage, caplog):
+def test_failed_action_is_warning(runner, journal, run_context, caplog):
     with pytest.raises(TimeoutError):
-        runner.call(deed(runner, stage.actor("volume-attacher/v"), TimeoutError("too late")))
-    assert told(journal)[1][3]["result"] == "failed: TimeoutError('too late')"
+        runner.call(
+            run_action(runner, run_context.actor("volume-attacher/v"), TimeoutError("too late"))
+        )
+    assert recorded_entries(journal)[1][3]["result"] == "failed: TimeoutError('too late')"
     assert [(record.levelname, record.result) for record in caplog.records] == [
         ("WARNING", "failed: TimeoutError('too late')")
     ]
 
 
-def test_a_deed_that_is_stopped_has_not_failed(runner, journal, stage, caplog):
+def test_cancelled_action_is_not_failed(runner, journal, run_context, caplog):
     with pytest.raises(asyncio.CancelledError):
-        runner.call(deed(runner, stage.actor("volume-attacher/v"), asyncio.CancelledError()))
-    assert told(journal)[1][3]["result"] == "stopped"
+        runner.call(
+            run_action(runner, run_context.actor("volume-attacher/v"), asyncio.CancelledError())
+        )
+    assert recorded_entries(journal)[1][3]["result"] == "stopped"
     assert caplog.records == []
 
 
-def test_a_passing_actors_chance_is_the_same_and_is_not_kept(stage):
-    passing = [stage.actor("volume-main/v", passing=True).chance.below(10**9) for _ in range(2)]
-    staying = stage.actor("volume-main/v").chance.below(10**9)
+def test_transient_actor_chance_is_equal_and_not_kept(run_context):
+    passing = [
+        run_context.actor("volume-main/v", passing=True).chance.below(10**9) for _ in range(2)
+    ]
+    staying = run_context.actor("volume-main/v").chance.below(10**9)
     assert passing == [staying, staying]
-    assert stage.actor("volume-main/v").chance.below(10**9) != staying
+    assert run_context.actor("volume-main/v").chance.below(10**9) != staying
 
 
-def test_chance_goes_by_the_key_and_everything_else_by_the_name(stage, journal):
+def test_chance_uses_key_and_rest_uses_name(run_context, journal):
     keyed, plain = (
-        stage.actor("volume-main/w", key="volume-main/v"),
-        replace(stage, chance=Chance("actor")).actor("volume-main/v"),
+        run_context.actor("volume-main/w", key="volume-main/v"),
+        replace(run_context, chance=Chance("actor")).actor("volume-main/v"),
     )
     assert keyed.chance.below(10**9) == plain.chance.below(10**9)
     keyed.note("seen")
-    assert [who for _, who, _, _ in told(journal)] == ["volume-main/w"]
+    assert [who for _, who, _, _ in recorded_entries(journal)] == ["volume-main/w"]
 
 
-def test_one_more_of_a_kind_has_a_name_and_a_log_of_its_own_kind(stage, caplog):
+def test_numbered_actor_logs_under_its_kind(run_context, caplog):
     names = [
-        stage.one_more(kind)
+        run_context.one_more(kind)
         for kind in ("blocker", "blocker", "pods/app=agent", "blocker", "pods/app=agent")
     ]
     assert names == ["blocker", "blocker/2", "pods/app=agent", "blocker/3", "pods/app=agent/2"]
-    stage.actor(names[1]).log(logging.WARNING, "skips")
+    run_context.actor(names[1]).log(logging.WARNING, "skips")
     assert [(record.name, record.message) for record in caplog.records] == [
         ("pytest_kscen.blocker", "blocker/2: skips")
     ]
 
 
-def test_a_particular_may_be_called_what_a_log_record_has_itself(stage, caplog):
+def test_detail_may_have_name_of_log_record_attribute(run_context, caplog):
     with caplog.at_level(logging.INFO):
-        stage.actor("cleaner").log(logging.INFO, "begins", name="job-1", message="hello")
+        run_context.actor("cleaner").log(logging.INFO, "begins", name="job-1", message="hello")
     (record,) = caplog.records
     assert record.getMessage() == "cleaner: begins name=job-1 message=hello"
     assert (record.name, record.name_, record.message_) == (

@@ -16,16 +16,14 @@ from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 START = 1767225600.0
 
 
-class Shaky:
-    """The API of one resource, whose answers fail when a test says so: `lists` and `watches` are
-    what goes wrong next.
-    """
+class FaultyApi:
+    """API of one resource that fails on request: `lists` and `watches` contain the next failures."""
 
     def __init__(self, runner, page=1000):
         self.runner, self.page = runner, page
         self.objects, self.history, self.version, self.compacted = {}, [], 1, 0
         self.lists, self.watches = collections.deque(), collections.deque()
-        self.asked, self.open = [], []
+        self.requests, self.open = [], []
 
     def write(self, name, *, uid=None, **content):
         self.version += 1
@@ -41,17 +39,17 @@ class Shaky:
             **content,
         }
         self.objects[name] = obj
-        self._tell("MODIFIED" if old else "ADDED", obj)
+        self._record_event("MODIFIED" if old else "ADDED", obj)
 
     def remove(self, name):
         self.version += 1
         last = self.objects.pop(name)
-        self._tell(
+        self._record_event(
             "DELETED",
             {**last, "metadata": {**last["metadata"], "resourceVersion": str(self.version)}},
         )
 
-    def _tell(self, kind, obj):
+    def _record_event(self, kind, obj):
         self.history.append((self.version, Event(kind, obj)))
         for watch in list(self.open):
             watch.wake()
@@ -63,7 +61,7 @@ class Shaky:
             watch.wake()
 
     async def list(self, resource, namespace="", *, limit=0, continue_token="", **_):
-        self.asked.append(("list", round(self.runner.clock.now() - START, 3)))
+        self.requests.append(("list", round(self.runner.clock.now() - START, 3)))
         if self.lists:
             raise self.lists.popleft()
         start, items = int(continue_token or 0), list(self.objects.values())
@@ -71,19 +69,17 @@ class Shaky:
         return Listing(items[start:rest], str(self.version), str(rest) if rest < len(items) else "")
 
     def watch(self, resource, namespace="", *, resource_version="", **_):
-        self.asked.append(("watch", round(self.runner.clock.now() - START, 3)))
+        self.requests.append(("watch", round(self.runner.clock.now() - START, 3)))
         trouble = self.watches.popleft() if self.watches else None
         if isinstance(trouble, Exception):
             raise trouble
         if int(resource_version) < self.compacted:
             raise Expired("too old resource version")
-        return Broken(self, int(resource_version), trouble)
+        return FaultyWatch(self, int(resource_version), trouble)
 
 
-class Broken:
-    """A watch that delivers so many events and then its trouble: an end, a dropped connection,
-    an ERROR.
-    """
+class FaultyWatch:
+    """Watch that sends a number of events and then fails: an end, a broken connection, or an ERROR."""
 
     def __init__(self, api, version, trouble):
         self.api, self.version = api, version
@@ -115,7 +111,7 @@ class Broken:
         while True:
             if self.version < self.api.compacted:
                 self.left, self.trouble = 0, "end"
-                return gone()
+                return expired_event()
             for version, event in self.api.history:
                 if version > self.version:
                     self.version = version
@@ -124,7 +120,7 @@ class Broken:
             await self.waiter
 
 
-def gone():
+def expired_event():
     return Event("ERROR", Expired("too old resource version").status)
 
 
@@ -137,7 +133,7 @@ def runner():
 
 @pytest.fixture
 def api(runner):
-    return Shaky(runner)
+    return FaultyApi(runner)
 
 
 @pytest.fixture
@@ -146,10 +142,12 @@ def informer(runner, api):
 
 
 @pytest.fixture
-def told(informer):
-    told = []
-    informer.on_change(lambda new, old: told.append((new and version(new), old and version(old))))
-    return told
+def notifications(informer):
+    notifications = []
+    informer.on_change(
+        lambda new, old: notifications.append((new and version(new), old and version(old)))
+    )
+    return notifications
 
 
 @pytest.fixture
@@ -165,19 +163,19 @@ def version(obj):
     return int(obj["metadata"]["resourceVersion"])
 
 
-def test_it_lists_then_watches(runner, api, informer, told, start):
+def test_informer_lists_then_watches(runner, api, informer, notifications, start):
     api.write("a")
     start()
     api.write("a")
     api.write("b")
     api.remove("a")
     runner.advance(0)
-    assert told == [(2, None), (3, 2), (4, None), (None, 3)]
+    assert notifications == [(2, None), (3, 2), (4, None), (None, 3)]
     assert list(informer.objects) == [Ref("ns", "b")]
-    assert [asked for asked, _ in api.asked] == ["list", "watch"]
+    assert [requests for requests, _ in api.requests] == ["list", "watch"]
 
 
-def test_a_handler_that_comes_late_hears_what_is_there(api, informer, start):
+def test_late_handler_receives_current_objects(api, informer, start):
     api.write("a")
     start()
     heard = []
@@ -185,59 +183,73 @@ def test_a_handler_that_comes_late_hears_what_is_there(api, informer, start):
     assert heard == [(2, None)]
 
 
-def test_big_lists_come_in_pages(runner, api, informer, start):
+def test_large_list_is_paged(runner, api, informer, start):
     api.page = 3
     for number in range(8):
         api.write(f"n{number}")
     start()
     assert len(informer.objects) == 8
-    assert [asked for asked, _ in api.asked] == ["list", "list", "list", "watch"]
+    assert [requests for requests, _ in api.requests] == ["list", "list", "list", "watch"]
 
 
-def test_an_ended_watch_goes_on_where_it_stood(runner, api, told, start):
+def test_ended_watch_resumes_at_last_version(runner, api, notifications, start):
     api.watches.append((1, "end"))
     start()
     api.write("a")
     api.write("b")
     runner.advance(0)
-    assert told == [(2, None), (3, None)]
-    assert api.asked == [("list", 0), ("watch", 0), ("watch", 0)]
+    assert notifications == [(2, None), (3, None)]
+    assert api.requests == [("list", 0), ("watch", 0), ("watch", 0)]
 
 
-def test_a_connection_that_drops_at_once_is_tried_again_later_and_later(runner, api, told, start):
+def test_dropped_connection_is_retried_with_backoff(runner, api, notifications, start):
     api.watches += [(0, ConnectionResetError())] * 3
     start()
     api.write("a")
     runner.advance(10)
-    assert told == [(2, None)]
-    assert api.asked == [("list", 0), ("watch", 0), ("watch", 0.8), ("watch", 2.4), ("watch", 5.6)]
+    assert notifications == [(2, None)]
+    assert api.requests == [
+        ("list", 0),
+        ("watch", 0),
+        ("watch", 0.8),
+        ("watch", 2.4),
+        ("watch", 5.6),
+    ]
 
 
 @pytest.mark.parametrize(
-    "trouble", [(1, gone()), Expired("too old"), InternalError("oh")], ids=["ERROR", "410", "500"]
+    "trouble",
+    [(1, expired_event()), Expired("too old"), InternalError("oh")],
+    ids=["ERROR", "410", "500"],
 )
-def test_a_watch_that_is_refused_begins_with_a_list(runner, api, told, start, trouble):
+def test_refused_watch_is_followed_by_list(runner, api, notifications, start, trouble):
     api.write("a")
     api.watches.append(trouble)
     start()
     api.write("b")
     api.remove("a")
     runner.advance(1)
-    assert told[0] == (2, None)
-    assert sorted(told[1:], key=str) == [(3, None), (None, 2)]
-    assert [asked for asked, _ in api.asked] == ["list", "watch", "list", "watch"]
+    assert notifications[0] == (2, None)
+    assert sorted(notifications[1:], key=str) == [(3, None), (None, 2)]
+    assert [requests for requests, _ in api.requests] == ["list", "watch", "list", "watch"]
 
 
-def test_a_list_that_fails_is_asked_for_again(runner, api, informer, start):
+def test_failed_list_is_repeated(runner, api, informer, start):
     api.lists += [ConnectionError(), InternalError("oh"), TimeoutError()]
     api.write("a")
     start()
     runner.advance(10)
-    assert api.asked == [("list", 0), ("list", 0.8), ("list", 2.4), ("list", 5.6), ("watch", 5.6)]
+    assert api.requests == [
+        ("list", 0),
+        ("list", 0.8),
+        ("list", 2.4),
+        ("list", 5.6),
+        ("watch", 5.6),
+    ]
     assert informer.get("a", "ns")
 
 
-def test_back_off_begins_anew_after_a_calm(runner, api, start):
+def test_backoff_is_reset_after_stable_period(runner, api, start):
     api.lists += [ConnectionError()] * 4
     start()
     runner.advance(200)
@@ -246,33 +258,33 @@ def test_back_off_begins_anew_after_a_calm(runner, api, start):
         watch.left, watch.trouble = 0, ConnectionError()
         watch.waiter.set_exception(ConnectionError())
     runner.advance(10)
-    assert api.asked[-2:] == [("watch", 200.8), ("watch", 202.4)]
+    assert api.requests[-2:] == [("watch", 200.8), ("watch", 202.4)]
 
 
 @pytest.mark.parametrize("trouble", [ConnectionError("cut"), "end"], ids=["breaks", "ends"])
-def test_where_no_watch_lasts_lists_tell_what_is_new(runner, api, informer, start, trouble):
-    """Such as behind a proxy that lets no watch through."""
+def test_lists_replace_failing_watches(runner, api, informer, start, trouble):
+    """A proxy that passes no watches behaves so."""
     api.watches += [(0, trouble)] * 100
     start()
     runner.advance(2)
     api.write("a")
     runner.advance(60)
-    assert api.asked[:4] == [("list", 0), ("watch", 0), ("watch", 0.8), ("watch", 2.4)]
-    assert api.asked[4:8] == [("watch", 5.6), ("list", 12.0), ("watch", 12.0), ("list", 24.8)]
+    assert api.requests[:4] == [("list", 0), ("watch", 0), ("watch", 0.8), ("watch", 2.4)]
+    assert api.requests[4:8] == [("watch", 5.6), ("list", 12.0), ("watch", 12.0), ("list", 24.8)]
     assert informer.get("a", "ns")
     assert informer.refusal == ("" if trouble == "end" else "cut")
 
 
-def test_a_watch_that_has_told_something_is_followed_by_watches(runner, api, start):
+def test_watch_with_events_is_followed_by_watches(runner, api, start):
     api.watches += [(0, "end")] * 3 + [(1, "end")] + [(0, "end")] * 3
     start()
     runner.advance(4)
     api.write("a")
     runner.advance(100)
-    assert [asked for asked, _ in api.asked] == ["list"] + ["watch"] * 8
+    assert [requests for requests, _ in api.requests] == ["list"] + ["watch"] * 8
 
 
-def test_a_quiet_watch_that_lasted_is_one_that_works(runner, api, start):
+def test_long_quiet_watch_counts_as_success(runner, api, start):
     api.watches += [(0, "end")] * 3
     start()
     runner.advance(100)
@@ -281,10 +293,10 @@ def test_a_quiet_watch_that_lasted_is_one_that_works(runner, api, start):
         watch.waiter.set_exception(ConnectionError())
     api.watches += [(0, "end")] * 3
     runner.advance(100)
-    assert [asked for asked, _ in api.asked].count("list") == 1
+    assert [requests for requests, _ in api.requests].count("list") == 1
 
 
-def test_jitter_comes_from_a_stream(runner, api):
+def test_jitter_is_drawn_from_stream(runner, api):
     waits = Chance(1).stream("x")
     runner.start(
         Informer(api, runner.clock, CONFIG_MAPS, jitter=Chance(1).stream("x")).run(), "informer"
@@ -292,43 +304,43 @@ def test_jitter_comes_from_a_stream(runner, api):
     api.lists += [ConnectionError()] * 2
     runner.advance(10)
     first = 0.8 * waits.between(1, 2)
-    assert api.asked[:3] == [
+    assert api.requests[:3] == [
         ("list", 0),
         ("list", round(first, 3)),
         ("list", round(first + 1.6 * waits.between(1, 2), 3)),
     ]
 
 
-def test_a_new_object_of_an_old_name_is_told_as_both(runner, api, told, start):
+def test_recreated_object_is_reported_as_deleted_and_added(runner, api, notifications, start):
     api.write("a")
-    api.watches.append((0, gone()))
+    api.watches.append((0, expired_event()))
     start()
     api.remove("a")
     api.write("a")
     runner.advance(1)
-    assert told == [(2, None), (None, 2), (4, None)]
+    assert notifications == [(2, None), (None, 2), (4, None)]
 
 
-def test_bookmarks_move_the_place_and_nothing_else(runner, api, informer, told, start):
+def test_bookmark_changes_version_only(runner, api, informer, notifications, start):
     start()
     api.history.append((9, Event("BOOKMARK", {"metadata": {"resourceVersion": "9"}})))
     api.open[0].wake()
     runner.advance(0)
     assert informer.version == "9"
-    assert told == []
+    assert notifications == []
 
 
-def test_what_was_told_before_is_not_told_again(runner, api, told, start):
+def test_repeated_event_is_ignored(runner, api, notifications, start):
     start()
     api.write("a")
     runner.advance(0)
     api.history.append((2.5, api.history[0][1]))
     api.open[0].wake()
     runner.advance(0)
-    assert told == [(2, None)]
+    assert notifications == [(2, None)]
 
 
-def test_whoever_writes_can_wait_for_its_write(runner, api, informer, start):
+def test_writer_can_wait_for_its_write(runner, api, informer, start):
     start()
     api.write("a")
     runner.call(informer.reached("2"))
@@ -342,7 +354,7 @@ def test_whoever_writes_can_wait_for_its_write(runner, api, informer, start):
     assert waiting.done()
 
 
-def test_an_index_follows_the_picture(runner, api, informer, start):
+def test_index_follows_cache(runner, api, informer, start):
     by_color = informer.index("color", lambda obj: [obj["color"]] if "color" in obj else [])
     start()
     api.write("a", color="red")
@@ -358,7 +370,7 @@ def test_an_index_follows_the_picture(runner, api, informer, start):
     assert informer.index("color", lambda _: []) is by_color
 
 
-def test_an_index_whose_keys_last_shows_what_is_there_now(runner, api, informer, start):
+def test_lasting_index_returns_current_object(runner, api, informer, start):
     by_name = informer.index("name", lambda obj: [obj["metadata"]["name"]], lasting=True)
     start()
     api.write("a", color="red")
@@ -368,7 +380,7 @@ def test_an_index_whose_keys_last_shows_what_is_there_now(runner, api, informer,
     assert [obj["color"] for obj in by_name.of("a")] == ["blue"]
 
 
-def test_an_index_whose_keys_last_follows_them(runner, api, informer, start):
+def test_lasting_index_follows_changed_keys(runner, api, informer, start):
     by_place = informer.index("place", lambda obj: [obj["spec"]], lasting=True)
     start()
     for place, other in (("here", "there"), ("there", "here")):
@@ -383,7 +395,7 @@ def test_an_index_whose_keys_last_follows_them(runner, api, informer, start):
 @pytest.mark.parametrize(
     "error", [KeyError("x"), ConnectionError("x"), InternalError("x")], ids=type
 )
-def test_a_handler_that_crashes_is_heard(runner, api, informer, error):
+def test_handler_crash_is_raised(runner, api, informer, error):
     informers = Informers(api, runner.clock)
 
     def crash(*_):
@@ -396,7 +408,7 @@ def test_a_handler_that_crashes_is_heard(runner, api, informer, error):
         runner.advance(1)
 
 
-def test_so_is_the_crash_of_one_that_is_asked_for_late(runner, api):
+def test_crash_of_late_handler_is_raised(runner, api):
     informers = Informers(api, runner.clock)
     runner.start(informers.run(), "informers")
     runner.advance(0)
@@ -406,7 +418,7 @@ def test_so_is_the_crash_of_one_that_is_asked_for_late(runner, api):
         runner.advance(0)
 
 
-def test_informers_share_and_end_together(runner, api):
+def test_informers_are_shared_and_end_together(runner, api):
     informers = Informers(api, runner.clock)
     before = informers.of(CONFIG_MAPS)
     runner.start(informers.run(), "informers")
@@ -424,21 +436,21 @@ def test_informers_share_and_end_together(runner, api):
     assert api.open == []
 
 
-def test_whoever_is_told_of_a_dropped_resource_hears_of_it_when_it_is_back(runner, api):
+def test_listener_of_dropped_resource_is_notified_when_it_returns(runner, api):
     informers = Informers(api, runner.clock)
     runner.start(informers.run(), "informers")
-    told = []
+    notifications = []
     informers.of(CONFIG_MAPS).on_change(
-        lambda new, old: told.append((new or old)["metadata"]["name"])
+        lambda new, old: notifications.append((new or old)["metadata"]["name"])
     )
     informers.drop(CONFIG_MAPS)
     api.write("a")
     runner.advance(0)
-    assert told == ["a"]
+    assert notifications == ["a"]
     assert informers.known(CONFIG_MAPS) is informers.of(CONFIG_MAPS)
 
 
-def test_waiting_for_a_dropped_informer_ends(runner, api):
+def test_wait_for_dropped_informer_ends(runner, api):
     informers = Informers(api, runner.clock)
     runner.start(informers.run(), "informers")
     waiting = runner.loop.create_task(informers.of(PODS).reached("99"))
@@ -451,24 +463,24 @@ def test_waiting_for_a_dropped_informer_ends(runner, api):
 NAMES = st.sampled_from("abc")
 
 
-class UnderWeather(RuleBasedStateMachine):
-    """Whatever goes wrong, the picture converges, and every change is told once and joins on to
-    the one before.
+class InformerUnderFaults(RuleBasedStateMachine):
+    """Under any faults the cache converges, and each change is reported once, with the previous
+    object.
     """
 
     @initialize(page=st.integers(1, 3))
     def begin(self, page):
         self.runner = VirtualRunner()
-        self.api = Shaky(self.runner, page)
+        self.api = FaultyApi(self.runner, page)
         self.informer = Informer(
             self.api, self.runner.clock, CONFIG_MAPS, jitter=Chance(0).stream("x")
         )
         self.index = self.informer.index("color", lambda obj: [obj["color"]])
         self.known = {}
-        self.informer.on_change(self.hear)
+        self.informer.on_change(self.record_change)
         self.runner.start(self.informer.run(), "informer")
 
-    def hear(self, new, old):
+    def record_change(self, new, old):
         name = (new or old)["metadata"]["name"]
         assert old is self.known.get(name)
         assert new is not old
@@ -510,7 +522,13 @@ class UnderWeather(RuleBasedStateMachine):
     @rule(
         after=st.integers(0, 3),
         trouble=st.sampled_from(
-            [ConnectionError(), "end", gone(), Event("ERROR", InternalError("oh").status), None]
+            [
+                ConnectionError(),
+                "end",
+                expired_event(),
+                Event("ERROR", InternalError("oh").status),
+                None,
+            ]
         ),
     )
     def fail_watches(self, after, trouble):
@@ -541,7 +559,7 @@ class UnderWeather(RuleBasedStateMachine):
         self.runner.close()
 
 
-UnderWeather.TestCase.settings = settings(
+InformerUnderFaults.TestCase.settings = settings(
     max_examples=150, stateful_step_count=30, deadline=None, derandomize=True
 )
-test_the_picture_converges_and_nothing_is_told_twice = UnderWeather.TestCase
+test_cache_converges_without_duplicate_notifications = InformerUnderFaults.TestCase

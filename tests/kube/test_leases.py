@@ -1,4 +1,4 @@
-"""Who holds a Lease, when the next one gets it, and how it is lost: to the second."""
+"""Leases: holder, acquisition by the next candidate, and loss, to the second."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
 from pytest_kscen.objects.resources import LEASES, NAMESPACES
 
 
-class Line(ForwardingApi):
-    """One candidate's, which may be down."""
+class UnreliableApi(ForwardingApi):
+    """API of one candidate, which can be made unavailable."""
 
     is_down, refuses = False, None
 
@@ -42,28 +42,28 @@ class Line(ForwardingApi):
         return await self._api.update(*arguments, **options)
 
 
-class Place:
+class LeaseTest:
     def __init__(self):
         self.runner = VirtualRunner()
         self.clock = self.runner.clock
         self.server = ApiServer(self.clock, Chance("leases"), Kinds(builtin_kinds()))
         self.api = InProcessApi(self.server, agent="test")
         self.runner.call(self.api.create(NAMESPACES, {"metadata": {"name": "default"}}))
-        self.lines, self.did, self.holding = {}, [], {}
+        self.apis, self.record, self.holding = {}, [], {}
 
     def lease(self, holder):
-        self.lines[holder] = Line(InProcessApi(self.server, agent=holder))
-        return Lease(self.lines[holder], self.clock, "post", "default", holder)
+        self.apis[holder] = UnreliableApi(InProcessApi(self.server, agent=holder))
+        return Lease(self.apis[holder], self.clock, "post", "default", holder)
 
-    def taken(self, lease):
+    def try_take(self, lease):
         return self.runner.call(lease.take())
 
     async def _work(self, holder):
-        self.did.append(f"{holder} begins at {self.clock.now() - self.start:g}")
+        self.record.append(f"{holder} begins at {self.clock.now() - self.start:g}")
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            self.did.append(f"{holder} ends at {self.clock.now() - self.start:g}")
+            self.record.append(f"{holder} ends at {self.clock.now() - self.start:g}")
 
     def hold(self, lease):
         async def begin():
@@ -73,16 +73,16 @@ class Place:
         self.holding[lease.holder] = self.runner.call(begin())
 
     def end(self, holder):
-        """Whatever it ended with."""
+        """Cancel the work and return its exception."""
         task = self.holding.pop(holder)
         task.cancel()
         self.runner.call(asyncio.wait([task]))
         return None if task.cancelled() else task.exception()
 
     def wait_for(self, lease):
-        """Seconds until it is ours."""
+        """Return the seconds until the lease is acquired."""
         began = self.clock.now()
-        while self.taken(lease):
+        while self.try_take(lease):
             self.runner.advance(lease.pause)
         return self.clock.now() - began
 
@@ -98,129 +98,130 @@ class Place:
 
 
 @pytest.fixture
-def place():
-    with contextlib.closing(Place()) as place:
-        yield place
+def lease_test():
+    with contextlib.closing(LeaseTest()) as lease_test:
+        yield lease_test
 
 
-def test_the_first_has_it_and_the_second_is_told_who(place):
-    assert place.taken(place.lease("a")) == ""
-    assert place.taken(place.lease("b")) == "a"
+def test_second_candidate_receives_holder_name(lease_test):
+    assert lease_test.try_take(lease_test.lease("a")) == ""
+    assert lease_test.try_take(lease_test.lease("b")) == "a"
     assert (
-        place.spec["holderIdentity"],
-        place.spec["leaseDurationSeconds"],
-        place.spec["leaseTransitions"],
+        lease_test.spec["holderIdentity"],
+        lease_test.spec["leaseDurationSeconds"],
+        lease_test.spec["leaseTransitions"],
     ) == ("a", 15, 0)
 
 
-def test_who_sets_our_clock_makes_nothing_run_out(place):
-    a, b = place.lease("a"), place.lease("b")
-    place.taken(a)
-    assert place.taken(b) == "a"
-    b._clock = SimpleNamespace(now=lambda: place.clock.now() + 3600)
-    assert place.taken(b) == "a"
+def test_clock_step_expires_no_lease(lease_test):
+    a, b = lease_test.lease("a"), lease_test.lease("b")
+    lease_test.try_take(a)
+    assert lease_test.try_take(b) == "a"
+    b._clock = SimpleNamespace(now=lambda: lease_test.clock.now() + 3600)
+    assert lease_test.try_take(b) == "a"
     assert b.pause > 0
 
 
-def test_it_is_renewed_for_as_long_as_it_is_held(place):
-    a, b = place.lease("a"), place.lease("b")
-    place.taken(a)
-    place.hold(a)
-    assert place.taken(b) == "a"
+def test_held_lease_is_renewed(lease_test):
+    a, b = lease_test.lease("a"), lease_test.lease("b")
+    lease_test.try_take(a)
+    lease_test.hold(a)
+    assert lease_test.try_take(b) == "a"
     assert not b.is_kept
-    place.runner.advance(2)
-    assert place.taken(b) == "a"
+    lease_test.runner.advance(2)
+    assert lease_test.try_take(b) == "a"
     assert b.is_kept
-    place.runner.advance(1000)
-    assert place.taken(b) == "a"
-    assert place.did == ["a begins at 0"]
+    lease_test.runner.advance(1000)
+    assert lease_test.try_take(b) == "a"
+    assert lease_test.record == ["a begins at 0"]
 
 
-def test_it_is_given_back_when_what_was_done_has_ended(place):
-    a, b = place.lease("a"), place.lease("b")
-    place.taken(a)
-    place.hold(a)
-    place.runner.advance(5)
-    assert place.end("a") is None
-    assert place.did == ["a begins at 0", "a ends at 5"]
-    assert holder_of({"spec": place.spec}) == ""
-    assert place.wait_for(b) == 0
-    assert (place.spec["holderIdentity"], place.spec["leaseTransitions"]) == ("b", 1)
+def test_lease_is_released_after_work(lease_test):
+    a, b = lease_test.lease("a"), lease_test.lease("b")
+    lease_test.try_take(a)
+    lease_test.hold(a)
+    lease_test.runner.advance(5)
+    assert lease_test.end("a") is None
+    assert lease_test.record == ["a begins at 0", "a ends at 5"]
+    assert holder_of({"spec": lease_test.spec}) == ""
+    assert lease_test.wait_for(b) == 0
+    assert (lease_test.spec["holderIdentity"], lease_test.spec["leaseTransitions"]) == ("b", 1)
 
 
 @pytest.mark.parametrize("killed_before", [0, 1, 14, 3600])
-def test_one_that_nobody_keeps_runs_out_15_seconds_after_it_was_first_seen(place, killed_before):
-    a, b = place.lease("a"), place.lease("b")
-    place.taken(a)
-    place.runner.advance(killed_before)
-    assert place.wait_for(b) == pytest.approx(15)
+def test_abandoned_lease_expires_15_seconds_after_first_seen(lease_test, killed_before):
+    a, b = lease_test.lease("a"), lease_test.lease("b")
+    lease_test.try_take(a)
+    lease_test.runner.advance(killed_before)
+    assert lease_test.wait_for(b) == pytest.approx(15)
     assert not b.is_kept
-    assert place.spec["holderIdentity"] == "b"
+    assert lease_test.spec["holderIdentity"] == "b"
 
 
-def test_of_two_who_find_it_free_one_has_it(place):
-    found = [place.lease(name) for name in "ab"]
+def test_one_of_two_concurrent_candidates_wins(lease_test):
+    found = [lease_test.lease(name) for name in "ab"]
 
     async def both():
         return await asyncio.gather(*(each.take() for each in found))
 
-    assert sorted(place.runner.call(both())) in (["", "a"], ["", "b"])
+    assert sorted(lease_test.runner.call(both())) in (["", "a"], ["", "b"])
 
 
-def test_an_api_that_does_not_answer_loses_it_to_nobody(place):
-    a = place.lease("a")
-    place.taken(a)
-    place.hold(a)
-    place.lines["a"].is_down = True
-    place.runner.advance(120)
-    place.lines["a"].is_down = False
-    place.runner.advance(3)
-    assert place.did == ["a begins at 0"]
-    assert place.taken(place.lease("b")) == "a"
+def test_unavailable_api_keeps_lease_until_expiry(lease_test):
+    a = lease_test.lease("a")
+    lease_test.try_take(a)
+    lease_test.hold(a)
+    lease_test.apis["a"].is_down = True
+    lease_test.runner.advance(120)
+    lease_test.apis["a"].is_down = False
+    lease_test.runner.advance(3)
+    assert lease_test.record == ["a begins at 0"]
+    assert lease_test.try_take(lease_test.lease("b")) == "a"
 
 
-def test_who_was_cut_off_while_another_took_it_ends_with_the_first_renewal(place):
-    a, b = place.lease("a"), place.lease("b")
-    place.taken(a)
-    place.hold(a)
-    place.lines["a"].is_down = True
-    assert place.wait_for(b) == pytest.approx(15)
-    place.lines["a"].is_down = False
-    place.runner.advance(2)
-    assert place.did == ["a begins at 0", "a ends at 16"]
-    lost = place.end("a")
+def test_partitioned_holder_stops_at_first_renewal(lease_test):
+    a, b = lease_test.lease("a"), lease_test.lease("b")
+    lease_test.try_take(a)
+    lease_test.hold(a)
+    lease_test.apis["a"].is_down = True
+    assert lease_test.wait_for(b) == pytest.approx(15)
+    lease_test.apis["a"].is_down = False
+    lease_test.runner.advance(2)
+    assert lease_test.record == ["a begins at 0", "a ends at 16"]
+    lost = lease_test.end("a")
     assert (type(lost), str(lost)) == (LeaseLost, "the Lease default/post is held by b now")
-    assert place.spec["holderIdentity"] == "b"
+    assert lease_test.spec["holderIdentity"] == "b"
 
 
-def test_who_may_not_renew_it_any_more_has_lost_it(place):
-    a = place.lease("a")
-    place.taken(a)
-    place.hold(a)
-    place.lines["a"].refuses = Forbidden("leases may not be written")
-    place.runner.advance(3)
-    assert place.did == ["a begins at 0", "a ends at 2"]
+def test_forbidden_renewal_loses_lease(lease_test):
+    a = lease_test.lease("a")
+    lease_test.try_take(a)
+    lease_test.hold(a)
+    lease_test.apis["a"].refuses = Forbidden("leases may not be written")
+    lease_test.runner.advance(3)
+    assert lease_test.record == ["a begins at 0", "a ends at 2"]
     assert (
-        str(place.end("a")) == "the Lease default/post cannot be renewed: leases may not be written"
+        str(lease_test.end("a"))
+        == "the Lease default/post cannot be renewed: leases may not be written"
     )
 
 
-def test_what_somebody_else_writes_beside_a_renewal_does_no_harm(place):
-    a = place.lease("a")
-    place.taken(a)
-    place.hold(a)
+def test_concurrent_foreign_write_keeps_lease(lease_test):
+    a = lease_test.lease("a")
+    lease_test.try_take(a)
+    lease_test.hold(a)
     look = a._look
 
     async def slow():
         found = await look()
         a._look = look
-        await place.api.patch(LEASES, "post", {"metadata": {"labels": {"a": "b"}}}, "default")
+        await lease_test.api.patch(LEASES, "post", {"metadata": {"labels": {"a": "b"}}}, "default")
         return found
 
     a._look = slow
-    place.runner.advance(3)
-    assert place.did == ["a begins at 0"]
-    assert place.spec["renewTime"] != place.spec["acquireTime"]
+    lease_test.runner.advance(3)
+    assert lease_test.record == ["a begins at 0"]
+    assert lease_test.spec["renewTime"] != lease_test.spec["acquireTime"]
 
 
 @pytest.mark.parametrize(
@@ -231,16 +232,16 @@ def test_what_somebody_else_writes_beside_a_renewal_does_no_harm(place):
         (None, "the Lease default/post was removed by another client"),
     ],
 )
-def test_whatever_somebody_makes_of_it_it_is_lost(place, holder, why):
-    a = place.lease("a")
-    place.taken(a)
-    place.hold(a)
+def test_foreign_change_loses_lease(lease_test, holder, why):
+    a = lease_test.lease("a")
+    lease_test.try_take(a)
+    lease_test.hold(a)
     if holder is None:
-        place.runner.call(place.api.delete(LEASES, "post", "default"))
+        lease_test.runner.call(lease_test.api.delete(LEASES, "post", "default"))
     else:
-        place.runner.call(
-            place.api.patch(LEASES, "post", {"spec": {"holderIdentity": holder}}, "default")
+        lease_test.runner.call(
+            lease_test.api.patch(LEASES, "post", {"spec": {"holderIdentity": holder}}, "default")
         )
-    place.runner.advance(3)
-    assert place.did == ["a begins at 0", "a ends at 2"]
-    assert str(place.end("a")) == why
+    lease_test.runner.advance(3)
+    assert lease_test.record == ["a begins at 0", "a ends at 2"]
+    assert str(lease_test.end("a")) == why

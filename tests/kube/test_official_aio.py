@@ -36,8 +36,8 @@ def core(server):
     return aio.CoreV1Api(aio_client(Wire(server)))
 
 
-class Spied:
-    """A watch that tells when it is closed."""
+class SpiedWatch:
+    """Watch that records whether it is closed."""
 
     def __init__(self, watch, open_watches):
         self._watch = watch
@@ -56,11 +56,11 @@ class Spied:
 @pytest.fixture
 def open_watches(server, monkeypatch):
     opened, watch = [], server.watch
-    monkeypatch.setattr(server, "watch", lambda request: Spied(watch(request), opened))
+    monkeypatch.setattr(server, "watch", lambda request: SpiedWatch(watch(request), opened))
     return opened
 
 
-def test_typed_calls(runner, core):
+def test_typed_calls_are_served(runner, core):
     async def body():
         await core.create_namespaced_config_map("default", CONFIG_MAP)
         await core.patch_namespaced_config_map(
@@ -74,7 +74,7 @@ def test_typed_calls(runner, core):
     assert runner.call(body()) == ({"a": "1", "b": "2"}, 404, "Not Found")
 
 
-def test_a_watch_waits_in_cluster_time_and_longer_than_a_socket_would(runner, core):
+def test_watch_waits_in_cluster_time(runner, core):
     async def change_later():
         await runner.clock.sleep(400)
         await core.create_namespaced_config_map("default", CONFIG_MAP)
@@ -94,7 +94,7 @@ def test_a_watch_waits_in_cluster_time_and_longer_than_a_socket_would(runner, co
     assert runner.call(body()) == ([("ADDED", "c", 400)], 600)
 
 
-def test_a_watch_that_is_left_leaks_nothing(runner, core, open_watches):
+def test_abandoned_watch_is_closed(runner, core, open_watches):
     async def body():
         await core.create_namespaced_config_map("default", CONFIG_MAP)
         async for _ in Watch().stream(core.list_namespaced_config_map, "default"):
@@ -104,7 +104,7 @@ def test_a_watch_that_is_left_leaks_nothing(runner, core, open_watches):
     assert open_watches == []
 
 
-def test_the_clients_own_timeout_is_cluster_time(runner, core, open_watches):
+def test_client_timeout_uses_cluster_time(runner, core, open_watches):
     async def body():
         async for _ in Watch().stream(
             core.list_namespaced_config_map, "default", timeout_seconds=60, _request_timeout=7
@@ -118,7 +118,7 @@ def test_the_clients_own_timeout_is_cluster_time(runner, core, open_watches):
     assert open_watches == []
 
 
-def test_raw_responses(runner, core):
+def test_raw_response_is_returned(runner, core):
     async def body():
         await core.create_namespaced_config_map("default", CONFIG_MAP)
         response = await core.read_namespaced_config_map_without_preload_content("c", "default")
@@ -127,7 +127,7 @@ def test_raw_responses(runner, core):
     assert runner.call(body()) == (200, {"a": "1"})
 
 
-def test_the_dynamic_client(runner, server, tmp_path, monkeypatch):
+def test_dynamic_client_is_served(runner, server, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     async def body():
@@ -145,7 +145,7 @@ def test_the_dynamic_client(runner, server, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_loop_is_refused(runner, server):
+def test_other_event_loop_is_refused(runner, server):
     core = aio.CoreV1Api(aio_client(Wire(server), runner.loop))
     with pytest.raises(RuntimeError, match="make the test function async"):
         asyncio.run(core.list_namespaced_config_map("default"))

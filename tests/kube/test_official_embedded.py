@@ -1,4 +1,4 @@
-"""The official client with machines behind the server."""
+"""Official client on an embedded cluster with simulated nodes."""
 
 import kubernetes
 import pytest
@@ -28,7 +28,7 @@ def cluster():
     cluster.close()
 
 
-def test_a_watch_sees_a_pod_through_its_life(cluster):
+def test_watch_receives_pod_phases(cluster):
     core = kubernetes.client.CoreV1Api(cluster.client)
     core.create_namespaced_pod("default", JOB)
     phases = []
@@ -42,7 +42,7 @@ def test_a_watch_sees_a_pod_through_its_life(cluster):
     assert "Running" in phases
 
 
-def test_a_log_is_followed_in_cluster_time(cluster):
+def test_log_is_followed_in_cluster_time(cluster):
     core = kubernetes.client.CoreV1Api(cluster.client)
     core.create_namespaced_pod("default", JOB)
     running = lambda: core.read_namespaced_pod("p", "default").status.phase == "Running"  # noqa: E731
@@ -53,7 +53,7 @@ def test_a_log_is_followed_in_cluster_time(cluster):
     assert core.read_namespaced_pod_log("p", "default") == "one\ntwo\n"
 
 
-def test_a_dict_as_a_patch_is_a_strategic_merge(cluster):
+def test_dict_patch_is_strategic_merge(cluster):
     apps = kubernetes.client.AppsV1Api(cluster.client)
     container = {"name": "a", "image": "x"}
     labels = {"app": "web"}
@@ -72,7 +72,7 @@ def test_a_dict_as_a_patch_is_a_strategic_merge(cluster):
     assert sorted(each.name for each in patched.spec.template.spec.containers) == ["a", "b"]
 
 
-def test_server_side_apply_through_the_dynamic_client(cluster, tmp_path, monkeypatch):
+def test_dynamic_client_applies_server_side(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     dynamic = kubernetes.dynamic.DynamicClient(cluster.client)
     maps = dynamic.resources.get(api_version="v1", kind="ConfigMap")

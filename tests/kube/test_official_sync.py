@@ -50,8 +50,8 @@ def watch(core, **options):
     return kubernetes.watch.Watch().stream(core.list_namespaced_config_map, "default", **options)
 
 
-class Spied:
-    """A watch that tells when it is closed."""
+class SpiedWatch:
+    """Watch that records whether it is closed."""
 
     def __init__(self, watch, open_watches):
         self._watch = watch
@@ -70,11 +70,11 @@ class Spied:
 @pytest.fixture
 def open_watches(server, monkeypatch):
     opened, watch = [], server.watch
-    monkeypatch.setattr(server, "watch", lambda request: Spied(watch(request), opened))
+    monkeypatch.setattr(server, "watch", lambda request: SpiedWatch(watch(request), opened))
     return opened
 
 
-def test_typed_calls_are_answered_without_moving_time(core, runner):
+def test_typed_calls_take_no_cluster_time(core, runner):
     before = runner.clock.now()
     core.create_namespaced_config_map("default", CONFIG_MAP)
     core.patch_namespaced_config_map(
@@ -89,7 +89,7 @@ def test_typed_calls_are_answered_without_moving_time(core, runner):
     assert runner.clock.now() == before
 
 
-def test_a_refusal_is_the_clients_own_exception(core):
+def test_error_is_raised_as_client_exception(core):
     with pytest.raises(ApiException) as refused:
         core.read_namespaced_config_map("nope", "default")
     assert (refused.value.status, refused.value.reason) == (404, "Not Found")
@@ -104,7 +104,7 @@ def test_a_refusal_is_the_clients_own_exception(core):
         ([{"op": "remove", "path": "/data"}], "application/json-patch+json"),
     ],
 )
-def test_a_patch_that_is_no_list_is_a_strategic_merge(body, type_):
+def test_dict_patch_is_strategic_merge(body, type_):
     sent = call_of(
         "PATCH",
         "https://host/path?force=true",
@@ -115,13 +115,13 @@ def test_a_patch_that_is_no_list_is_a_strategic_merge(body, type_):
     assert sent[3] == {"content-type": type_}
 
 
-def test_what_is_handed_out_is_the_callers_own(core):
+def test_returned_objects_are_copies(core):
     core.create_namespaced_config_map("default", CONFIG_MAP)
     core.read_namespaced_config_map("c", "default").data["a"] = "changed"
     assert core.read_namespaced_config_map("c", "default").data == {"a": "1"}
 
 
-def test_a_watch_turns_the_loop_until_its_next_event_and_ends_with_its_timeout(core, runner):
+def test_watch_runs_loop_until_next_event_or_timeout(core, runner):
     core.create_namespaced_config_map("default", CONFIG_MAP)
     before = runner.clock.now()
 
@@ -138,7 +138,7 @@ def test_a_watch_turns_the_loop_until_its_next_event_and_ends_with_its_timeout(c
     assert runner.clock.now() - before == 60
 
 
-def test_a_watch_that_is_left_leaks_nothing(core, open_watches):
+def test_abandoned_watch_is_closed(core, open_watches):
     core.create_namespaced_config_map("default", CONFIG_MAP)
     for _ in watch(core):
         assert len(open_watches) == 1
@@ -146,7 +146,7 @@ def test_a_watch_that_is_left_leaks_nothing(core, open_watches):
     assert open_watches == []
 
 
-def test_a_watch_inside_the_running_loop_says_what_to_do(core, runner, open_watches):
+def test_watch_inside_running_loop_error_has_remedy(core, runner, open_watches):
     async def inside():
         list(watch(core, timeout_seconds=1))
 
@@ -155,14 +155,14 @@ def test_a_watch_inside_the_running_loop_says_what_to_do(core, runner, open_watc
     assert open_watches == []
 
 
-def test_a_call_inside_the_running_loop_is_answered(core, runner):
+def test_call_inside_running_loop_is_served(core, runner):
     async def inside():
         return core.list_namespaced_config_map("default").items
 
     assert runner.call(inside()) == []
 
 
-def test_raw_responses(core):
+def test_raw_response_is_returned(core):
     core.create_namespaced_config_map("default", CONFIG_MAP)
     response = core.read_namespaced_config_map("c", "default", _preload_content=False)
     assert response.status == 200
@@ -174,7 +174,7 @@ def test_raw_responses(core):
     assert events.read() == b""
 
 
-def test_the_clients_own_read_timeout_is_cluster_time(core, runner, open_watches):
+def test_client_read_timeout_uses_cluster_time(core, runner, open_watches):
     before = runner.clock.now()
     with pytest.raises(ReadTimeoutError, match="read timeout=5"):
         list(watch(core, _request_timeout=5))
@@ -187,7 +187,7 @@ def test_async_req_is_refused(core):
         core.list_namespaced_config_map("default", async_req=True)
 
 
-def test_another_thread_is_refused_and_the_next_call_tells(core):
+def test_other_thread_is_refused_and_next_call_raises(core):
     refusals = []
 
     def elsewhere():
@@ -204,7 +204,7 @@ def test_another_thread_is_refused_and_the_next_call_tells(core):
     assert core.list_namespaced_config_map("default").items == []
 
 
-def test_an_informer_that_swallows_its_refusal_is_an_error_all_the_same(runner, server, caplog):
+def test_swallowed_thread_refusal_is_raised_later(runner, server, caplog):
     client = sync_client(Wire(server), runner)
     informer = SharedInformer(
         kubernetes.client.CoreV1Api(client).list_namespaced_config_map, namespace="default"
@@ -216,14 +216,14 @@ def test_an_informer_that_swallows_its_refusal_is_an_error_all_the_same(runner, 
 
 
 @pytest.mark.parametrize("way", [stream, portforward])
-def test_a_shell_in_a_container_is_refused(core, way):
+def test_exec_and_port_forward_are_refused(core, way):
     with pytest.raises(ApiException, match="read its log instead") as refused:
         way(core.connect_get_namespaced_pod_exec, "p", "default", command="sh")
     assert refused.value.status == 501
     assert core.list_namespaced_config_map("default").items == []
 
 
-def test_the_dynamic_client(client, server, tmp_path, monkeypatch):
+def test_dynamic_client_is_served(client, server, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     maps = DynamicClient(client).resources.get(api_version="v1", kind="ConfigMap")
     maps.create(body=CONFIG_MAP, namespace="default")

@@ -35,21 +35,21 @@ def informers(api, runner):
     return informers
 
 
-def test_the_picture_shows_what_was_written_before_it_is_looked_at_again(api, runner, informers):
-    own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
+def test_turn_waits_until_cache_has_own_writes(api, runner, informers):
+    own, cache = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
 
     async def act():
         await own.turn_to("a")
         await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
-        seen = [picture.get("a", "ns")]
+        seen = [cache.get("a", "ns")]
         await own.turn_to("a")
-        seen.append(picture.get("a", "ns"))
+        seen.append(cache.get("a", "ns"))
         await own.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, "ns")
         await own.turn_to("a")
-        seen.append(picture.get("a", "ns")["data"])
+        seen.append(cache.get("a", "ns")["data"])
         await own.delete(CONFIG_MAPS, "a", "ns")
         await own.caught_up()
-        return [*seen, picture.get("a", "ns")]
+        return [*seen, cache.get("a", "ns")]
 
     before, made, data, after = runner.call(act())
     assert before is None
@@ -58,7 +58,7 @@ def test_the_picture_shows_what_was_written_before_it_is_looked_at_again(api, ru
     assert after is None
 
 
-def test_resources_that_nobody_follows_are_not_waited_for(api, runner, informers):
+def test_unfollowed_resources_are_not_awaited(api, runner, informers):
     own = OwnWrites(api, informers)
 
     async def act():
@@ -69,24 +69,24 @@ def test_resources_that_nobody_follows_are_not_waited_for(api, runner, informers
     assert informers.known(SECRETS) is None
 
 
-def test_what_was_written_about_one_thing_does_not_hold_up_another(api, runner, informers):
-    own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
+def test_writes_of_other_keys_are_not_awaited(api, runner, informers):
+    own, cache = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
 
     async def act():
         await own.turn_to("a")
         await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
         await own.turn_to("b")
-        seen = [picture.get("a", "ns")]
+        seen = [cache.get("a", "ns")]
         await own.turn_to("a")
-        return [*seen, picture.get("a", "ns")]
+        return [*seen, cache.get("a", "ns")]
 
     before, after = runner.call(act())
     assert before is None
     assert after["metadata"]["name"] == "a"
 
 
-def test_who_has_caught_up_still_looks_at_the_same_thing(api, runner, informers):
-    own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
+def test_repeated_turn_keeps_key(api, runner, informers):
+    own, cache = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
 
     async def act():
         await own.turn_to("a")
@@ -95,17 +95,17 @@ def test_who_has_caught_up_still_looks_at_the_same_thing(api, runner, informers)
         await own.caught_up()
         await own.create(CONFIG_MAPS, {"metadata": {"name": "b"}}, "ns")
         await own.turn_to("b")
-        return picture.get("b", "ns")
+        return cache.get("b", "ns")
 
     assert runner.call(act())
 
 
-def test_things_that_are_looked_at_once_are_not_remembered_for_ever(api, runner, informers):
+def test_finished_keys_are_forgotten(api, runner, informers):
     own = OwnWrites(api, informers)
     remembered = weakref.WeakSet()
 
     class Thing:
-        """What a controller looks at, as long as anybody knows it."""
+        """Key of a controller, which must be garbage-collected once unused."""
 
     async def act(number):
         thing = Thing()
@@ -123,16 +123,16 @@ def test_things_that_are_looked_at_once_are_not_remembered_for_ever(api, runner,
     assert most <= MANY + 2
 
 
-def test_what_is_not_shown_yet_is_remembered_however_much_it_is(api, runner, informers):
-    own, picture = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
+def test_unseen_writes_are_kept_without_limit(api, runner, informers):
+    own, cache = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
 
     async def act():
         for number in range(500):
             await own.turn_to(number)
             await own.create(CONFIG_MAPS, {"metadata": {"name": f"x{number}"}}, "ns")
-        before = picture.get("x0", "ns")
+        before = cache.get("x0", "ns")
         await own.turn_to(0)
-        return before, picture.get("x0", "ns")
+        return before, cache.get("x0", "ns")
 
     before, after = runner.call(act())
     assert before is None

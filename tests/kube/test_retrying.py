@@ -1,6 +1,4 @@
-"""Requests that are asked again: when, for how long, and what an answer that was lost may have
-done.
-"""
+"""Retries: schedule, limit, and the effect of a request whose response was lost."""
 
 from __future__ import annotations
 
@@ -28,15 +26,15 @@ from pytest_kscen.objects.resources import NAMESPACES, PODS
 OURS = {"kscen.io/run": "r"}
 
 
-class Refusing(ForwardingApi):
-    """Refuses with each of these in turn, before or after it has done what it was asked."""
+class RefusingApi(ForwardingApi):
+    """API that raises each of these errors in turn, before or after the request takes effect."""
 
     def __init__(self, api):
         super().__init__(api)
-        self.before, self.after, self.asked = [], [], 0
+        self.before, self.after, self.attempts = [], [], 0
 
     async def _answer(self, request):
-        self.asked += 1
+        self.attempts += 1
         if self.before:
             request.close()
             raise self.before.pop(0)
@@ -55,18 +53,18 @@ class Refusing(ForwardingApi):
         return await self._answer(self._api.delete(*arguments, **options))
 
 
-class Place:
+class RetryTest:
     def __init__(self):
         self.runner, chance = VirtualRunner(), Chance(1)
-        self.inner = Refusing(
+        self.inner = RefusingApi(
             InProcessApi(ApiServer(self.runner.clock, chance, Kinds(builtin_kinds())))
         )
-        self.began = self.runner.clock.now()
+        self.started_at = self.runner.clock.now()
         self.api = RetryingApi(self.inner, self.runner.clock, chance.stream("again"))
 
     @property
-    def took(self):
-        return self.runner.clock.now() - self.began
+    def elapsed(self):
+        return self.runner.clock.now() - self.started_at
 
     def create(self, labels=OURS):
         obj = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n", "labels": labels}}
@@ -74,21 +72,21 @@ class Place:
 
 
 @pytest.fixture
-def place():
-    place = Place()
-    yield place
-    place.runner.close()
+def retry():
+    retry = RetryTest()
+    yield retry
+    retry.runner.close()
 
 
-def test_what_may_pass_is_asked_again_later_and_later(place):
-    place.inner.before = [
+def test_transient_error_is_retried_with_backoff(retry):
+    retry.inner.before = [
         TooManyRequests("slow down"),
         InternalError("no"),
         ConnectionResetError("gone"),
     ]
-    place.create()
-    assert place.inner.asked == 4
-    assert 3.5 <= place.took <= 3.5 * 1.5
+    retry.create()
+    assert retry.inner.attempts == 4
+    assert 3.5 <= retry.elapsed <= 3.5 * 1.5
 
 
 @pytest.mark.parametrize(
@@ -100,99 +98,99 @@ def test_what_may_pass_is_asked_again_later_and_later(place):
         ([ConnectionResetError("gone"), NotFound("no")], True),
     ],
 )
-def test_a_refusal_after_a_lost_answer_leaves_it_open_what_was_done(place, before, doubt):
-    place.inner.before = [*before]
+def test_error_after_lost_response_has_unknown_outcome(retry, before, doubt):
+    retry.inner.before = [*before]
     with pytest.raises(NotFound) as refusal:
-        place.create()
+        retry.create()
     assert may_be_done(refusal.value) is doubt
 
 
-def test_after_five_minutes_a_refusal_is_one(place):
-    place.inner.before = [InternalError(f"no {number}") for number in range(100)]
+def test_retries_end_after_five_minutes(retry):
+    retry.inner.before = [InternalError(f"no {number}") for number in range(100)]
     with pytest.raises(InternalError, match="no"):
-        place.create()
-    assert 300 <= place.took < 325
+        retry.create()
+    assert 300 <= retry.elapsed < 325
 
 
-def test_what_cannot_pass_is_said_at_once(place):
-    place.inner.before = [Forbidden("you may not")]
+def test_permanent_error_is_raised_immediately(retry):
+    retry.inner.before = [Forbidden("you may not")]
     with pytest.raises(Forbidden):
-        place.create()
-    assert (place.inner.asked, place.took) == (1, 0)
+        retry.create()
+    assert (retry.inner.attempts, retry.elapsed) == (1, 0)
 
 
-def test_what_was_made_although_its_answer_was_lost_is_ours(place):
-    """The server has added a label of its own."""
-    place.inner.after = [InternalError("the answer was lost")]
-    assert place.create()["metadata"]["labels"] == {**OURS, "kubernetes.io/metadata.name": "n"}
-    assert place.inner.asked == 2
+def test_creation_with_lost_response_is_recognized(retry):
+    """The server adds a label, so the objects are not equal."""
+    retry.inner.after = [InternalError("the answer was lost")]
+    assert retry.create()["metadata"]["labels"] == {**OURS, "kubernetes.io/metadata.name": "n"}
+    assert retry.inner.attempts == 2
 
 
 @pytest.mark.parametrize("labels", [{}, {"kscen.io/run": "another"}])
-def test_what_others_made_is_not_ours(place, labels):
-    place.create(labels)
-    place.inner.before = [InternalError("no")]
+def test_object_of_other_creator_is_refused(retry, labels):
+    retry.create(labels)
+    retry.inner.before = [InternalError("no")]
     with pytest.raises(AlreadyExists):
-        place.create(OURS if labels else {})
+        retry.create(OURS if labels else {})
 
 
-def test_what_was_there_before_it_was_asked_for_is_not_made(place):
-    """Ours or not: no answer was lost."""
-    place.create()
+def test_existing_object_is_not_recognized_as_created(retry):
+    """No response was lost, so the labels do not matter."""
+    retry.create()
     with pytest.raises(AlreadyExists):
-        place.create()
-    assert place.inner.asked == 2
+        retry.create()
+    assert retry.inner.attempts == 2
 
 
-def test_a_conflict_of_a_patch_or_a_deletion_passes(place):
-    place.create()
+def test_patch_and_deletion_conflicts_are_retried(retry):
+    retry.create()
     for request in (
-        lambda: place.api.patch(NAMESPACES, "n", {"metadata": {"labels": {"a": "b"}}}),
-        lambda: place.api.delete(NAMESPACES, "n"),
+        lambda: retry.api.patch(NAMESPACES, "n", {"metadata": {"labels": {"a": "b"}}}),
+        lambda: retry.api.delete(NAMESPACES, "n"),
     ):
-        place.inner.before = [Conflict("changed in between")]
-        assert place.runner.call(request())["metadata"]["labels"]["a"] == "b"
+        retry.inner.before = [Conflict("changed in between")]
+        assert retry.runner.call(request())["metadata"]["labels"]["a"] == "b"
 
 
-def test_a_conflict_of_a_creation_passes(place):
-    place.inner.before = [Conflict("the quota has changed")]
-    assert place.create()["metadata"]["name"] == "n"
-    assert place.inner.asked == 2
+def test_creation_conflict_is_retried(retry):
+    retry.inner.before = [Conflict("the quota has changed")]
+    assert retry.create()["metadata"]["name"] == "n"
+    assert retry.inner.attempts == 2
 
 
-def test_what_exists_already_is_said_at_once(place):
-    place.create()
+def test_already_exists_is_raised_immediately(retry):
+    retry.create()
     with pytest.raises(AlreadyExists):
-        place.create()
-    assert (place.inner.asked, place.took) == (2, 0)
+        retry.create()
+    assert (retry.inner.attempts, retry.elapsed) == (2, 0)
 
 
-def test_a_conflict_of_a_binding_is_said_at_once(place):
-    place.inner.before = [Conflict("already bound")]
+def test_binding_conflict_is_raised_immediately(retry):
+    retry.inner.before = [Conflict("already bound")]
     with pytest.raises(Conflict):
-        place.runner.call(
-            place.api.create(
+        retry.runner.call(
+            retry.api.create(
                 PODS, {"metadata": {"name": "p"}}, "default", name="p", subresource="binding"
             )
         )
-    assert place.inner.asked == 1
+    assert retry.inner.attempts == 1
 
 
-def test_what_is_gone_when_its_deletion_is_asked_again_is_told(place):
-    place.create()
-    place.runner.call(place.api.patch(NAMESPACES, "n", {"spec": {"finalizers": []}}))
-    place.inner.before = [InternalError("no"), NotFound("gone")]
+def test_not_found_after_repeated_deletion_is_reported(retry):
+    retry.create()
+    retry.runner.call(retry.api.patch(NAMESPACES, "n", {"spec": {"finalizers": []}}))
+    retry.inner.before = [InternalError("no"), NotFound("gone")]
     with pytest.raises(NotFound):
-        place.runner.call(place.api.delete(NAMESPACES, "n"))
+        retry.runner.call(retry.api.delete(NAMESPACES, "n"))
 
 
-def test_who_waits_in_vain_is_told_what_was_refused(place):
+def test_timeout_error_names_refusal(retry):
     async def forbidden(*_, **__):
         raise Forbidden("you cannot list namespaces")
 
-    place.inner.list = forbidden
+    retry.inner.list = forbidden
     wait = wait_for(
-        place.api, place.runner.clock, NAMESPACES, "n", condition=lambda _: True, timeout=30
+        retry.api, retry.runner.clock, NAMESPACES, "n", condition=lambda _: True, timeout=30
     )
     with pytest.raises(
         TimeoutError,
@@ -201,5 +199,5 @@ def test_who_waits_in_vain_is_told_what_was_refused(place):
             r"namespaces'"
         ),
     ):
-        place.runner.call(wait)
-    assert place.took == 30
+        retry.runner.call(wait)
+    assert retry.elapsed == 30

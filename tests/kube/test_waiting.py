@@ -1,4 +1,4 @@
-"""Who waits for an object asks again in measured steps, however its watches end."""
+"""Waiting for an object: intervals between lists when watches end early."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pytest_kscen.objects.resources import CONFIG_MAPS
 GONE = Event("ERROR", Expired("too old").status)
 
 
-class Short:
-    """Its watches say this and end; the object is there from an instant on."""
+class ShortWatchApi:
+    """API whose watches send these events and end; the object exists from a given time on."""
 
     def __init__(self, clock, says, there_at, down_from=10_000):
         self.clock, self.says, self.there_at, self.down_from = clock, says, there_at, down_from
@@ -40,10 +40,10 @@ class Short:
                 yield event
 
         watch = events()
-        return Closing(watch)
+        return ClosableEvents(watch)
 
 
-class Closing:
+class ClosableEvents:
     def __init__(self, events):
         self.events = events
 
@@ -68,31 +68,31 @@ def wait(runner, api, timeout=60):
 
 
 @pytest.mark.parametrize("says", [[], [GONE]], ids=["quiet", "error"])
-def test_a_watch_that_ends_is_opened_again_a_second_later(runner, says):
-    api = Short(runner.clock, says, there_at=3)
+def test_ended_watch_is_reopened_after_a_second(runner, says):
+    api = ShortWatchApi(runner.clock, says, there_at=3)
     assert wait(runner, api)
     assert api.lists == [0, 1, 2, 3]
 
 
-def test_what_a_watch_was_refused_for_is_told(runner):
+def test_timeout_error_names_watch_refusal(runner):
     with pytest.raises(
         TimeoutError,
         match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired",
     ):
-        wait(runner, Short(runner.clock, [GONE], there_at=1000), timeout=5)
+        wait(runner, ShortWatchApi(runner.clock, [GONE], there_at=1000), timeout=5)
 
 
 @pytest.mark.parametrize("down_from", [0, 3])
-def test_what_no_list_tells_in_the_end_nobody_has_seen(runner, down_from):
-    api = Short(runner.clock, [], there_at=1000, down_from=down_from)
+def test_failing_lists_raise_unseen(runner, down_from):
+    api = ShortWatchApi(runner.clock, [], there_at=1000, down_from=down_from)
     patient = RetryingApi(api, runner.clock, Chance("waiting").stream("x"), 10.0)
     with pytest.raises(Unseen, match="configmaps ns/a was not as awaited within 60 s"):
         wait(runner, patient)
 
 
-def test_what_was_seen_not_to_be_so_was_not_refused(runner):
+def test_observed_state_is_not_reported_as_refusal(runner):
     with pytest.raises(
         TimeoutError, match=r"configmaps ns/a was not as awaited within 5.5 s$"
     ) as late:
-        wait(runner, Short(runner.clock, [], there_at=1000), timeout=5.5)
+        wait(runner, ShortWatchApi(runner.clock, [], there_at=1000), timeout=5.5)
     assert type(late.value) is TimeoutError

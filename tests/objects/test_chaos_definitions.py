@@ -12,8 +12,8 @@ from pytest_kscen.objects.chaos_mesh_definitions import (
     schema_of,
 )
 
-FOUR = {each["spec"]["names"]["kind"]: each for each in engine_definitions()}
-MOST = 1.5 * 2**20  # bytes that a real cluster takes of one object
+ENGINE_DEFINITIONS = {each["spec"]["names"]["kind"]: each for each in engine_definitions()}
+MAX_BYTES = 1.5 * 2**20  # bytes that a real cluster takes of one object
 NOT_SHIPPED = ("AWSChaos", "AzureChaos", "GCPChaos", "PhysicalMachineChaos")
 
 
@@ -30,8 +30,8 @@ KEEPING = dict.fromkeys(
 """Where chaos stands, whose kind may be one that we do not know."""
 
 
-def added(ours, shipped, path=""):
-    """Where ours says more; it must not say anything else."""
+def added_paths(ours, shipped, path=""):
+    """Return the paths that only our schema has; check that the rest is equal."""
     if isinstance(shipped, dict):
         assert isinstance(ours, dict), path
         assert shipped.keys() <= ours.keys(), path
@@ -40,14 +40,16 @@ def added(ours, shipped, path=""):
         ours = {name: value for name, value in ours.items() if at_properties or name in shipped}
         found = {f"{path}.{name}" for name in ours.keys() - shipped.keys()}
         return found.union(
-            *(added(ours[name], shipped[name], f"{path}.{name}") for name in shipped)
+            *(added_paths(ours[name], shipped[name], f"{path}.{name}") for name in shipped)
         )
     assert ours == shipped, path
     return set()
 
 
 def fields(kind):
-    found = added(schema_of(FOUR[kind]["spec"]), schema_of(recorded().shipped[kind]))
+    found = added_paths(
+        schema_of(ENGINE_DEFINITIONS[kind]["spec"]), schema_of(recorded().shipped[kind])
+    )
     return {
         place.replace(".properties", "").replace(".items", "[]").removeprefix(".")
         for place in found
@@ -62,38 +64,41 @@ IN_A_WORKFLOW = {
 }
 
 
-def test_a_workflow_has_more_and_nothing_else():
+def test_workflow_schema_only_adds_fields():
     status = {f"status.{name}" for name in ("phase", "message", "resilienceScore", "probes")}
     assert fields("Workflow") >= {f"spec.{name}" for name in IN_A_WORKFLOW} | status
     assert fields("Schedule") >= {f"spec.workflow.{name}" for name in IN_A_WORKFLOW}
     assert all(name.startswith(("spec.workflow.", "status.")) for name in fields("Schedule"))
 
 
-def test_a_node_has_more_and_nothing_else():
+def test_node_schema_only_adds_fields():
     status = {f"status.{name}" for name in ("phase", "message", "startTime", "endTime")}
     assert fields("WorkflowNode") >= {"spec.retry", "spec.probes", *status}
 
 
-@pytest.mark.parametrize("kind", FOUR)
-def test_names_and_scope_are_the_shipped_ones(kind):
-    ours, shipped = FOUR[kind]["spec"], recorded().shipped[kind]
+@pytest.mark.parametrize("kind", ENGINE_DEFINITIONS)
+def test_names_and_scope_equal_shipped_ones(kind):
+    ours, shipped = ENGINE_DEFINITIONS[kind]["spec"], recorded().shipped[kind]
     assert {name: ours[name] for name in ours if name != "versions"} == {
         name: shipped[name] for name in shipped if name != "versions"
     }
     assert ours["versions"][0]["subresources"] == {"status": {}}
 
 
-def test_the_four_in_our_own_group():
+def test_engine_definitions_in_own_group():
     named = {each["metadata"]["name"]: each["spec"] for each in engine_definitions(OWN_GROUP)}
     assert [*named][:4] == [
         resource.qualified
         for resource in (OWN.workflows, OWN.nodes, OWN.schedules, OWN.status_checks)
     ]
-    assert named[OWN.workflows.qualified]["versions"] == FOUR["Workflow"]["spec"]["versions"]
-    assert FOUR["Workflow"]["metadata"]["name"] == SHIPPED.workflows.qualified
+    assert (
+        named[OWN.workflows.qualified]["versions"]
+        == ENGINE_DEFINITIONS["Workflow"]["spec"]["versions"]
+    )
+    assert ENGINE_DEFINITIONS["Workflow"]["metadata"]["name"] == SHIPPED.workflows.qualified
 
 
-def test_every_kind_of_chaos_is_defined_as_it_is_in_a_template():
+def test_chaos_kinds_equal_template_fields():
     templates = schema_of(recorded().shipped["Workflow"])["properties"]["spec"]["properties"][
         "templates"
     ]["items"]["properties"]
@@ -106,12 +111,12 @@ def test_every_kind_of_chaos_is_defined_as_it_is_in_a_template():
     assert defined.keys() - recorded().shipped.keys() == {*NOT_SHIPPED}
 
 
-def test_a_real_cluster_takes_them():
+def test_definitions_are_accepted_by_real_cluster():
     for definition in (*chaos_definitions(), *engine_definitions()):
-        assert len(orjson.dumps(definition)) < MOST / 4
+        assert len(orjson.dumps(definition)) < MAX_BYTES / 4
 
 
-def test_what_is_recorded_comes_back(tmp_path):
+def test_recorded_definitions_round_trip(tmp_path):
     for kind, spec in recorded().shipped.items():
         told = {**spec, "versions": [{**spec["versions"][0], "description": "prose"}]}
         (tmp_path / f"{kind}.yaml").write_text(yaml.safe_dump({"spec": told}))
@@ -121,7 +126,7 @@ def test_what_is_recorded_comes_back(tmp_path):
     assert into.stat().st_size < 2**16
 
 
-def test_prose_is_what_describes_and_not_a_property_of_that_name():
+def test_without_prose_keeps_property_named_description():
     schema = {
         "description": "words",
         "properties": {"description": {"type": "string", "description": "words"}},
@@ -129,6 +134,6 @@ def test_prose_is_what_describes_and_not_a_property_of_that_name():
     assert without_prose(schema) == {"properties": {"description": {"type": "string"}}}
 
 
-def test_a_folder_without_definitions_is_told(tmp_path):
+def test_folder_without_definitions_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="has no definitions"):
         record(tmp_path, tmp_path / "out.json")

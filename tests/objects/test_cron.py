@@ -62,18 +62,18 @@ def times(text, after=START, count=3):
         ),
     ],
 )
-def test_the_times_of_a_schedule(text, expected):
+def test_schedule_times(text, expected):
     assert times(text) == expected
 
 
-def test_an_hour_that_is_left_out_names_no_instant():
+def test_skipped_hour_has_no_times():
     assert times("CRON_TZ=Europe/Berlin 30 2 * * *", "2026-03-28T00:00:00Z", 2) == [
         "2026-03-28T01:30:00Z",
         "2026-03-30T00:30:00Z",
     ]
 
 
-def test_an_hour_that_comes_twice_names_two():
+def test_repeated_hour_has_two_times():
     assert times("CRON_TZ=Europe/Berlin 30 2 * 10 *", "2026-10-25T00:00:00Z") == [
         "2026-10-25T00:30:00Z",
         "2026-10-25T01:30:00Z",
@@ -85,7 +85,7 @@ def test_an_hour_that_comes_twice_names_two():
     ]
 
 
-def test_between_seconds():
+def test_fractional_start_is_rounded_up():
     assert Cron.of("* * * * * *").next_after(10.999) == 11
     assert Cron.of("* * * * * *").next_after(11) == 12
     assert Cron.of("@every 5s").next_after(10.7) == 15
@@ -106,7 +106,7 @@ def test_between_seconds():
         ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
     ],
 )
-def test_what_is_no_schedule(text, why):
+def test_invalid_schedule_is_refused(text, why):
     with pytest.raises(CronError) as error:
         Cron.of(text)
     assert str(error.value) == f"{text!r} is no schedule: {why}"
@@ -122,18 +122,18 @@ def test_what_is_no_schedule(text, why):
         ("@every 7h", 24, "2026-01-01T21:00:00Z", 3),
     ],
 )
-def test_how_many_were_missed_and_which_was_the_last(text, hours, last, count):
+def test_missed_times_are_counted(text, hours, last, count):
     since = epoch_of(START)
     found, how_many = Cron.of(text).missed(since, since + hours * 3600)
     assert (timestamp_of(found), how_many) == (last, count)
 
 
-def test_seconds_are_for_those_who_take_them():
+def test_seconds_field_is_refused_by_fault_of():
     assert fault_of("* * * * *") == ""
     assert fault_of("* * * * * *") == "expected exactly 5 fields, found 6: [* * * * * *]"
 
 
-def test_a_year_of_minutes_is_quick():
+def test_year_of_minutes_is_fast():
     cron, end = Cron.of("* * * * *"), epoch_of("2027-01-01T00:00:00Z")
     began = time.process_time()
     assert (
@@ -146,13 +146,13 @@ def test_a_year_of_minutes_is_quick():
     assert time.process_time() - began < 6  # a second or two on a machine with nothing else to do
 
 
-def test_what_never_comes_is_known_at_once():
+def test_impossible_date_is_detected_fast():
     began = time.process_time()
     assert Cron.of("CRON_TZ=America/New_York 0 0 30 2 *").next_after(0) is None
     assert time.process_time() - began < 3
 
 
-parts = {
+FIELD_RANGES = {
     "minute": (0, 59),
     "hour": (0, 23),
     "day": (1, 31),
@@ -161,7 +161,7 @@ parts = {
 }
 
 
-def fields(low, high):
+def field_strategy(low, high):
     number = st.integers(low, high)
     return st.one_of(
         st.just("*"),
@@ -172,8 +172,8 @@ def fields(low, high):
     )
 
 
-def slowly(cron, start):
-    """Minute by minute, for some days."""
+def next_by_minutes(cron, start):
+    """Search minute by minute for 40 days."""
     _, minutes, hours, days, months, weekdays = cron.fields
     for moment in range(start - start % 60 + 60, start + 40 * 86400, 60):
         face = datetime.datetime.fromtimestamp(moment, cron.zone)
@@ -189,14 +189,14 @@ def slowly(cron, start):
 
 
 @given(
-    st.tuples(*(fields(*span) for span in parts.values())).map(" ".join),
+    st.tuples(*(field_strategy(*span) for span in FIELD_RANGES.values())).map(" ".join),
     st.integers(1_700_000_000, 1_900_000_000),
     st.sampled_from(["UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe"]),
 )
 @settings(max_examples=60, deadline=None)
-def test_jumping_finds_what_walking_finds(text, start, zone):
+def test_next_time_equals_minute_by_minute_search(text, start, zone):
     cron = Cron.of(f"CRON_TZ={zone} {text}")
-    expected, found = slowly(cron, start), cron.next_after(start)
+    expected, found = next_by_minutes(cron, start), cron.next_after(start)
     assert found == expected or (
         expected is None and (found is None or found >= start + 40 * 86400 - 60)
     )

@@ -42,14 +42,14 @@ def test_durations_are_seconds(duration, seconds):
         b"30s",
     ],
 )
-def test_what_is_no_length_of_time_is_refused_with_what_to_write(duration):
+def test_invalid_duration_error_shows_valid_form(duration):
     with pytest.raises(
         ValueError, match=r"write (a number and a unit, as in '90s'|seconds, zero or more, or)"
     ):
         seconds_of(duration)
 
 
-def test_gos_own_syntax_knows_negative_ones():
+def test_go_syntax_allows_negative_durations():
     assert seconds_of_text("-5s") == -5
 
 
@@ -61,18 +61,18 @@ def test_gos_own_syntax_knows_negative_ones():
         ("0.100000000000000000000h", 360 * 10**9), ("9223372036854775807ns", 2**63 - 1), ("-9223372036854775808ns", -(2**63)),
     ],
 )  # fmt: skip
-def test_what_go_reads(duration, nanoseconds):
+def test_go_durations_are_parsed(duration, nanoseconds):
     assert nanoseconds_of_text(duration) == nanoseconds
 
 
-NONE_OF_GOS = [
+INVALID_IN_GO = [
     "1d", "1w", "1y", "1mm", "1h 30m", " 5s ", "5s\n", "1h-1m", "1h,30m", "\uff11s", "\u0661s", "5", "00", ".s", "s", "+", "--1s",
     "1e3s", "1.2.3s", "1S", "1hm", "5 s",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("duration", NONE_OF_GOS)
-def test_what_go_does_not_read(duration):
+@pytest.mark.parametrize("duration", INVALID_IN_GO)
+def test_invalid_go_duration_is_refused(duration):
     with pytest.raises(ValueError, match="is no duration: write a number and a unit"):
         seconds_of_text(duration)
 
@@ -80,7 +80,7 @@ def test_what_go_does_not_read(duration):
 @pytest.mark.parametrize(
     "duration", ["2562048h", "9223372036854775808ns", f"{'9' * 5000}s", f"{'9' * 400}h"]
 )
-def test_what_go_cannot_count(duration):
+def test_go_duration_overflow_is_refused(duration):
     with pytest.raises(
         ValueError, match="is longer than any duration: that ends after 292 years"
     ) as refusal:

@@ -21,7 +21,7 @@ from pytest_kscen.objects.errors import (
 from pytest_kscen.objects.resources import CONFIG_MAPS, DEPLOYMENTS, PODS
 
 
-def test_a_refusal_names_the_resource_as_kubernetes_does():
+def test_error_names_resource_as_kubernetes():
     assert not_found(DEPLOYMENTS, "web").status == {
         "kind": "Status",
         "apiVersion": "v1",
@@ -37,7 +37,7 @@ def test_a_refusal_names_the_resource_as_kubernetes_does():
     assert str(forbidden(PODS, "", "no")) == "pods is forbidden: no"
 
 
-def test_one_cause_stands_alone_and_several_stand_in_brackets():
+def test_several_causes_are_bracketed():
     name, labels = Cause.required("metadata.name"), Cause.invalid("metadata.labels", "-x", "bad")
     assert (
         str(invalid(CONFIG_MAPS, "c", [labels]))
@@ -49,7 +49,7 @@ def test_one_cause_stands_alone_and_several_stand_in_brackets():
     )
 
 
-def test_a_cause_that_was_found_twice_is_told_once_and_listed_twice():
+def test_duplicate_cause_is_in_message_once():
     refusal = invalid(CONFIG_MAPS, "c", [Cause.forbidden("data", "no")] * 2)
     assert str(refusal) == 'ConfigMap "c" is invalid: data: Forbidden: no'
     assert (
@@ -84,7 +84,7 @@ def test_a_cause_that_was_found_twice_is_told_once_and_listed_twice():
         (Cause.too_many("f", 2, 1), "FieldValueTooMany", "Too many: 2: must have at most 1 item"),
     ],
 )
-def test_causes_are_worded_as_kubernetes_words_them(cause, reason, message):
+def test_causes_have_kubernetes_messages(cause, reason, message):
     assert (cause.reason, cause.message) == (reason, message)
 
 
@@ -98,11 +98,11 @@ def test_causes_are_worded_as_kubernetes_words_them(cause, reason, message):
         ("\u200b", r'"\u200b"'),
     ],
 )
-def test_strings_are_quoted_as_go_quotes_them(text, expected):
+def test_strings_are_quoted_as_in_go(text, expected):
     assert quoted(text) == shown(text) == expected
 
 
-def test_a_status_from_a_server_becomes_the_exception_it_stands_for():
+def test_status_becomes_matching_exception():
     for refusal in (
         NotFound("m"),
         AlreadyExists("m"),

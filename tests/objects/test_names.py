@@ -90,10 +90,10 @@ SEARCH = (
         ),
     ],
 )
-def test_a_check_complains_as_kubernetes_does(check, value, complaints):
+def test_name_errors_have_kubernetes_messages(check, value, complaints):
     assert check(value) == complaints
 
 
-def test_a_generated_names_prefix_may_end_with_a_dash():
+def test_generated_name_prefix_may_end_with_dash():
     assert names.dns1123_label(names.as_prefix("web-")) == ()
     assert names.dns1123_label(names.as_prefix("-")) == (LABEL,)

@@ -47,7 +47,7 @@ def op(op, path, **more):
         (op("add", "a~b/x~1y~0z", value=1), {"a": [1, 2], "o": {"k": 1}, "x/y~z": 1}),
     ],
 )
-def test_a_json_patch_operation(operation, outcome):
+def test_json_patch_operation_is_applied(operation, outcome):
     assert json_patch({"a": [1, 2], "o": {"k": 1}}, [operation]) == outcome
 
 
@@ -74,7 +74,7 @@ def test_a_json_patch_operation(operation, outcome):
         op("test", "/nothing", value=0),
     ],
 )
-def test_a_json_patch_operation_that_does_not_apply(operation):
+def test_inapplicable_json_patch_operation_is_refused(operation):
     with pytest.raises(PatchError):
         json_patch({"a": [1, 2], "o": {"k": 1}}, [operation])
 
@@ -112,13 +112,13 @@ def test_a_json_patch_operation_that_does_not_apply(operation):
         (op("frob", "/a"), "Unexpected kind: frob"),
     ],
 )
-def test_why_an_operation_does_not_apply(operation, message):
+def test_json_patch_error_messages(operation, message):
     with pytest.raises(PatchError) as refusal:
         json_patch({"a": [1, 2], "o": {"k": 1}}, [operation])
     assert str(refusal.value) == message
 
 
-def test_a_json_patch_copies_only_the_way_to_what_it_changes():
+def test_json_patch_copies_changed_path_only():
     document = {"a": {"deep": [1]}, "b": {"c": {"d": 1}, "e": {}}}
     new = json_patch(document, [op("add", "/b/c/d", value=2)])
     assert document["b"]["c"]["d"] == 1
@@ -126,7 +126,7 @@ def test_a_json_patch_copies_only_the_way_to_what_it_changes():
     assert new["b"]["e"] is document["b"]["e"]
 
 
-def test_copies_cannot_blow_a_document_up():
+def test_copy_operations_have_size_limit():
     fat = [op("copy", f"/copy{n}", **{"from": "/fat"}) for n in range(4)]
     with pytest.raises(PatchError, match="accumulated size increase of copy is 4000008"):
         json_patch({"fat": "x" * 1_000_000}, fat)
@@ -149,17 +149,17 @@ def test_copies_cannot_blow_a_document_up():
         ({}, {"a": [{"b": None, "c": 1}, None]}, {"a": [{"c": 1}, None]}),
     ],
 )
-def test_a_merge_patch(target, patch, outcome):
+def test_merge_patch_is_applied(target, patch, outcome):
     assert merge_patch(target, patch) == outcome
 
 
-def diff(old, new):
-    """The merge patch that leads from old to new."""
+def merge_patch_between(old, new):
+    """Return the merge patch from old to new."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     gone = {name: None for name in old if name not in new}
     return gone | {
-        name: diff(old.get(name), value)
+        name: merge_patch_between(old.get(name), value)
         for name, value in new.items()
         if name not in old or old[name] != value
     }
@@ -172,12 +172,12 @@ def without_nulls(value):
 
 
 @given(objects.map(without_nulls), objects.map(without_nulls))
-def test_merging_a_difference_gives_the_target(old, new):
-    assert same_json(merge_patch(old, diff(old, new)), new)
+def test_merging_difference_gives_target(old, new):
+    assert same_json(merge_patch(old, merge_patch_between(old, new)), new)
 
 
 @given(objects, objects)
-def test_merging_twice_is_merging_once_and_changes_no_argument(document, patch):
+def test_merge_is_idempotent_and_keeps_arguments(document, patch):
     before = copy.deepcopy((document, patch))
     once = merge_patch(document, patch)
     assert merge_patch(once, patch) is once
@@ -185,14 +185,14 @@ def test_merging_twice_is_merging_once_and_changes_no_argument(document, patch):
 
 
 @given(objects.map(without_nulls))
-def test_what_a_merge_patch_leaves_alone_is_shared(document):
+def test_merge_patch_shares_unchanged_parts(document):
     assert merge_patch(document, {}) is document
     assert merge_patch(document, copy.deepcopy(document)) is document
     new = merge_patch(document, {"new": 1})
     assert all(new[name] is value for name, value in document.items())
 
 
-def test_an_element_that_is_there_already_stays_itself():
+def test_equal_element_keeps_identity():
     there = [{"name": "a"}, {"name": "b"}]
     merged = merge_patch(
         {"list": there}, {"list": [there[1], {"name": "c", "gone": None}, there[0]]}

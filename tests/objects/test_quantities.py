@@ -60,14 +60,14 @@ TEXTS = st.builds(str.__add__, NUMBERS, SUFFIXES)
         (0.25, "250m"),
     ],
 )
-def test_a_quantity_is_given_back_in_its_canonical_form(text, canonical):
+def test_quantity_has_canonical_form(text, canonical):
     assert quantities.canonical(text) == canonical
 
 
 @pytest.mark.parametrize(
     ("text", "rounded"), [("0.1m", "1m"), ("1500u", "2m"), ("1.0005", "1001m"), ("250m", "250m")]
 )
-def test_a_resource_list_knows_nothing_smaller_than_a_thousandth(text, rounded):
+def test_resource_list_rounds_to_milli_units(text, rounded):
     assert quantities.in_millis(text) == rounded
 
 
@@ -83,7 +83,7 @@ def test_a_resource_list_knows_nothing_smaller_than_a_thousandth(text, rounded):
         ("1e999999999", "unable to parse numeric part of quantity"),
     ],
 )
-def test_what_is_no_quantity_is_refused_in_kubernetes_words(text, complaint):
+def test_invalid_quantity_has_kubernetes_message(text, complaint):
     with pytest.raises(ValueError, match=complaint):
         quantities.parse(text)
 
@@ -94,14 +94,14 @@ def test_quantities_compare_as_numbers():
     assert quantities.compare("999m", "1") == -1
 
 
-def test_a_sum_is_written_like_its_first_part():
+def test_sum_uses_format_of_first_operand():
     assert quantities.add("1Gi", "1G") == "2073741824"
     assert quantities.add("0", "512Mi") == "512Mi"
     assert quantities.add("250m", "1") == "1250m"
     assert quantities.subtract("1Gi", "512Mi") == "512Mi"
 
 
-def test_whole_units_are_rounded_up():
+def test_value_is_rounded_up():
     assert quantities.parse("1500m").value == 2
     assert quantities.parse("100u").milli == 1
     assert quantities.parse("1500m").decimal == Decimal("1.5")
@@ -109,7 +109,7 @@ def test_whole_units_are_rounded_up():
 
 @settings(deadline=None)
 @given(TEXTS)
-def test_the_canonical_form_says_the_same_and_stays(text):
+def test_canonical_form_is_equal_and_stable(text):
     canonical = quantities.canonical(text)
     assert quantities.nanos(canonical) == quantities.nanos(text)
     assert quantities.canonical(canonical) == canonical
@@ -117,7 +117,7 @@ def test_the_canonical_form_says_the_same_and_stays(text):
 
 @settings(deadline=None)
 @given(TEXTS, TEXTS)
-def test_adding_is_exact_and_is_undone_by_subtracting(one, other):
+def test_addition_is_exact_and_invertible(one, other):
     exact = quantities.nanos(one) + quantities.nanos(other)
     assume(abs(exact) < 2**63 * 10**9)  # a text of more is read as the most that there is
     total = quantities.add(one, other)
@@ -127,5 +127,5 @@ def test_adding_is_exact_and_is_undone_by_subtracting(one, other):
 
 @settings(deadline=None)
 @given(NUMBERS)
-def test_a_plain_number_is_that_many_billionths(number):
+def test_nano_units_of_plain_number(number):
     assert quantities.nanos(number) == int(Decimal(number) * 10**9)

@@ -55,7 +55,7 @@ def matches_labels(text, labels):
         ("x.y/a-b=C_d", {"x.y/a-b": "C_d"}, True),
     ],
 )
-def test_label_selectors(selector, labels, holds):
+def test_label_selector_matches(selector, labels, holds):
     assert matches_labels(selector, labels) is holds
 
 
@@ -84,13 +84,13 @@ def test_label_selectors(selector, labels, holds):
         ),
     ],
 )
-def test_what_is_no_label_selector(selector, words):
+def test_invalid_label_selector_is_refused(selector, words):
     with pytest.raises(ValueError, match=r".+") as refusal:
         parse_labels(selector)
     assert str(refusal.value) == words
 
 
-def test_several_wrong_values_are_told_together():
+def test_several_invalid_values_are_reported_together():
     with pytest.raises(
         ValueError,
         match=r"^unable to parse requirement: \[values\[0\]\[a\]: .*, values\[1\]\[a\]: .*\]$",
@@ -99,7 +99,7 @@ def test_several_wrong_values_are_told_together():
 
 
 @given(st.text("ab,=!()<> in", max_size=12))
-def test_any_text_is_a_selector_or_refused(text):
+def test_any_text_is_parsed_or_refused(text):
     for parse in (parse_labels, parse_fields):
         with contextlib.suppress(ValueError):
             parse(text)
@@ -116,7 +116,7 @@ EVERY = {
 }
 
 
-def test_selector_objects():
+def test_selector_object_matches():
     assert matches_selector(EVERY, {"c": "d", "k": "x", "e": ""})
     for labels in (
         {"k": "x", "e": ""},
@@ -129,7 +129,7 @@ def test_selector_objects():
     assert not matches_selector(None, {})
 
 
-def test_a_selector_object_as_text():
+def test_selector_object_is_formatted():
     assert selector_text(EVERY) == "c=d,e,k in (x,y),n notin (p),!z"
     assert matches_labels(selector_text(EVERY), {"c": "d", "k": "x", "e": ""})
 
@@ -148,7 +148,7 @@ def test_a_selector_object_as_text():
         ("a=", (FieldTerm("a", equal=True, value=""),)),
     ],
 )
-def test_field_selectors(text, terms):
+def test_field_selector_matches(text, terms):
     assert parse_fields(text) == terms
 
 
@@ -162,13 +162,13 @@ def test_field_selectors(text, terms):
         ("a=\\", "invalid field selector: invalid escape sequence: \\"),
     ],
 )
-def test_what_is_no_field_selector(text, words):
+def test_invalid_field_selector_is_refused(text, words):
     with pytest.raises(ValueError, match=r".+") as refusal:
         parse_fields(text)
     assert str(refusal.value) == words
 
 
-def test_a_predicate_asks_both():
+def test_predicate_combines_labels_and_fields():
     obj = {"metadata": {"name": "n", "labels": {"a": "b"}}}
     name = (lambda found: found["metadata"]["name"], True, "n")
     assert predicate("") is None

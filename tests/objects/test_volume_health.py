@@ -1,4 +1,4 @@
-"""What three generations of the storage say of a volume's health."""
+"""Health of a volume as reported by three generations of the storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def layout(**levels):
     return {"status": {"effectiveLayout": {"totalVoters": 3, "message": "m", **levels}}}
 
 
-def test_their_names():
+def test_health_source_names():
     assert {name: source.conditions for name, source in HEALTH_SOURCES.items()} == {
         "conditions": ("IOReady", "Quorum"),
         "effectiveLayout": ("QuorumMet", "IOWorks"),
@@ -35,7 +35,7 @@ def test_their_names():
     [None, {}, {"status": None}, {"status": {}}, {"status": {"conditions": None}}],
     ids=str,
 )
-def test_a_volume_that_says_nothing_is_not_ready(source, volume):
+def test_volume_without_status_is_not_ready(source, volume):
     assert source.read(volume) == {}
     assert not source.is_ready(volume)
 
@@ -97,6 +97,6 @@ def test_a_volume_that_says_nothing_is_not_ready(source, volume):
         ),
     ],
 )
-def test_what_is_read(source, volume, seen, ready):
+def test_health_is_read_from_status(source, volume, seen, ready):
     assert HEALTH_SOURCES[source].read(volume) == seen
     assert HEALTH_SOURCES[source].is_ready(volume) is ready

@@ -1,4 +1,4 @@
-"""YAML files: their lines, and that whatever they hold is read or refused."""
+"""YAML files: line numbers, parsing, and refusals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(folder, text):
     return documents(path)
 
 
-def test_each_item_of_a_list_is_a_document(tmp_path):
+def test_list_items_are_documents(tmp_path):
     text = (
         "kind: List\napiVersion: v1\nitems:\n- kind: A\n  x: {y: 1}\n- \n- kind: B\n  kind: "
         "C\n---\nkind: List\n"
@@ -50,7 +50,7 @@ def test_each_item_of_a_list_is_a_document(tmp_path):
     assert other.content == {"kind": "List"}
 
 
-def test_each_document_knows_its_lines(tmp_path):
+def test_documents_have_line_numbers(tmp_path):
     first, second = read(tmp_path, "a:\n- b: 1\n- c\n---\n---\nd: {e: 2}\n")
     assert [
         first.line_at(*path)
@@ -67,7 +67,7 @@ def test_each_document_knows_its_lines(tmp_path):
     assert (first.name, second.content) == ("", {"d": {"e": 2}})
 
 
-def test_of_two_keys_the_second_counts(tmp_path):
+def test_last_duplicate_key_wins(tmp_path):
     (found,) = read(tmp_path, "a: 1\nb: 2\na: 3\n")
     assert (found.content["a"], found.line_at("a"), found.repeated) == (3, 3, (("a",),))
 
@@ -94,13 +94,13 @@ def test_of_two_keys_the_second_counts(tmp_path):
         ("a: \0", "is no YAML: "),
     ],
 )
-def test_what_cannot_be_read_is_refused(tmp_path, text, complaint):
+def test_unreadable_yaml_is_refused(tmp_path, text, complaint):
     with pytest.raises(DocumentRefused) as refused:
         read(tmp_path, text)
     assert complaint in str(refused.value)
 
 
-def test_a_folder_and_nothing_are_refused(tmp_path):
+def test_folder_and_missing_file_are_refused(tmp_path):
     with pytest.raises(DocumentRefused, match="is a directory: pass a YAML file"):
         documents(tmp_path)
     (tmp_path / "there.yaml").touch()
@@ -111,12 +111,12 @@ def test_a_folder_and_nothing_are_refused(tmp_path):
 
 
 @given(value=values)
-def test_what_yaml_writes_is_read(tmp_path_factory, value):
+def test_written_yaml_is_read_back(tmp_path_factory, value):
     (*found,) = read(tmp_path_factory.getbasetemp(), yaml.safe_dump(value))
     assert len(found) == (value is not None)
 
 
 @given(text=st.text(alphabet="a1:-[]{},&*!|>#'\"? \n%@.~=", max_size=30))
-def test_any_text_is_read_or_refused(tmp_path_factory, text):
+def test_any_text_is_parsed_or_refused(tmp_path_factory, text):
     with contextlib.suppress(DocumentRefused):
         read(tmp_path_factory.getbasetemp(), text)

@@ -1,9 +1,9 @@
-"""The remote Api, connected with a server that has a script."""
+"""Fixtures of the remote Api, connected to a scripted server."""
 
 from __future__ import annotations
 
 import pytest
-from scripted import Hasty, Scripted
+from scripted_server import InstantClock, ScriptedServer
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.kube.remote import Access, Connection, RemoteApi
@@ -18,7 +18,7 @@ def runner():
 
 @pytest.fixture
 def server(runner):
-    server = Scripted(runner)
+    server = ScriptedServer(runner)
     runner.call(server.start())
     yield server
     runner.call(server.runner.cleanup())
@@ -26,7 +26,7 @@ def server(runner):
 
 @pytest.fixture
 def clock():
-    return Hasty()
+    return InstantClock()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What a kubeconfig says of the way to its server and of who asks."""
+"""Kubeconfigs: address of the server and credentials."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from scripted import Hasty, names
+from scripted_server import InstantClock, watched_names
 
 from pytest_kscen.clock import WallRunner
 from pytest_kscen.kube.remote import Access, Connection, RemoteApi, access_of, configuration_of
@@ -41,7 +41,7 @@ def kubeconfig(path: Any, cluster: dict[str, Any], user: dict[str, Any]) -> Acce
     return access_of(configuration_of(path))
 
 
-def test_credentials_of_every_simple_kind(tmp_path):
+def test_each_credential_kind_is_sent(tmp_path):
     path = tmp_path / "kubeconfig"
     (tmp_path / "token").write_text("from-file")
     plugin = tmp_path / "plugin"
@@ -64,7 +64,7 @@ def test_credentials_of_every_simple_kind(tmp_path):
     assert kubeconfig(path, {}, {}).authorization == ""
 
 
-def test_a_server_may_go_by_another_name_or_stand_behind_a_proxy(tmp_path, monkeypatch):
+def test_server_name_and_proxy_are_used(tmp_path, monkeypatch):
     path = tmp_path / "kubeconfig"
     assert kubeconfig(path, {"tls-server-name": "inner"}, {}).server_name == "inner"
     assert kubeconfig(path, {"proxy-url": "http://proxy:3128"}, {}).proxy == "http://proxy:3128"
@@ -77,7 +77,7 @@ def test_a_server_may_go_by_another_name_or_stand_behind_a_proxy(tmp_path, monke
     assert kubeconfig(path, {"server": "https://localhost:6443"}, {}).proxy is None
 
 
-def test_client_certificates_are_shown_and_the_servers_is_checked(tmp_path, runner, server):
+def test_mutual_tls_is_verified(tmp_path, runner, server):
     certificate, key = identity(tmp_path, "127.0.0.1")
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=certificate)
     tls.verify_mode = ssl.CERT_REQUIRED
@@ -91,7 +91,7 @@ def test_client_certificates_are_shown_and_the_servers_is_checked(tmp_path, runn
     ]:
         authority = {"certificate-authority": certificate.name} if trusted else {}
         connection = Connection(
-            kubeconfig(tmp_path / "kubeconfig", {"server": url, **authority}, user), Hasty()
+            kubeconfig(tmp_path / "kubeconfig", {"server": url, **authority}, user), InstantClock()
         )
         with pytest.raises(ConnectionError, match=outcome) if outcome else contextlib.nullcontext():
             runner.call(RemoteApi(connection).get(NODES, "n"))
@@ -99,7 +99,7 @@ def test_client_certificates_are_shown_and_the_servers_is_checked(tmp_path, runn
 
 
 def identity(folder: Any, address: str) -> tuple[Any, Any]:
-    """A certificate that vouches for itself, for either side, and its key."""
+    """Return a self-signed certificate for server and client, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "test")])
     begins = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
@@ -120,8 +120,8 @@ def identity(folder: Any, address: str) -> tuple[Any, Any]:
 
 
 @pytest.fixture
-def mute(tmp_path):
-    """A server under TLS that begins each answer and then says nothing more, not even goodbye."""
+def unresponsive_server(tmp_path):
+    """Start a TLS server that begins each response and then sends nothing, not even a close."""
     certificate, key = identity(tmp_path, "127.0.0.1")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
@@ -149,8 +149,8 @@ def mute(tmp_path):
             one.close()
 
 
-def test_nothing_stays_open_whose_peer_is_mute(tmp_path, mute):
-    url, certificate = mute
+def test_connections_to_unresponsive_peer_are_closed(tmp_path, unresponsive_server):
+    url, certificate = unresponsive_server
     gc.collect()
     with warnings.catch_warnings(record=True) as unclosed:
         warnings.simplefilter("always", ResourceWarning)
@@ -166,16 +166,14 @@ def test_nothing_stays_open_whose_peer_is_mute(tmp_path, mute):
 
 
 def leave(access: Access) -> None:
-    """A watch that is closed and a request that is cancelled, and the loop is over right after
-    them.
-    """
+    """Close a watch, cancel a request, and end the loop immediately afterwards."""
     runner = WallRunner()
     connection = Connection(access, runner.clock)
     api = RemoteApi(connection)
 
     async def leave_both() -> None:
         both = [
-            asyncio.ensure_future(names(api.watch(NODES))),
+            asyncio.ensure_future(watched_names(api.watch(NODES))),
             asyncio.ensure_future(api.get(NODES, "n")),
         ]
         await asyncio.wait(both, timeout=0.2)

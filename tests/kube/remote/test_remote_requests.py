@@ -1,4 +1,4 @@
-"""How a call of the remote Api is spelt on the wire, and how kinds are found."""
+"""Requests of the remote Api on the wire, and discovery of kinds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 from aiohttp import web
-from scripted import POD, refusal
+from scripted_server import POD, refusal
 
 from pytest_kscen.kube.api import LARGEST_ANSWER, HttpCall
 from pytest_kscen.objects.errors import NotFound
@@ -84,14 +84,14 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole
         (lambda api: api.resource_of("v1", "Pod"), "GET /api/v1", None),
     ],
 )
-def test_a_call_is_one_request(server, api, call, wire, body):
-    server.says({"resources": [{"name": "pods", "kind": "Pod", "namespaced": True}]})
+def test_call_sends_one_request(server, api, call, wire, body):
+    server.enqueue({"resources": [{"name": "pods", "kind": "Pod", "namespaced": True}]})
     server.loop.call(call(api))
-    assert (server.asked, server.bodies) == ([wire], [body])
+    assert (server.requests, server.bodies) == ([wire], [body])
 
 
-def test_a_list_says_where_it_stands_and_its_items_what_they_are(runner, server, api):
-    server.says(
+def test_list_has_version_and_typed_items(runner, server, api):
+    server.enqueue(
         {
             "metadata": {"resourceVersion": "7", "continue": "more"},
             "items": [{"metadata": {"name": "p"}}],
@@ -102,7 +102,7 @@ def test_a_list_says_where_it_stands_and_its_items_what_they_are(runner, server,
             PODS, labels="a=b", fields="x=y", limit=1, continue_token="c", resource_version="0"
         )
     )
-    assert server.asked == [
+    assert server.requests == [
         (
             "GET "
             "/api/v1/pods?labelSelector=a%3Db&fieldSelector=x%3Dy&limit=1&continue=c&resourceVersion=0"
@@ -112,35 +112,35 @@ def test_a_list_says_where_it_stands_and_its_items_what_they_are(runner, server,
     assert listing.items == [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}]
 
 
-def test_a_list_of_nothing_is_empty(runner, server, api):
-    server.says({"metadata": {"resourceVersion": "7"}, "items": None})
+def test_null_list_is_empty(runner, server, api):
+    server.enqueue({"metadata": {"resourceVersion": "7"}, "items": None})
     assert runner.call(api.list(PODS)).items == []
 
 
-def test_a_log_is_text(runner, server, api):
-    server.says(web.Response(body=b"one\ntwo \xff\n"))
+def test_log_is_returned_as_text(runner, server, api):
+    server.enqueue(web.Response(body=b"one\ntwo \xff\n"))
     assert runner.call(api.log("p", "ns", container="c")) == "one\ntwo \N{REPLACEMENT CHARACTER}\n"
-    assert server.asked == ["GET /api/v1/namespaces/ns/pods/p/log?container=c"]
+    assert server.requests == ["GET /api/v1/namespaces/ns/pods/p/log?container=c"]
 
 
-def test_every_actor_goes_by_its_name(runner, server, api):
+def test_actor_name_is_sent(runner, server, api):
     for named in (api, api.named("chaos")):
         runner.call(named.get(NODES, "n"))
     assert [headers["User-Agent"] for headers in server.headers] == ["pytest-kscen", "chaos"]
 
 
-def test_patches_say_what_they_are(runner, server, api):
+def test_patch_type_is_sent(runner, server, api):
     for kind in ("application/merge-patch+json", "application/json-patch+json"):
         runner.call(api.patch(NODES, "n", {}, patch_type=kind))
         assert server.headers[-1]["Content-Type"] == kind
 
 
-def test_kinds_are_asked_for_once_and_again_when_one_is_missing(runner, server, api):
+def test_discovery_is_cached_until_kind_is_missing(runner, server, api):
     rows = [
         {"name": "deployments", "kind": "Deployment", "namespaced": True},
         {"name": "deployments/scale", "kind": "Scale", "namespaced": True},
     ]
-    server.says(
+    server.enqueue(
         {"resources": rows},
         {"resources": [*rows, {"name": "news", "kind": "New", "namespaced": False}]},
     )
@@ -149,20 +149,20 @@ def test_kinds_are_asked_for_once_and_again_when_one_is_missing(runner, server, 
     assert runner.call(api.named("other").resource_of("apps/v1", "New")) == Resource(
         "apps", "v1", "news", "New", namespaced=False
     )
-    assert server.asked == ["GET /apis/apps/v1"] * 2
+    assert server.requests == ["GET /apis/apps/v1"] * 2
 
 
-def test_a_kind_that_nobody_serves_is_not_found(runner, server, api):
-    server.says(refusal(404, "NotFound", "the server could not find the requested resource"))
+def test_unserved_kind_is_not_found(runner, server, api):
+    server.enqueue(refusal(404, "NotFound", "the server could not find the requested resource"))
     with pytest.raises(NotFound, match=r'^no matches for kind "Scale" in version "none/v1"$'):
         runner.call(api.resource_of("none/v1", "Scale"))
 
 
-def test_a_group_that_is_out_of_order_alone_is_left_out(runner, server, api):
-    """As an aggregated one is whose own server is down."""
+def test_failing_api_group_is_skipped(runner, server, api):
+    """An aggregated group whose own server is down fails so."""
     offered = [{"groupVersion": "metrics.k8s.io/v1beta1"}], [{"groupVersion": "apps/v1"}]
     verbs = ["delete", "get", "list", "watch"]
-    server.says(
+    server.enqueue(
         {
             "groups": [
                 {"versions": versions, "preferredVersion": versions[0]} for versions in offered
@@ -179,7 +179,7 @@ def test_a_group_that_is_out_of_order_alone_is_left_out(runner, server, api):
     assert runner.call(api.resources()) == [PODS, DEPLOYMENTS]
 
 
-def test_of_an_endless_answer_the_beginning_is_read(runner, server, api):
+def test_endless_response_is_truncated(runner, server, api):
     async def pour(request):
         response = web.StreamResponse()
         await response.prepare(request)
@@ -188,7 +188,7 @@ def test_of_an_endless_answer_the_beginning_is_read(runner, server, api):
                 await response.write(b"x" * 2**20)
         return response
 
-    server.says(pour)
+    server.enqueue(pour)
     answer = runner.call(
         asyncio.wait_for(api.proxy(SERVICES, "web:80", "ns", HttpCall("GET", "/")), 20)
     )

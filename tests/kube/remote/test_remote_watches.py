@@ -1,4 +1,4 @@
-"""Watches of the remote Api: how they end, break off, and are lived through."""
+"""Watches of the remote Api: end, interruption, recovery."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from scripted import lines, names, refusal
+from scripted_server import refusal, watch_stream, watched_names
 
 from pytest_kscen.kube.api import Event
 from pytest_kscen.kube.informer import Informer
@@ -16,11 +16,11 @@ from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import CONFIG_MAPS, NODES, PODS
 
 
-def test_a_watch_ends_when_the_server_ends_it(runner, server, api):
-    server.says(lines(("ADDED", "a"), ("MODIFIED", "a")))
+def test_watch_ends_with_server_stream(runner, server, api):
+    server.enqueue(watch_stream(("ADDED", "a"), ("MODIFIED", "a")))
     watch = api.watch(PODS, "ns", resource_version="5", bookmarks=True, timeout=1.5)
-    events = runner.call(asyncio.wait_for(_all(watch), 5))
-    assert server.asked == [
+    events = runner.call(asyncio.wait_for(_read_all(watch), 5))
+    assert server.requests == [
         (
             "GET "
             "/api/v1/namespaces/ns/pods?resourceVersion=5&timeoutSeconds=2&allowWatchBookmarks=true&watch=true"
@@ -32,19 +32,19 @@ def test_a_watch_ends_when_the_server_ends_it(runner, server, api):
     ]
 
 
-async def _all(watch: Any) -> list[Event]:
+async def _read_all(watch: Any) -> list[Event]:
     return [event async for event in watch]
 
 
-def test_a_line_may_be_of_any_length(runner, server, api):
+def test_watch_line_has_no_length_limit(runner, server, api):
     long = "x" * 3_000_000
-    server.says(lines(("ADDED", long), ("ADDED", "b")))
-    assert runner.call(names(api.watch(PODS))) == [long, "b"]
+    server.enqueue(watch_stream(("ADDED", long), ("ADDED", "b")))
+    assert runner.call(watched_names(api.watch(PODS))) == [long, "b"]
 
 
 @pytest.mark.parametrize("ends", ["half a line", "breaking off"])
-def test_a_watch_that_breaks_off_says_so_after_what_came_whole(runner, server, api, ends):
-    server.says(lines(("ADDED", "a"), ends=ends))
+def test_broken_watch_raises_after_complete_events(runner, server, api, ends):
+    server.enqueue(watch_stream(("ADDED", "a"), ends=ends))
     seen: list[str] = []
 
     async def read() -> None:
@@ -57,10 +57,10 @@ def test_a_watch_that_breaks_off_says_so_after_what_came_whole(runner, server, a
     assert seen == ["a"]
 
 
-def test_a_watch_that_is_refused_says_why(runner, server, api):
-    server.says(refusal(403, "Forbidden", "pods is forbidden"))
+def test_refused_watch_raises_its_reason(runner, server, api):
+    server.enqueue(refusal(403, "Forbidden", "pods is forbidden"))
     with pytest.raises(ApiError, match="pods is forbidden"):
-        runner.call(names(api.watch(PODS)))
+        runner.call(watched_names(api.watch(PODS)))
 
 
 async def silent(_: web.Request) -> web.StreamResponse:
@@ -69,14 +69,14 @@ async def silent(_: web.Request) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize(
-    "answer", [silent, lines(ends="never")], ids=["before it is open", "while it is open"]
+    "answer", [silent, watch_stream(ends="never")], ids=["before it is open", "while it is open"]
 )
-def test_a_closed_watch_ends_at_once_for_who_reads_it(runner, server, api, connection, answer):
-    server.says(answer)
+def test_closed_watch_ends_for_its_reader(runner, server, api, connection, answer):
+    server.enqueue(answer)
 
     async def close_while_reading() -> list[str]:
         watch = api.watch(PODS)
-        reader = asyncio.ensure_future(names(watch))
+        reader = asyncio.ensure_future(watched_names(watch))
         await asyncio.sleep(0.05)
         watch.close()
         watch.close()
@@ -86,11 +86,11 @@ def test_a_closed_watch_ends_at_once_for_who_reads_it(runner, server, api, conne
     assert connection._streams == {}
 
 
-def test_a_reader_that_is_cancelled_is_cancelled(runner, server, api, connection):
-    server.says(silent)
+def test_cancelled_reader_is_cancelled(runner, server, api, connection):
+    server.enqueue(silent)
 
     async def cancel() -> None:
-        reader = asyncio.ensure_future(names(api.watch(PODS)))
+        reader = asyncio.ensure_future(watched_names(api.watch(PODS)))
         await asyncio.sleep(0.05)
         reader.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -100,19 +100,17 @@ def test_a_reader_that_is_cancelled_is_cancelled(runner, server, api, connection
     assert connection._streams == {}
 
 
-def test_a_closed_watch_is_empty(runner, api):
+def test_closed_watch_has_no_events(runner, api):
     watch = api.watch(PODS)
     watch.close()
-    assert runner.call(names(watch)) == []
+    assert runner.call(watched_names(watch)) == []
 
 
-def test_closing_the_connection_ends_its_watches_and_refuses_the_rest(
-    runner, server, api, connection
-):
-    server.says(lines(("ADDED", "a"), ends="never"))
+def test_closed_connection_ends_watches_and_refuses_requests(runner, server, api, connection):
+    server.enqueue(watch_stream(("ADDED", "a"), ends="never"))
 
     async def close() -> list[str]:
-        reader = asyncio.ensure_future(names(api.watch(PODS)))
+        reader = asyncio.ensure_future(watched_names(api.watch(PODS)))
         await asyncio.sleep(0.05)
         await connection.close()
         return await asyncio.wait_for(reader, 1)
@@ -122,7 +120,7 @@ def test_closing_the_connection_ends_its_watches_and_refuses_the_rest(
         runner.call(api.get(NODES, "n"))
 
 
-def test_an_informer_lives_through_all_of_it(runner, server, api, clock):
+def test_informer_survives_watch_failures(runner, server, api, clock):
     def listing(version: str, *found: str) -> dict[str, Any]:
         metadata = {"resourceVersion": version}
         items = [
@@ -138,12 +136,12 @@ def test_an_informer_lives_through_all_of_it(runner, server, api, clock):
     async def expired(_: web.Request) -> web.Response:
         return web.Response(text=json.dumps(gone) + "\n")
 
-    server.says(
+    server.enqueue(
         listing("1", "a"),
-        lines(ends="breaking off"),
+        watch_stream(ends="breaking off"),
         expired,
         listing("9", "a", "b"),
-        lines(ends="never"),
+        watch_stream(ends="never"),
     )
     seen: list[str] = []
     there = asyncio.Event()

@@ -1,6 +1,4 @@
-"""Pictures that actors share: watched once, kept while somebody looks, and a listener's crash is
-his own.
-"""
+"""Informers shared by actors: one watch, kept while in use, with isolated listeners."""
 
 from __future__ import annotations
 
@@ -25,9 +23,9 @@ def cluster():
 def shared(cluster):
     clock = cluster.runner.clock
     journal = Journal(clock)
-    stage = RunContext(cluster.api, clock, Chance(0), journal, "run-1")
-    shared = SharedInformers.of_run(stage)
-    assert SharedInformers.of_run(stage) is shared
+    run_context = RunContext(cluster.api, clock, Chance(0), journal, "run-1")
+    shared = SharedInformers.of_run(run_context)
+    assert SharedInformers.of_run(run_context) is shared
     yield shared
     journal.close()
 
@@ -42,17 +40,17 @@ def write(cluster, name):
     cluster.runner.advance(0)
 
 
-def names(told):
-    return lambda new, old: told.append((new or old)["metadata"]["name"])
+def names(notified_names):
+    return lambda new, old: notified_names.append((new or old)["metadata"]["name"])
 
 
-def test_they_are_kept_while_somebody_looks(cluster, shared):
-    picture = shared.of(CONFIG_MAPS)
+def test_shared_caches_live_while_in_use(cluster, shared):
+    cache = shared.of(CONFIG_MAPS)
 
     async def look():
         life = shared.look()
         assert shared.look() is life
-        await picture.synced()
+        await cache.synced()
         await shared.leave()
         assert not life.done()
         await shared.leave()
@@ -60,16 +58,16 @@ def test_they_are_kept_while_somebody_looks(cluster, shared):
 
     assert cluster.runner.call(look()).cancelled()
     write(cluster, "unseen")
-    assert picture.get("unseen", "default") is None
+    assert cache.get("unseen", "default") is None
 
 
-def test_who_looks_anew_hears_of_what_is_there_then(cluster, shared):
+def test_new_listener_receives_current_objects(cluster, shared):
     async def hear():
-        told = []
+        notified_names = []
         async with shared.listen() as ears:
-            ears.on_change(shared.of(CONFIG_MAPS), names(told))
+            ears.on_change(shared.of(CONFIG_MAPS), names(notified_names))
             await shared.of(CONFIG_MAPS).synced()
-        return told
+        return notified_names
 
     write(cluster, "a")
     first = cluster.runner.call(hear())
@@ -79,8 +77,8 @@ def test_who_looks_anew_hears_of_what_is_there_then(cluster, shared):
     assert ("a" in first, "b" in first, "a" in second, "b" in second) == (True, False, False, True)
 
 
-def test_a_listeners_crash_is_his_own(cluster, shared):
-    told, crashes = [], []
+def test_listener_crash_affects_only_its_actor(cluster, shared):
+    notified_names, crashes = [], []
 
     def clumsy(new, _):
         if new["metadata"]["name"] == "b":
@@ -96,7 +94,7 @@ def test_a_listeners_crash_is_his_own(cluster, shared):
 
     async def listen():
         async with shared.listen() as ears:
-            ears.on_change(shared.of(CONFIG_MAPS), names(told))
+            ears.on_change(shared.of(CONFIG_MAPS), names(notified_names))
             await ears.run()
 
     cluster.runner.start(crash(), "crash")
@@ -105,4 +103,4 @@ def test_a_listeners_crash_is_his_own(cluster, shared):
     for name in "abc":
         write(cluster, name)
     assert [repr(error) for error in crashes] == ["KeyError('lost')"]
-    assert [name for name in told if name in "abc"] == ["a", "b", "c"]
+    assert [name for name in notified_names if name in "abc"] == ["a", "b", "c"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Iterator
 
-USER = """
+SHARING_PROCESS = """
 import pathlib, sys, time
 from pytest_kscen.clusters.kind import SharedResource
 
@@ -37,8 +37,8 @@ share.release()
 """
 
 
-class Users:
-    """Processes that share."""
+class SharingProcesses:
+    """Processes that share a resource."""
 
     def __init__(self, tmp_path: pathlib.Path) -> None:
         self.folder = tmp_path / "shared"
@@ -46,7 +46,7 @@ class Users:
         self.running: list[subprocess.Popen[str]] = []
 
     def start(self, slow: str = "") -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", USER, str(self.folder), str(self.log), slow]
+        command = [sys.executable, "-c", SHARING_PROCESS, str(self.folder), str(self.log), slow]
         self.running.append(
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         )
@@ -55,24 +55,24 @@ class Users:
     def done(self) -> list[str]:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
-    def share(self) -> SharedResource:
-        return SharedResource(self.folder, lambda facts: self.say(f"remove {facts['state']}"))
+    def shared_resource(self) -> SharedResource:
+        return SharedResource(self.folder, lambda facts: self.write_log(f"remove {facts['state']}"))
 
-    def say(self, word: str) -> None:
+    def write_log(self, word: str) -> None:
         with self.log.open("a") as file:
             file.write(word + "\n")
 
 
 @pytest.fixture
-def users(tmp_path: pathlib.Path) -> Iterator[Users]:
-    users = Users(tmp_path)
+def users(tmp_path: pathlib.Path) -> Iterator[SharingProcesses]:
+    users = SharingProcesses(tmp_path)
     yield users
     for process in users.running:
         process.kill()
         process.communicate()
 
 
-def line_of(process: subprocess.Popen[str]) -> str:
+def read_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
@@ -81,9 +81,9 @@ def release(process: subprocess.Popen[str]) -> None:
     assert process.returncode == 0
 
 
-def test_one_makes_it_all_use_it_the_last_removes_it(users):
+def test_first_user_creates_and_last_user_removes(users):
     processes = [users.start() for _ in range(4)]
-    assert [line_of(process) for process in processes] == ["in"] * 4
+    assert [read_line(process) for process in processes] == ["in"] * 4
     assert users.done() == ["make"]
     for process in processes[:-1]:
         release(process)
@@ -93,49 +93,49 @@ def test_one_makes_it_all_use_it_the_last_removes_it(users):
     assert not users.folder.exists()
 
 
-def test_a_user_that_was_killed_does_not_count(users):
+def test_killed_user_is_ignored(users):
     killed, other = users.start(), users.start()
-    assert [line_of(killed), line_of(other)] == ["in", "in"]
+    assert [read_line(killed), read_line(other)] == ["in", "in"]
     killed.kill()
     killed.wait()
     release(other)
     assert users.done() == ["make", "remove made"]
 
 
-def test_a_killed_process_that_nobody_has_reaped_does_not_count(users):
+def test_zombie_user_is_ignored(users):
     killed, other = users.start(), users.start()
-    assert [line_of(killed), line_of(other)] == ["in", "in"]
+    assert [read_line(killed), read_line(other)] == ["in", "in"]
     killed.kill()
     os.waitid(os.P_PID, killed.pid, os.WEXITED | os.WNOWAIT)
     release(other)
     assert users.done() == ["make", "remove made"]
 
 
-def test_what_was_half_made_when_its_maker_died_is_made_again(users):
+def test_creation_is_repeated_after_creator_died(users):
     maker = users.start("slow")
-    assert line_of(maker) == "making"
+    assert read_line(maker) == "making"
     second = users.start()
     maker.kill()
-    assert line_of(second) == "in"
+    assert read_line(second) == "in"
     assert users.done() == ["make", "remove making", "make"]
 
 
-def test_a_failed_making_leaves_nothing(users):
+def test_failed_creation_leaves_no_state(users):
     def fail() -> None:
         raise RuntimeError("no room")
 
     with pytest.raises(RuntimeError, match="no room"):
-        users.share().acquire(dict, fail)
+        users.shared_resource().acquire(dict, fail)
     assert users.done() == ["remove making"]
     assert not users.folder.exists()
 
 
-def test_who_holds_it_keeps_it_for_those_who_come_and_go(users):
-    holder = users.share()
+def test_resource_lives_while_one_user_holds_it(users):
+    holder = users.shared_resource()
     holder.hold()
     for _ in range(2):
-        share = users.share()
-        assert share.acquire(lambda: {"name": "a"}, lambda: users.say("make")) == {
+        share = users.shared_resource()
+        assert share.acquire(lambda: {"name": "a"}, lambda: users.write_log("make")) == {
             "name": "a",
             "state": "made",
         }
@@ -145,27 +145,27 @@ def test_who_holds_it_keeps_it_for_those_who_come_and_go(users):
     assert users.done() == ["make", "remove made"]
 
 
-def test_a_sweep_removes_what_a_killed_run_left(users):
+def test_sweep_removes_resources_of_killed_run(users):
     killed = users.start()
-    assert line_of(killed) == "in"
-    users.share().remove_if_unused()
+    assert read_line(killed) == "in"
+    users.shared_resource().remove_if_unused()
     assert users.done() == ["make"]
     killed.kill()
     killed.wait()
-    users.share().remove_if_unused()
+    users.shared_resource().remove_if_unused()
     assert users.done() == ["make", "remove made"]
 
 
-def test_a_pid_that_came_again_is_somebody_else(users):
-    share = users.share()
+def test_reused_pid_is_another_process(users):
+    share = users.shared_resource()
     share.acquire(dict, lambda: None)
     (users.folder / f"user-{os.getpid()}-1-0").touch()
     share.release()
     assert not users.folder.exists()
 
 
-def test_a_folder_of_somebody_else_is_not_trusted(users, monkeypatch):
+def test_folder_of_other_user_is_refused(users, monkeypatch):
     users.folder.mkdir()
     monkeypatch.setattr(os, "getuid", lambda: 4711)
     with pytest.raises(PermissionError, match="belongs to another user"):
-        users.share().hold()
+        users.shared_resource().hold()

@@ -1,6 +1,4 @@
-"""A server that says what each test tells it to say, the words it is told, and a clock on which
-nothing takes time.
-"""
+"""Server with scripted responses, and a clock on which waits take no time."""
 
 from __future__ import annotations
 
@@ -18,18 +16,18 @@ if TYPE_CHECKING:
 POD = {"metadata": {"name": "p", "namespace": "ns"}}
 
 
-class Scripted:
-    """A server with a script: each request gets the next answer, and is kept with its body."""
+class ScriptedServer:
+    """HTTP server that answers each request with the next scripted response and records it."""
 
     def __init__(self, loop: WallRunner) -> None:
         self.loop = loop
         self.script: list[Any] = []
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.bodies: list[Any] = []
         self.headers: list[Any] = []
         self.url = ""
 
-    def says(self, *answers: Any) -> None:
+    def enqueue(self, *answers: Any) -> None:
         self.script += answers
 
     async def start(self) -> None:
@@ -46,7 +44,7 @@ class Scripted:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         text = await request.text()
-        self.asked.append(f"{request.method} {request.raw_path}")
+        self.requests.append(f"{request.method} {request.raw_path}")
         self.bodies.append(json.loads(text) if text else None)
         self.headers.append(request.headers)
         answer = self.script.pop(0) if self.script else {}
@@ -57,8 +55,8 @@ class Scripted:
         return web.json_response(answer)
 
 
-class Hasty:
-    """A clock on which nothing takes time; it remembers what was to be waited for."""
+class InstantClock:
+    """Clock on which waits take no time; records their durations."""
 
     def __init__(self) -> None:
         self.slept: list[float] = []
@@ -84,8 +82,8 @@ def refusal(
     return web.json_response(status, status=code, headers=headers)
 
 
-def lines(*events: tuple[str, str], ends: str = "") -> Any:
-    """A watch's stream; it may end with half a line, or break off."""
+def watch_stream(*events: tuple[str, str], ends: str = "") -> Any:
+    """Return a watch response, which may end with an incomplete line or a broken connection."""
 
     async def stream(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -105,10 +103,10 @@ def lines(*events: tuple[str, str], ends: str = "") -> Any:
     return stream
 
 
-async def drop(request: web.Request) -> web.StreamResponse:
+async def drop_connection(request: web.Request) -> web.StreamResponse:
     request.transport.abort()
     return web.Response()
 
 
-async def names(watch: Any) -> list[str]:
+async def watched_names(watch: Any) -> list[str]:
     return [event.object["metadata"]["name"] async for event in watch]
