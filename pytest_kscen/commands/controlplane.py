@@ -15,20 +15,21 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument(
         "action",
-        choices=list(_ACTIONS),
+        choices=["build", "status", "clean"],
         help="build: build them into the cache; status: print where they are; clean: remove them",
     )
     action = parser.parse_args(arguments).action
     try:
-        return _ACTIONS[action]()
+        if action == "status":
+            return _status()
+        if action == "build":
+            print(f"ready in {programs.build_programs(lambda line: print(line, flush=True))}")
+        else:
+            for folder in programs.remove_builds():
+                print(f"removed {folder}")
     except ClusterRefused as refusal:
         print(refusal, file=sys.stderr)
         return 1
-
-
-def _build() -> int:
-    folder = programs.build_programs(lambda line: print(line, flush=True))
-    print(f"ready in {folder}")
     return 0
 
 
@@ -45,12 +46,3 @@ def _status() -> int:
     for name in absent:
         print(f"{name}: missing; build it with: {programs.BUILD_COMMAND}")
     return 1 if absent else 0
-
-
-def _clean() -> int:
-    for folder in programs.remove_builds():
-        print(f"removed {folder}")
-    return 0
-
-
-_ACTIONS = {"build": _build, "status": _status, "clean": _clean}

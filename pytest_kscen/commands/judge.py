@@ -6,7 +6,8 @@ import argparse
 import pathlib
 import sys
 
-from pytest_kscen.commands.story import Unknown, print_lines, read_in
+from pytest_kscen.commands.output import print_lines
+from pytest_kscen.commands.story import Unknown, read_in
 from pytest_kscen.journal import JournalDamaged
 from pytest_kscen.judge.outcome import judge
 from pytest_kscen.judge.verdict import INVALID, UNKNOWN, VALID

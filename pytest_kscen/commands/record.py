@@ -58,27 +58,24 @@ def main(arguments: list[str]) -> int:
     )
     chosen = parser.parse_args(arguments)
     try:
-        text = written(_recorded(chosen))
+        with contextlib.closing(
+            KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)
+        ) as cluster:
+            recorded = cluster.runner.call(
+                record(
+                    cluster.api("record"),
+                    chosen.name,
+                    namespaces=chosen.namespace,
+                    reschedule=chosen.reschedule,
+                    spared=[each["metadata"]["name"] for each in BUILT_IN_CLASSES],
+                )
+            )
+        text = written(recorded)
         chosen.output.write_text(text) if chosen.output else sys.stdout.write(text)
     except (ClusterRefused, NotRecordedError, ApiError, OSError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0
-
-
-def _recorded(chosen: argparse.Namespace) -> Obj:
-    with contextlib.closing(
-        KubeconfigCluster(chosen.kubeconfig, chosen.context, flags=COMMAND_FLAGS)
-    ) as cluster:
-        return cluster.runner.call(
-            record(
-                cluster.api("record"),
-                chosen.name,
-                namespaces=chosen.namespace,
-                reschedule=chosen.reschedule,
-                spared=[each["metadata"]["name"] for each in BUILT_IN_CLASSES],
-            )
-        )
 
 
 def written(scenario: Obj) -> str:

@@ -95,18 +95,14 @@ def record(folder: Path, into: Path) -> None:
         )
     parts = Parts([definition["spec"] for definition in definitions])
     shipped = {each["spec"]["names"]["kind"]: parts.reduced(each["spec"]) for each in definitions}
-    lines = [
-        f'"{place}": {{\n{_a_line_each(members)}\n}}'
-        for place, members in (("shipped", shipped), ("parts", parts.shared))
-    ]
-    into.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
-
-def _a_line_each(members: dict[str, Any]) -> str:
-    return ",\n".join(
-        f"{json.dumps(name)}: {json.dumps(member, separators=(',', ':'))}"
-        for name, member in sorted(members.items())
-    )
+    sections = []
+    for section, members in (("shipped", shipped), ("parts", parts.shared)):
+        lines = ",\n".join(
+            f"{json.dumps(name)}: {json.dumps(member, separators=(',', ':'))}"
+            for name, member in sorted(members.items())
+        )
+        sections.append(f'"{section}": {{\n{lines}\n}}')
+    into.write_text("{\n" + ",\n".join(sections) + "\n}\n")
 
 
 def main(arguments: list[str]) -> int:

@@ -10,12 +10,8 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import orjson
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 from pytest_kscen.embedded.apiserver.recorded import PROTOBUF_NUMBERS
 
@@ -39,18 +35,16 @@ def numbers(modules: Path, version: str) -> dict[str, dict[str, str]]:
         ):
             package = f"io.k8s.{module}.{folder.relative_to(root).as_posix().replace('/', '.')}"
             for source in sorted(folder.glob("types*.go")):
-                found.update(_structs(source.read_text(), package))
+                for name, body in _STRUCT.findall(source.read_text()):
+                    fields = {
+                        number: field or f"{INLINE}{package}.{type_}"
+                        for type_, field, number in _FIELD.findall(body)
+                    }
+                    if fields:
+                        found[f"{package}.{name}"] = dict(
+                            sorted(fields.items(), key=lambda item: int(item[0]))
+                        )
     return dict(sorted(found.items()))
-
-
-def _structs(source: str, package: str) -> Iterator[tuple[str, dict[str, str]]]:
-    for name, body in _STRUCT.findall(source):
-        fields = {
-            number: field or f"{INLINE}{package}.{type_}"
-            for type_, field, number in _FIELD.findall(body)
-        }
-        if fields:
-            yield f"{package}.{name}", dict(sorted(fields.items(), key=lambda item: int(item[0])))
 
 
 def main(arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
-from pytest_kscen.commands.story import print_lines
+from pytest_kscen.commands.output import print_lines
 from pytest_kscen.objects.documents import DocumentRefused
 from pytest_kscen.objects.scenarios import FAILED
 from pytest_kscen.run.plan import Plan

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.kubeconfig import COMMAND_FLAGS, KubeconfigCluster
+from pytest_kscen.commands.output import print_phases
 from pytest_kscen.journal import Journal
 from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.errors import ApiError
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.journal import Entry
     from pytest_kscen.scenario.waiting import ControllerWaiter
 
 DAY = 86400.0
@@ -123,11 +123,5 @@ def open_scenario_player(
     for waiter in waiters:
         scenario_player.controller.register.add(waiter)
     scenario_player.journals.to = Journal(cluster.runner.clock, journal)
-    scenario_player.journals.to.follow(_print_phase)
+    print_phases(scenario_player.journals.to, "scenario-phase", "scenario")
     return scenario_player
-
-
-def _print_phase(entry: Entry) -> None:
-    if entry.what == "scenario-phase":
-        why = f": {entry.data['message']}" if entry.data.get("message") else ""
-        print(f"{entry.data['scenario']} {entry.data['phase']}{why}", flush=True)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import yaml
 
-from pytest_kscen.commands.story import Unknown, journal_in, print_lines
+from pytest_kscen.commands.output import print_lines
+from pytest_kscen.commands.story import Unknown, journal_in
 from pytest_kscen.scenario.analysis.comparison import TABLES as OF_TWO
 from pytest_kscen.scenario.analysis.rendering import TABLES as OF_ONE
 from pytest_kscen.scenario.analysis.rendering import as_csv, as_json_lines

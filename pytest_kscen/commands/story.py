@@ -5,11 +5,11 @@ volumes of a run.
 from __future__ import annotations
 
 import argparse
-import os
 import pathlib
 import sys
 from typing import TYPE_CHECKING
 
+from pytest_kscen.commands.output import print_lines
 from pytest_kscen.journal import JournalDamaged, read
 from pytest_kscen.judge.outcome import judge
 from pytest_kscen.objects.arguments import nearest
@@ -17,8 +17,6 @@ from pytest_kscen.report.archive import JOURNAL
 from pytest_kscen.report.story import story
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_kscen.journal import Entry
 
 MOST = 20  # names in a message
@@ -43,36 +41,27 @@ def main(arguments: list[str]) -> int:
     )
     chosen = parser.parse_args(arguments)
     try:
-        print_lines(_lines(chosen.folder, chosen.volume))
+        path, journal = read_in(chosen.folder)
+        outcome = judge(journal, path)
+        volumes = {one.name: f"{one.verdict:<11} {one.name}" for one in outcome.volumes}
+        crashed = [
+            finding.why
+            for finding in outcome.findings
+            if finding.check == "volumes" and "crashed" in finding.why
+        ]
+        if crashed and not volumes:
+            raise Unknown(crashed[0])  # noqa: TRY301  # reported below
+        if chosen.volume is not None:
+            print_lines(story(journal, _one_of(volumes, chosen.volume)))
+        else:
+            print_lines(
+                [f"{one.verdict:<11} {one.name}" for one in outcome.volumes]
+                or [f"the run has no volume; lines in its journal: {len(journal)}"]
+            )
     except (Unknown, JournalDamaged) as unknown:
         print(unknown, file=sys.stderr)
         return 1
     return 0
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Print lines to standard output; end quietly if its reader has closed the pipe."""
-    try:
-        for line in lines:
-            print(line)
-        sys.stdout.flush()
-    except BrokenPipeError:  # the reader closed the pipe; no error when Python flushes at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _lines(folder: pathlib.Path, wanted: str | None) -> Iterable[str]:
-    path, journal = read_in(folder)
-    outcome = judge(journal, path)
-    volumes = {one.name: f"{one.verdict:<11} {one.name}" for one in outcome.volumes}
-    if not volumes:
-        for finding in outcome.findings:
-            if finding.check == "volumes" and "crashed" in finding.why:
-                raise Unknown(finding.why)
-    if wanted is None:
-        return [f"{one.verdict:<11} {one.name}" for one in outcome.volumes] or [
-            f"the run has no volume; lines in its journal: {len(journal)}"
-        ]
-    return story(journal, _one_of(volumes, wanted))
 
 
 def read_in(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:

@@ -116,7 +116,12 @@ def _lines(document: Document, played: list[Document], *, strict: bool) -> Itera
     elif document.kind_is(expecting.API_VERSION, expecting.KIND):
         # Expectations without a name are of a workflow if there is no scenario.
         scenarios = [each for each in played if _is_scenario(each)]
-        workflows = [each for each in played if _is_workflow(each)]
+        workflows = [
+            each
+            for each in played
+            for family in (SHIPPED, OWN)
+            if each.kind_is(family.workflows.api_version, family.workflows.kind)
+        ]
         if workflows and ("workflow" in document.content or not scenarios):
             yield from _as_lines(expectations.expectation_errors(document, workflows), ERROR)
         elif scenarios:
@@ -146,12 +151,6 @@ def _lines(document: Document, played: list[Document], *, strict: bool) -> Itera
 
 def _is_scenario(document: Document) -> bool:
     return document.kind_is(SCENARIOS.api_version, SCENARIOS.kind)
-
-
-def _is_workflow(document: Document) -> bool:
-    return any(
-        document.kind_is(each.workflows.api_version, each.workflows.kind) for each in (SHIPPED, OWN)
-    )
 
 
 def _is_meant(document: Document) -> bool:

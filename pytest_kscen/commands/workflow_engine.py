@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.clock import Signal
 from pytest_kscen.clusters.cluster import ClusterRefused
 from pytest_kscen.clusters.kubeconfig import COMMAND_FLAGS, KubeconfigCluster
+from pytest_kscen.commands.output import print_phases
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.leases import LeaseLost
@@ -25,8 +26,9 @@ from pytest_kscen.workflow.engine.manager import CONCURRENCY
 from pytest_kscen.workflow.telemetry import Metrics, Tracing, serve, tracer_to
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.journal import Entry
     from pytest_kscen.objects.chaos_mesh import EngineResources
 
 NO_CHAOS = (
@@ -51,11 +53,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--context", help="the kubeconfig's context (default: its current one)")
     parser.add_argument(
         "--concurrency",
-        type=_at_least_one,
+        type=_above_zero(int, "a whole number, 1 or more"),
         default=CONCURRENCY,
         help="workflows driven at once, 1 or more",
     )
-    parser.add_argument("--rate", type=_rate, help="most events per second (default: no limit)")
+    parser.add_argument(
+        "--rate",
+        type=_above_zero(float, "a number above zero"),
+        help="most events per second (default: no limit)",
+    )
     parser.add_argument(
         "--metrics",
         type=int,
@@ -83,24 +89,35 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
-def _at_least_one(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"invalid value {number}: give 1 or more")
-    return number
+def _above_zero(parse: Callable[[str], float], remedy: str) -> Callable[[str], float]:
+    """Return an option's type: it accepts a finite number above zero, as `parse` reads it.
 
+    The message for anything else ends with the remedy.
+    """
 
-def _rate(text: str) -> float:
-    if not 0 < (rate := float(text)) < math.inf:
-        raise argparse.ArgumentTypeError(f"invalid value {text}: give a number above zero")
-    return rate
+    def number_of(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if 0 < (number := parse(text)) < math.inf:
+                return number
+        raise argparse.ArgumentTypeError(f"invalid value {text!r}: give {remedy}")
+
+    return number_of
 
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
     """Drive the workflows until Ctrl-C, SIGTERM, the crash of an actor or the loss of the lease."""
     word, leading = Signal(), Leading(cluster, ENGINE)
+
+    def print_holder(holder: str) -> None:
+        print(
+            f"{holder} drives the workflows here, and holds the Lease {leading.lease}: "
+            "waiting for its end",
+            flush=True,
+        )
+
     journal = contextlib.closing(Journal(cluster.runner.clock, chosen.journal))
     with handle_signals(cluster.runner.loop, word.give, awaited=lambda: True), journal as noted:
-        if not cluster.runner.call(leading.wait(word, functools.partial(_print_holder, leading))):
+        if not cluster.runner.call(leading.wait(word, print_holder)):
             return 0
         life = _Life(leading, word)
         cluster.runner.start(life.live(), ENGINE)
@@ -115,16 +132,6 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
         if life.lost:
             raise life.lost
     return 0
-
-
-def _print_holder(leading: Leading, holder: str) -> None:
-    print(
-        (
-            f"{holder} drives the workflows here, and holds the Lease {leading.lease}: "
-            "waiting for its end"
-        ),
-        flush=True,
-    )
 
 
 class _Life:
@@ -151,7 +158,7 @@ def _begin(
 ) -> EngineResources:
     runner, metrics = cluster.runner, Metrics()
     journal.follow(metrics.take)
-    journal.follow(_print_phase)
+    print_phases(journal, "workflow-phase", "namespace", "workflow")
     if chosen.traces:
         journal.follow(Tracing(tracer_to(chosen.traces), runner.clock).take)
     context = RunContext(
@@ -173,12 +180,3 @@ def _begin(
         runner.start(serve(metrics, chosen.metrics), "metrics")
     print(f"Workflows and Schedules of {family.group} are driven from now on", flush=True)
     return family
-
-
-def _print_phase(entry: Entry) -> None:
-    if entry.what == "workflow-phase":
-        why = f": {entry.data['message']}" if entry.data.get("message") else ""
-        print(
-            f"{entry.data['namespace']}/{entry.data['workflow']} {entry.data['phase']}{why}",
-            flush=True,
-        )

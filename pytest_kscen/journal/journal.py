@@ -162,7 +162,8 @@ class Journal:
         self._clock = clock
         self._began = clock.now()
         self._lock = threading.RLock()  # on real clusters test and actors write from two threads
-        self._file: BinaryIO = _opened(path) if path else io.BytesIO()
+        self._file: BinaryIO = _locked(path) if path else io.BytesIO()
+        self._file.truncate()
         self.size = 0
         """Bytes written so far."""
         self._followers: list[Callable[[Entry], None]] = []
@@ -305,13 +306,6 @@ class ActorJournal:
         return ActorJournal(self._journal, f"{self.actor}/{name}")
 
 
-def _opened(path: pathlib.Path) -> BinaryIO:
-    """Open an empty file, locked for this process."""
-    file = _locked(path)
-    file.truncate()
-    return file
-
-
 def _locked(path: pathlib.Path) -> BinaryIO:
     """Open and lock a file; the lock ends with the process. Raise JournalTaken if it is locked."""
     file = os.fdopen(
@@ -390,13 +384,11 @@ def _stored(reader: EntryReader, line: bytes, where: str) -> Entry:
         raise JournalDamaged(
             f"{where}: 'at' has to be a number, 'actor' and 'what' have to be strings"
         )
-    if entry.what in NAMES and not _are_names(entry.data.get(NAMES[entry.what], [])):
-        raise JournalDamaged(f"{where}: {NAMES[entry.what]!r} has to be a list of strings")
+    if entry.what in NAMES:
+        names = entry.data.get(NAMES[entry.what], [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise JournalDamaged(f"{where}: {NAMES[entry.what]!r} has to be a list of strings")
     return entry
-
-
-def _are_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
@@ -413,13 +405,6 @@ def _line(data: dict[str, Any]) -> bytes:
         return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        return orjson.loads(line)  # type: ignore[no-any-return]
-    except orjson.JSONDecodeError:
-        return json.loads(line.decode())  # type: ignore[no-any-return]
-
-
 class EntryReader:
     """Read a journal's lines in their order; the first states the schema of all of them.
 
@@ -433,7 +418,10 @@ class EntryReader:
         self._schema = 0  # no line was read yet
 
     def entry(self, line: bytes) -> Entry:
-        data = _parsed(line)
+        try:
+            data: dict[str, Any] = orjson.loads(line)
+        except orjson.JSONDecodeError:  # it may be a number of more than 64 bits
+            data = json.loads(line.decode())
         if not self._schema:
             self._schema = schema.pop_version(data)
         if self._schema == 1:

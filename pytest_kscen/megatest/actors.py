@@ -195,6 +195,10 @@ TRY_AGAIN = 60.0  # seconds until replicas that were left are listed again after
 
 
 async def create_replicas(rv: Subject, period: Seconds) -> Never:
+    """Create a replica without data from time to time, while the volume has a name for one left.
+
+    A surplus replica with data would never be removed by the storage.
+    """
     actor = rv.actor("volume-replica-creator")
     while True:
         await rv.pause(actor, period)
@@ -215,8 +219,11 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
         async with attempt(
             actor, "create a replica", volume=rv.name, replica=name, type=kind, node=node
         ):
+            spec = {"replicatedVolumeName": rv.name, "type": kind}
+            if node:  # the storage chooses the node of a tie-breaker
+                spec["nodeName"] = node
             await actor.api.create(
-                REPLICATED_VOLUME_REPLICAS, _replica(rv, actor, name, kind, node)
+                REPLICATED_VOLUME_REPLICAS, made(actor, REPLICATED_VOLUME_REPLICAS, name, spec)
             )
 
 
@@ -232,6 +239,7 @@ async def sweep_replicas(rv: Subject) -> None:
 
 
 async def _swept(rv: Subject, actor: Actor) -> bool:
+    """Delete the replicas that were left; return False if any request was refused."""
     left: list[str] | None = None
     async with attempt(actor, "look for replicas that were left", volume=rv.name):
         left = [
@@ -239,19 +247,18 @@ async def _swept(rv: Subject, actor: Actor) -> bool:
             for one in await actor.own(REPLICATED_VOLUME_REPLICAS)
             if volume_of(one) == rv.name
         ]
-    return left is not None and all([await _deleted(rv, actor, replica) for replica in left])
-
-
-async def _deleted(rv: Subject, actor: Actor, replica: str) -> bool:
-    try:
-        async with actor.doing("delete a replica that was left", volume=rv.name, replica=replica):
-            with contextlib.suppress(
-                NotFound
-            ):  # an answer was lost, and the deletion was asked for again
-                await actor.api.delete(REPLICATED_VOLUME_REPLICAS, replica)
-    except REFUSALS:
-        return False
-    return True
+    is_swept = left is not None
+    for replica in left or ():
+        try:
+            async with actor.doing(
+                "delete a replica that was left", volume=rv.name, replica=replica
+            ):
+                # The answer to an earlier attempt may have been lost.
+                with contextlib.suppress(NotFound):
+                    await actor.api.delete(REPLICATED_VOLUME_REPLICAS, replica)
+        except REFUSALS:
+            is_swept = False
+    return is_swept
 
 
 def first_free(volume: str, taken: Iterable[str]) -> str | None:
@@ -264,15 +271,6 @@ def first_free(volume: str, taken: Iterable[str]) -> str | None:
         ),
         None,
     )
-
-
-def _replica(rv: Subject, actor: Actor, name: str, kind: str, node: str) -> Obj:
-    """Return a replica without data: a surplus one with data would never be removed.
-
-    The storage chooses the node of a tie-breaker.
-    """
-    spec = {"replicatedVolumeName": rv.name, "type": kind, **({"nodeName": node} if node else {})}
-    return made(actor, REPLICATED_VOLUME_REPLICAS, name, spec)
 
 
 CHECK_PERIOD = 10.0  # seconds
@@ -303,9 +301,14 @@ class Replacements:
             for replica in self.rv.watch.replicas(self.rv.name)
             if replica["spec"].get("type") == DISKFUL
         ]
-        return (
-            disks if self.rv.health.has_layout else [disk for disk in disks if not self._goes(disk)]
-        )
+        if self.rv.health.has_layout:
+            return disks
+        return [
+            disk
+            for disk in disks
+            if not disk["metadata"].get("deletionTimestamp")
+            and disk["metadata"]["uid"] not in self.taken
+        ]
 
     def expect(self, before: int) -> None:
         """Expect as many disks as there were before one was deleted, or possibly deleted."""
@@ -319,7 +322,10 @@ class Replacements:
     async def _watch(self) -> None:
         while self._stays():
             await self.actor.clock.sleep(CHECK_PERIOD)
-            if self._stays() and self._is_whole():
+            if not self._stays():
+                break
+            disks = self.disks()
+            if len(disks) >= self.wanted and all(map(self.rv.health.is_up_to_date, disks)):
                 self.actor.note("replicas-restored", volume=self.rv.name)
                 break
         self.wanted = 0
@@ -331,14 +337,6 @@ class Replacements:
         return self.rv.volume is not None and not self.rv.volume["metadata"].get(
             "deletionTimestamp"
         )
-
-    def _is_whole(self) -> bool:
-        disks = self.disks()
-        return len(disks) >= self.wanted and all(map(self.rv.health.is_up_to_date, disks))
-
-    def _goes(self, disk: Obj) -> bool:
-        metadata = disk["metadata"]
-        return bool(metadata.get("deletionTimestamp")) or metadata["uid"] in self.taken
 
 
 async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Never:

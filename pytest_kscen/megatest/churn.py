@@ -67,7 +67,12 @@ class Churn:
                 raise ValueError(f"{name}={getattr(self, name)!r}: give True or False")  # noqa: TRY004
         if not is_number(self.patience) or self.patience == math.inf:
             raise ValueError(f"patience={self.patience!r}: give a time, more than zero")
-        self._check_ranges()
+        require_range("step", self.step, whole=True)
+        for name in (
+            *("step_period", "lifetime", "attacher_period"),
+            *("resizer_period", "replica_destroyer_period", "replica_creator_period"),
+        ):
+            require_range(name, getattr(self, name))
         size, largest = _bytes("size", self.size), _bytes("max_size", self.max_size)
         if not is_range([_bytes("resizer_step", step) for step in self.resizer_step]):
             raise range_error("resizer_step", self.resizer_step)
@@ -83,14 +88,6 @@ class Churn:
     def profiles(self) -> tuple[Profile, ...]:
         """Chaos profiles that the churn runs by itself."""
         return (POD_DESTROYER,) if self.pod_destroyer else ()
-
-    def _check_ranges(self) -> None:
-        require_range("step", self.step, whole=True)
-        for name in (
-            *("step_period", "lifetime", "attacher_period"),
-            *("resizer_period", "replica_destroyer_period", "replica_creator_period"),
-        ):
-            require_range(name, getattr(self, name))
 
 
 def _bytes(name: str, size: str) -> int:

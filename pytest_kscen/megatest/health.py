@@ -63,34 +63,32 @@ async def check(rv: Subject) -> None:
 
 
 def _compare(
-    rv: Subject, actor: Actor, said: dict[str, Observed], last: dict[str, Observed]
+    rv: Subject, actor: Actor, observed: dict[str, Observed], last: dict[str, Observed]
 ) -> None:
-    for name, seen in (dict.fromkeys(last, GONE) | said).items():
+    """Record and log each condition that has begun or ceased to hold; bring `last` up to date."""
+    for name, seen in (dict.fromkeys(last, GONE) | observed).items():
         expected, last[name] = last.get(name, WELL), seen
-        if seen.holds != expected.holds:
-            _tell(rv, actor, name, expected, seen)
-
-
-def _tell(rv: Subject, actor: Actor, name: str, expected: Observed, seen: Observed) -> None:
-    states = {
-        "volume": rv.name,
-        "condition": name,
-        "expected": expected.status,
-        "observed": seen.status,
-    }
-    why = {"reason": seen.reason, "details": seen.message}
-    false = replicas_false(rv.watch.replicas(rv.name), attached_nodes(rv))
-    actor.note("condition-changed", **states, **why)
-    actor.note("replicas-false", volume=rv.name, replicas=false)
-    actor.log(
-        logging.WARNING,
-        "condition changed",
-        **states,
-        transition=f"{expected.status}->{seen.status}",
-    )
-    actor.log(
-        logging.INFO, "condition details", volume=rv.name, condition=name, **why, replicas=false
-    )
+        if seen.holds == expected.holds:
+            continue
+        states = {
+            "volume": rv.name,
+            "condition": name,
+            "expected": expected.status,
+            "observed": seen.status,
+        }
+        why = {"reason": seen.reason, "details": seen.message}
+        false = replicas_false(rv.watch.replicas(rv.name), attached_nodes(rv))
+        actor.note("condition-changed", **states, **why)
+        actor.note("replicas-false", volume=rv.name, replicas=false)
+        actor.log(
+            logging.WARNING,
+            "condition changed",
+            **states,
+            transition=f"{expected.status}->{seen.status}",
+        )
+        actor.log(
+            logging.INFO, "condition details", volume=rv.name, condition=name, **why, replicas=false
+        )
 
 
 def replicas_false(replicas: list[Obj], wanted: list[str]) -> dict[str, list[str]]:
@@ -98,18 +96,17 @@ def replicas_false(replicas: list[Obj], wanted: list[str]) -> dict[str, list[str
 
     A replica on a node to which the volume is not to be attached is rightly not Attached.
     """
-    found = {name_of(replica): _false(replica, wanted) for replica in replicas}
-    return {name: conditions for name, conditions in found.items() if conditions}
-
-
-def _false(replica: Obj, wanted: list[str]) -> list[str]:
-    conditions = (replica.get("status") or {}).get("conditions") or ()
-    normal = () if replica["spec"].get("nodeName") in wanted else (ATTACHED,)
-    return [
-        f"{one['type']} ({one.get('reason', '')})"
-        for one in conditions
-        if one.get("status") == "False" and one["type"] not in normal
-    ]
+    found = {}
+    for replica in replicas:
+        normal = () if replica["spec"].get("nodeName") in wanted else (ATTACHED,)
+        conditions = [
+            f"{one['type']} ({one.get('reason', '')})"
+            for one in (replica.get("status") or {}).get("conditions") or ()
+            if one.get("status") == "False" and one["type"] not in normal
+        ]
+        if conditions:
+            found[name_of(replica)] = conditions
+    return found
 
 
 LOOK_AGAIN = 10.0  # seconds

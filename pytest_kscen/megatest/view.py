@@ -154,8 +154,15 @@ class VolumesWatch:
         )
 
     def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None or old is None or _asks_something_else(new, old):
-            self._changed(volume_of(_either(new, old)), REPLICA)
+        """Notify listeners, except of a change of the status alone."""
+        if (
+            new is not None
+            and old is not None
+            and (new["spec"] is old["spec"] or new["spec"] == old["spec"])
+            and ("deletionTimestamp" in new["metadata"]) is ("deletionTimestamp" in old["metadata"])
+        ):
+            return
+        self._changed(volume_of(_either(new, old)), REPLICA)
 
     def _changed(self, volume: str, what: str) -> None:
         if listeners := self._listeners.get(volume):
@@ -174,12 +181,6 @@ class VolumesWatch:
 
 def _either(new: Obj | None, old: Obj | None) -> Obj:
     return new or old or {}
-
-
-def _asks_something_else(new: Obj, old: Obj) -> bool:
-    if new["spec"] is not old["spec"] and new["spec"] != old["spec"]:
-        return True
-    return ("deletionTimestamp" in new["metadata"]) is not ("deletionTimestamp" in old["metadata"])
 
 
 def name_of(obj: Obj) -> str:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import math
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import Signal
@@ -88,10 +87,13 @@ async def make(rv: Subject, volume_plan: VolumePlan) -> Life:
         "size": volume_plan.size,
         "lifetime": round(volume_plan.lifetime, 6),
     }
+    spec: Obj = {"size": volume_plan.size, "replicatedStorageClassName": volume_plan.storage_class}
+    if rv.health.has_layout:  # it attaches to one node by default, and none could migrate
+        spec["maxAttachments"] = MOST_ATTACHMENTS
     try:
         async with actor.doing("create the volume", volume=rv.name, **what):
             created = await actor.api.create(
-                REPLICATED_VOLUMES, made(actor, REPLICATED_VOLUMES, rv.name, _spec(rv, volume_plan))
+                REPLICATED_VOLUMES, made(actor, REPLICATED_VOLUMES, rv.name, spec)
             )
             actor.note("volume", volume=rv.name, **what, attach=list(nodes))
     except REFUSALS as error:
@@ -162,13 +164,6 @@ def _disturbing_actors(
         yield "volume-replica-creator", create_replicas(rv, volume_plan.replica_creator_period)
 
 
-def _spec(rv: Subject, volume_plan: VolumePlan) -> Obj:
-    spec: Obj = {"size": volume_plan.size, "replicatedStorageClassName": volume_plan.storage_class}
-    if rv.health.has_layout:  # it attaches to one node by default, and none could migrate
-        spec["maxAttachments"] = MOST_ATTACHMENTS
-    return spec
-
-
 async def _until_its_end(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> None:
     """Wait for the end of the volume's lifetime, or of the run; check its health meanwhile.
 
@@ -227,7 +222,12 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
             if rv.state.cleanup_started.given:
                 over_at = min(over_at, actor.clock.now())
             try:
-                return await _delete(rv, actor, version, began)
+                await give_back(rv, actor)  # an attachment that is left would outlive the volume
+                with unless_gone(actor, volume=rv.name):
+                    await actor.api.delete(REPLICATED_VOLUMES, rv.name)
+                left = began + PATIENCE - actor.clock.now()
+                await rv.watch.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
+                break
             except REFUSALS as error:
                 # That time went by is no reason.
                 waited = actor.clock.now() - began
@@ -240,14 +240,6 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
                 await rv.state.cleanup_started.within(TRY_AGAIN)
             else:
                 await actor.clock.sleep(SOON)
-
-
-async def _delete(rv: Subject, actor: Actor, version: str, began: float) -> None:
-    await give_back(rv, actor)  # what the attacher could not, or it would outlive the volume
-    with unless_gone(actor, volume=rv.name):
-        await actor.api.delete(REPLICATED_VOLUMES, rv.name)
-    left = began + PATIENCE - actor.clock.now()
-    await rv.watch.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
 
 
 async def clear_volumes(context: RunContext) -> None:
@@ -281,22 +273,18 @@ async def _steps(
     actor, running = context.actor("multivolume"), state.running
     while True:
         if len(running) < churn.max_volumes:
-            for _ in range(_step(actor, churn, len(running))):
+            count = actor.chance.whole(*churn.step)
+            actor.log(
+                logging.INFO,
+                "start volumes",
+                count=count,
+                running=len(running),
+                max_volumes=churn.max_volumes,
+            )
+            for _ in range(count):
                 volume_plan = draw(actor.chance, churn)
                 running[volume_plan.name] = None
                 task = volumes.create_task(live(context, state, volume_plan), name=volume_plan.name)
-                task.add_done_callback(partial(_is_over, running))
+                # Its place is free, however its life ended.
+                task.add_done_callback(lambda ended: running.pop(ended.get_name(), None))
         await actor.clock.sleep(actor.chance.between(*churn.step_period))
-
-
-def _is_over(running: dict[str, None], task: asyncio.Task[None]) -> None:
-    """Free the volume's place, however its life ended."""
-    running.pop(task.get_name(), None)
-
-
-def _step(actor: Actor, churn: Churn, running: int) -> int:
-    count = actor.chance.whole(*churn.step)
-    actor.log(
-        logging.INFO, "start volumes", count=count, running=running, max_volumes=churn.max_volumes
-    )
-    return count

@@ -113,29 +113,25 @@ class _Faults:
 
     def reported(self, entry: Entry) -> Iterator[str]:
         fault = entry.data["incident"]
-        if fault in self._touching and self._concerns(entry.data):
+        named = entry.data.get("volumes") or (
+            [entry.data["volume"]] if "volume" in entry.data else []
+        )
+        is_concerned = self._volume in named if named else not self._is_gone
+        if fault in self._touching and is_concerned:
             yield _line(entry, f"{self._touching[fault]} {_OF_FAULTS[entry.what](entry.data)}")
         if entry.what == "incident-ended":
             del self._on[fault]
-
-    def _concerns(self, data: dict[str, Any]) -> bool:
-        """Return True if an entry names this volume, or names none and the volume is not gone."""
-        named = data.get("volumes") or ([data["volume"]] if "volume" in data else [])
-        return self._volume in named if named else not self._is_gone
 
     def _noticed(self, entry: Entry, fault: dict[str, Any], how: str) -> Iterator[str]:
         targets, variant = fault["targets"], fault["variant"]
         where = [node for node in targets.get("nodes", ()) if node in self._nodes]
         if where or self._volume in targets.get("volumes", ()):
             self._touching[fault["incident"]] = f"{variant} ({fault['incident']})"
-            place = _between(fault) or f"on {', '.join(where) or self._volume}"
+            sides = fault.get("sides", ())
+            place = f"on {', '.join(where) or self._volume}"
+            if len(sides) > 1:  # both ends, wherever the volume is: it may move to the other one
+                place = f"between {' and '.join(map(', '.join, sides))}"
             yield _line(entry, f"{kind_of_fault(fault['profile'], variant)} {how} {place}")
-
-
-def _between(fault: dict[str, Any]) -> str:
-    """Return both ends of a network fault, wherever the volume is: it may move to the other one."""
-    sides = fault.get("sides", ())
-    return f"between {' and '.join(map(', '.join, sides))}" if len(sides) > 1 else ""
 
 
 def kind_of_fault(profile: str, variant: str) -> str:
@@ -148,18 +144,16 @@ def _line(entry: Entry, text: str) -> str:
 
 
 def _particulars(data: dict[str, Any]) -> str:
-    words = ", ".join(
-        f"{name} {_value(name, value)}"
-        for name, value in data.items()
-        if name not in HIDDEN and value not in (None, [])
-    )
-    return f" ({words})" if words else ""
-
-
-def _value(name: str, value: Any) -> str:
-    if name == "lifetime":
-        return in_words(value)
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    words = []
+    for name, value in data.items():
+        if name in HIDDEN or value in (None, []):
+            continue
+        if name == "lifetime":
+            text = in_words(value)
+        else:
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        words.append(f"{name} {text}")
+    return f" ({', '.join(words)})" if words else ""
 
 
 def _changed(data: dict[str, Any]) -> str:
@@ -187,10 +181,6 @@ def _replicas(data: dict[str, Any]) -> str:
     return f"replicas' conditions that are False: {'; '.join(reasons)}"
 
 
-def _stopped(conditions: dict[str, str]) -> str:
-    return ", ".join(f"{name} {status}" for name, status in conditions.items())
-
-
 _EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "volume": lambda data: f"requested{_particulars(data)}",
     "began": lambda data: f"{data['action']} begins{_particulars(data)}",
@@ -206,7 +196,10 @@ _EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "checker-started": lambda data: f"check started: {', '.join(data['conditions'])}",
     "condition-changed": _changed,
     "replicas-false": _replicas,
-    "checker-stopped": lambda data: f"check ended: {_stopped(data['conditions'])}",
+    "checker-stopped": lambda data: (
+        "check ended: "
+        f"{', '.join(f'{name} {status}' for name, status in data['conditions'].items())}"
+    ),
     "check-crashed": lambda data: f"its checker crashed: {data['error']}",
     "never-ready": lambda data: f"was not ready within {data['waited']:g} s",
     "not-deleted": lambda data: f"could not be deleted yet: {data['why']}",

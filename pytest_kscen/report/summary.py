@@ -102,6 +102,9 @@ TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
 
 def summary(outcome: Outcome) -> list[str]:
     """Return all lines of a run's summary."""
+    cut_short = [
+        f"{action} {tally.stopped}" for action, tally in outcome.actions.items() if tally.stopped
+    ]
     moved = [
         one for one in outcome.volumes if one.verdict != STABLE or any(one.transitions.values())
     ]
@@ -110,7 +113,7 @@ def summary(outcome: Outcome) -> list[str]:
         *_volumes(outcome),
         *_times(outcome),
         *_errors(outcome),
-        *_cut_short(outcome),
+        *([f"  cut short: {', '.join(cut_short)}"] if cut_short else []),
         *_incidents(outcome.incidents),
         *_cleared(outcome),
         *_transitions(moved),
@@ -121,6 +124,11 @@ def summary(outcome: Outcome) -> list[str]:
 def brief(outcome: Outcome) -> list[str]:
     """Return the lines for a terminal without -v: unhealthy volumes, at most MOST_ROWS."""
     unwell = [one for one in outcome.volumes if one.verdict in {BROKEN, UNKNOWN}]
+    left_out = len(unwell) - MOST_ROWS
+    more = (
+        f"  and {left_out} more; -v shows all, and so does the run's summary.txt "
+        "(--kscen-archive DIR)"
+    )
     return [
         *_verdict(outcome),
         *_volumes(outcome),
@@ -129,7 +137,7 @@ def brief(outcome: Outcome) -> list[str]:
         *_cleared(outcome),
         *_interrupted(outcome),
         *list(_transitions(unwell))[:MOST_ROWS],
-        *_more(len(unwell) - MOST_ROWS),
+        *([more] if left_out > 0 else []),
         *_leftovers(outcome),
     ]
 
@@ -177,14 +185,9 @@ def _times(outcome: Outcome) -> Iterator[str]:
 
 def _errors(outcome: Outcome) -> Iterator[str]:
     """Yield counts of failed actions, each with its first error."""
-    failed = {action: tally for action, tally in outcome.actions.items() if tally.failed}
-    for action, tally in failed.items():
-        yield f"  {_plural(tally.failed, 'error')}: {action} {tally.refusal}"
-
-
-def _cut_short(outcome: Outcome) -> Iterator[str]:
-    if cut := {action: tally.stopped for action, tally in outcome.actions.items() if tally.stopped}:
-        yield f"  cut short: {', '.join(f'{action} {count}' for action, count in cut.items())}"
+    for action, tally in outcome.actions.items():
+        if tally.failed:
+            yield f"  {_plural(tally.failed, 'error')}: {action} {tally.refusal}"
 
 
 def _incidents(seen: Sequence[IncidentRecord]) -> Iterator[str]:
@@ -225,12 +228,9 @@ def _cleared(outcome: Outcome) -> Iterator[str]:
 def _interrupted(outcome: Outcome) -> Iterator[str]:
     """Yield volumes whose check was interrupted: their health is unknown."""
     if names := [one.name for one in outcome.volumes.interrupted]:
-        yield f"  {INTERRUPTED}: {_some(names)}"
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        more = len(names) - MOST_NAMES
+        shown = ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        yield f"  {INTERRUPTED}: {shown}"
 
 
 def _transitions(volumes: Iterable[VolumeRecord]) -> Iterator[str]:
@@ -256,14 +256,6 @@ def choose_stories(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], lis
     moved = worst_first(one for one in outcome.volumes if one.verdict != STABLE)
     most = max(most, sum(one.verdict in {BROKEN, UNKNOWN} for one in moved))
     return moved[:most], moved[most:]
-
-
-def _more(left_out: int) -> Iterator[str]:
-    if left_out > 0:
-        yield (
-            f"  and {left_out} more; -v shows all, and so does the run's summary.txt "
-            "(--kscen-archive DIR)"
-        )
 
 
 def _leftovers(outcome: Outcome) -> Iterator[str]:
