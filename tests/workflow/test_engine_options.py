@@ -10,7 +10,10 @@ from pytest_kscen.commands.workflow_engine import main
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--concurrency", "0"], "--concurrency: invalid value '0': give a whole number, 1 or more"),
+        (
+            ["--concurrency", "0"],
+            "--concurrency: invalid value '0': give a whole number, 1 or more",
+        ),
         (["--rate", "0"], "--rate: invalid value '0': give a number above zero"),
         (["--rate=-1"], "--rate: invalid value '-1'"),
         (["--rate", "nan"], "--rate: invalid value 'nan'"),
