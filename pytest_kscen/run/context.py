@@ -24,8 +24,9 @@ from pytest_kscen.objects.conditions import is_available
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.report.protocol import ReportedRun, ReportedTest
-from pytest_kscen.run.lifecycle import Phase, RunLifecycle
+from pytest_kscen.run.lifecycle import RunLifecycle
 from pytest_kscen.run.manual import ChaosByHand, VolumesByHand
+from pytest_kscen.run.phases import Phase
 from pytest_kscen.run.workflows import WorkflowHandle, Workflows
 
 if TYPE_CHECKING:

@@ -1,19 +1,14 @@
-"""Life cycle of a run, as a table: phases in their order, and what may interrupt them.
+"""Life cycle of a run: `RunLifecycle` walks the table of `phases`.
 
-`PHASES` has one row per phase and `INTERRUPTIONS` one per interruption; `RunLifecycle` walks them
-for one run, and `context.Run` drives it with Ctrl-C, crashes and the test's calls. A phase gives
-its row's signals, runs its row's step, and may write the journal entries that its row lists and no
-others. `python -m pytest_kscen.run.lifecycle` prints the tables and their drawing for
-docs/run-life-cycle.md. Nothing here may import pytest or a cluster.
+`context.Run` drives it with Ctrl-C, crashes and the test's calls. A phase gives its row's signals,
+runs its row's step, and may write the journal entries that its row lists and no others. Nothing
+here may import pytest or a cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import sys
-from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_kscen.chaos.cleanup import clear_after, clear_before
@@ -25,84 +20,17 @@ from pytest_kscen.megatest.view import RunState, unless
 from pytest_kscen.megatest.volume import clear_volumes, multivolume
 from pytest_kscen.run.chaos_lease import ChaosLease
 from pytest_kscen.run.cleanup import HURRIED, PATIENCE, leftovers, unrecovered_volumes
+from pytest_kscen.run.phases import INTERRUPTIONS, PHASES, Interruption, Phase, PhaseSteps
 from pytest_kscen.run.preflight import preflight, warn_of_foreign_volumes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from pytest_kscen.chaos.incidents import Incident
     from pytest_kscen.journal import JournalLost
     from pytest_kscen.kube.actor import RunContext
     from pytest_kscen.run.plan import Plan
-
-
-class Phase(Enum):
-    """Phase of a run; a run is in one at a time."""
-
-    PREPARED = "prepared"
-    PREFLIGHT = "preflight"
-    LEASE = "lease"
-    STARTING = "starting"
-    ACTIVE = "active"
-    FROZEN = "frozen"
-    HEALING = "healing"
-    LIVENESS = "liveness"
-    UNDOING = "undoing"
-    CLEANUP = "cleanup"
-    LEFTOVERS = "leftovers"
-    RELEASED = "released"
-    OVER = "over"
-    REFUSED = "refused"
-
-
-class Interruption(Enum):
-    """Event that may come at any moment of a phase that lists it."""
-
-    STOP = "first Ctrl-C or SIGTERM"
-    HURRY = "second Ctrl-C or SIGTERM"
-    ACTOR_CRASH = "crash of an actor of the run"
-    CLUSTER_CRASH = "crash of an actor of the cluster"
-    LOST_JOURNAL = "lost journal"
-    FAILED_STEP = "failure of one step of a phase"
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseRow:
-    """Row of the table of phases.
-
-    Strings are for the drawing and the docs; all other columns are executed.
-    """
-
-    entered: str
-    """Condition under which the phase is entered."""
-    acts: str
-    """Actors and actions of the phase."""
-    next: Phase | None
-    """Phase that follows when the step is done."""
-    step: Callable[[RunLifecycle], Awaitable[None]] | None = None
-    signals: tuple[str, ...] = ()
-    """Signals of `RunState` that are given on entry, before the step."""
-    records: tuple[str, ...] = ()
-    """Entries that the step may write as the actor `run`."""
-    interrupted_by: tuple[Interruption, ...] = ()
-    """Interruptions that are recorded and have an effect; others change nothing."""
-    on_error: Phase | None = None
-    """Phase that follows an error of the step, or of the caller in a phase without a step."""
-
-
-@dataclass(frozen=True, slots=True)
-class InterruptionRow:
-    """Row of the table of interruptions."""
-
-    records: str
-    """Journal entry, written when it comes."""
-    signals: tuple[str, ...]
-    """Signals of `RunState` that it gives."""
-    effect: str
-    """Effect on the phase, for the docs."""
-    raised: bool = False
-    """Raise the error to the test when the run is over, unless an earlier one is raised."""
 
 
 class Companion(Protocol):
@@ -115,7 +43,7 @@ class Companion(Protocol):
         """Delete everything that was made."""
 
 
-class RunLifecycle:
+class RunLifecycle(PhaseSteps):
     """Life cycle of one run: its phase, its signals and its tasks.
 
     Owned by `context.Run`, which calls `start`, then `wait` as often as the test lets time pass,
@@ -151,7 +79,11 @@ class RunLifecycle:
         After an error call `refuse`: it may have come amid the walk.
         """
         self._duration, self._on_started = duration, on_started
-        await self._walk(Phase.ACTIVE)
+        while self.phase is not Phase.ACTIVE:
+            follows = PHASES[self.phase].next
+            if follows is None:
+                raise RuntimeError(f"a run that is {self.phase.value} goes on no more")
+            await self._enter(follows)
 
     async def refuse(self) -> None:
         """Enter the phase that the table has for an error of the present one, if it has any."""
@@ -197,13 +129,6 @@ class RunLifecycle:
         self._interrupt(Interruption.FAILED_STEP, self.phase.value, error)
         row = PHASES[self.phase]
         return row.next if self.phase is Phase.ACTIVE else row.on_error
-
-    async def _walk(self, last: Phase) -> None:
-        while self.phase is not last:
-            follows = PHASES[self.phase].next
-            if follows is None:
-                raise RuntimeError(f"a run that is {self.phase.value} goes on no more")
-            await self._enter(follows)
 
     async def _enter(self, phase: Phase) -> None:
         self.phase = phase
@@ -416,213 +341,3 @@ class RunLifecycle:
         except Exception as error:
             if not self._interrupt(Interruption.FAILED_STEP, name, error):
                 raise
-
-
-CRASHES = (Interruption.ACTOR_CRASH, Interruption.CLUSTER_CRASH, Interruption.LOST_JOURNAL)
-WHILE_STARTING = (Interruption.STOP, Interruption.HURRY, *CRASHES)
-WHILE_ENDING = (*WHILE_STARTING, Interruption.FAILED_STEP)
-
-PHASES: Mapping[Phase, PhaseRow] = {
-    Phase.PREPARED: PhaseRow(
-        entered="the run is made",
-        acts="none",
-        next=Phase.PREFLIGHT,
-        interrupted_by=WHILE_STARTING,
-    ),
-    Phase.PREFLIGHT: PhaseRow(
-        entered="the run is entered",
-        acts="checks of the cluster, read only",
-        step=RunLifecycle.check,
-        records=("run-started",),
-        interrupted_by=WHILE_STARTING,
-        next=Phase.LEASE,
-        on_error=Phase.REFUSED,
-    ),
-    Phase.LEASE: PhaseRow(
-        entered="all checks passed",
-        acts="the chaos lease is claimed, if the run may cause faults",
-        step=RunLifecycle.claim_lease,
-        interrupted_by=WHILE_STARTING,
-        next=Phase.STARTING,
-        on_error=Phase.REFUSED,
-    ),
-    Phase.STARTING: PhaseRow(
-        entered="the lease is held, or a stop was requested while it was awaited",
-        acts="reports start; chaos of earlier runs is removed; churn and chaos start",
-        step=RunLifecycle.start_actors,
-        interrupted_by=WHILE_STARTING,
-        next=Phase.ACTIVE,
-        on_error=Phase.REFUSED,
-    ),
-    Phase.ACTIVE: PhaseRow(
-        entered="all actors are started",
-        acts="churn, chaos profiles, the test",
-        interrupted_by=WHILE_STARTING,
-        next=Phase.FROZEN,
-        on_error=Phase.REFUSED,
-    ),
-    Phase.FROZEN: PhaseRow(
-        entered="the time is up, the test leaves its block, or a stop was requested",
-        acts="churn makes no volume; health is counted no more",
-        step=RunLifecycle.freeze,
-        signals=("counters_frozen",),
-        records=("incident-lasting", "frozen"),
-        interrupted_by=WHILE_ENDING,
-        next=Phase.HEALING,
-        on_error=Phase.HEALING,
-    ),
-    Phase.HEALING: PhaseRow(
-        entered="counters are frozen",
-        acts="chaos profiles undo their faults; workflows are aborted",
-        step=RunLifecycle.heal,
-        signals=("chaos_stopped",),
-        records=("healed",),
-        interrupted_by=WHILE_ENDING,
-        next=Phase.LIVENESS,
-        on_error=Phase.UNDOING,
-    ),
-    Phase.LIVENESS: PhaseRow(
-        entered="all faults of the plan are undone",
-        acts="volumes have 300 s, or the rest of their own time, to become ready",
-        step=RunLifecycle.judge_liveness,
-        records=("liveness",),
-        interrupted_by=WHILE_ENDING,
-        next=Phase.UNDOING,
-        on_error=Phase.UNDOING,
-    ),
-    Phase.UNDOING: PhaseRow(
-        entered="liveness is judged, or volumes are abandoned",
-        acts="faults that the test left on are undone, the newest first",
-        step=RunLifecycle.undo_lasting_faults,
-        interrupted_by=WHILE_ENDING,
-        next=Phase.CLEANUP,
-        on_error=Phase.CLEANUP,
-    ),
-    Phase.CLEANUP: PhaseRow(
-        entered="faults were undone, or failed to be",
-        acts="volumes, chaos objects and applied objects are deleted",
-        step=RunLifecycle.clean_up,
-        signals=("cleanup_started",),
-        interrupted_by=WHILE_ENDING,
-        next=Phase.LEFTOVERS,
-        on_error=Phase.LEFTOVERS,
-    ),
-    Phase.LEFTOVERS: PhaseRow(
-        entered="everything was deleted, or failed to be",
-        acts="objects with the run's label are listed until there are none, 120 s at most",
-        step=RunLifecycle.find_leftovers,
-        records=("leftovers",),
-        interrupted_by=WHILE_ENDING,
-        next=Phase.RELEASED,
-        on_error=Phase.RELEASED,
-    ),
-    Phase.RELEASED: PhaseRow(
-        entered="leftovers are listed",
-        acts="the chaos lease is released",
-        step=RunLifecycle.release_lease,
-        interrupted_by=WHILE_ENDING,
-        next=Phase.OVER,
-        on_error=Phase.OVER,
-    ),
-    Phase.OVER: PhaseRow(
-        entered="the lease is released",
-        acts="the journal is judged and reported; the first crash is raised",
-        step=RunLifecycle.finish,
-        records=("run-ended",),
-        interrupted_by=CRASHES,
-        next=None,
-    ),
-    Phase.REFUSED: PhaseRow(
-        entered="an error before the test has the run",
-        acts="tasks are cancelled; the lease is released; the error is raised",
-        step=RunLifecycle.cancel_start,
-        interrupted_by=CRASHES,
-        next=None,
-    ),
-}
-"""Phases in their order. The table is executed: see `RunLifecycle`."""
-
-STOPPED = ("stop_requested",)
-INTERRUPTIONS: Mapping[Interruption, InterruptionRow] = {
-    Interruption.STOP: InterruptionRow(
-        "stopped-early", STOPPED, "waiting ends; the run goes on with its next phases"
-    ),
-    Interruption.HURRY: InterruptionRow(
-        "volumes-abandoned",
-        ("volumes_abandoned",),
-        "volumes are kept and not waited for; faults are still undone",
-    ),
-    Interruption.ACTOR_CRASH: InterruptionRow("crashed", STOPPED, "as a first Ctrl-C", raised=True),
-    Interruption.CLUSTER_CRASH: InterruptionRow(
-        "crashed",
-        STOPPED,
-        "as a first Ctrl-C; a run that is ending only releases the lease",
-        raised=True,
-    ),
-    Interruption.LOST_JOURNAL: InterruptionRow(
-        "crashed", STOPPED, "as a first Ctrl-C; the verdict is unknown", raised=True
-    ),
-    Interruption.FAILED_STEP: InterruptionRow(
-        "crashed", (), "all other parts of the step, and later phases, are still done", raised=True
-    ),
-}
-"""Interruptions and their effects. The table is executed: see `RunLifecycle`."""
-
-
-def drawing() -> str:
-    """Return both tables and a Mermaid drawing of them, as docs/run-life-cycle.md has them."""
-    return "\n".join(_drawing_lines())
-
-
-def _drawing_lines() -> Iterator[str]:
-    yield "```mermaid"
-    yield "stateDiagram-v2"
-    yield f"    [*] --> {Phase.PREPARED.value}"
-    for phase, row in PHASES.items():
-        if row.next:
-            yield f"    {phase.value} --> {row.next.value}"
-        else:
-            yield f"    {phase.value} --> [*]"
-        if row.on_error and row.on_error is not row.next:
-            yield f"    {phase.value} --> {row.on_error.value}: error"
-    yield "```"
-    yield ""
-    yield "| Phase | Entered when | Acts | Signals given | Journal entries | Next | On error |"
-    yield "|---|---|---|---|---|---|---|"
-    for phase, row in PHASES.items():
-        yield _row(
-            phase.value,
-            row.entered,
-            row.acts,
-            _code(row.signals),
-            _code(row.records),
-            row.next.value if row.next else "",
-            row.on_error.value if row.on_error else "",
-        )
-    yield ""
-    yield _row(
-        "Interruption", "Phases", "Journal entry", "Signals given", "Effect", "Raised at the end"
-    )
-    yield "|---|---|---|---|---|---|"
-    for kind, effect in INTERRUPTIONS.items():
-        phases = [phase.value for phase, row in PHASES.items() if kind in row.interrupted_by]
-        yield _row(
-            kind.value,
-            f"{phases[0]} to {phases[-1]}",
-            _code((effect.records,)),
-            _code(effect.signals),
-            effect.effect,
-            "yes" if effect.raised else "no",
-        )
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _code(names: tuple[str, ...]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
-if __name__ == "__main__":
-    sys.stdout.write(f"{drawing()}\n")

@@ -26,7 +26,7 @@ from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 from pytest_kscen.report.protocol import Report
-from pytest_kscen.run.lifecycle import Phase
+from pytest_kscen.run.phases import Phase
 from pytest_kscen.run.plan import Plan
 
 

@@ -21,20 +21,14 @@ from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, CONFIG_MAPS,
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 from pytest_kscen.report.protocol import Report
 from pytest_kscen.run.chaos_lease import NAME as CHAOS_LEASE
-from pytest_kscen.run.lifecycle import (
-    INTERRUPTIONS,
-    PHASES,
-    Interruption,
-    Phase,
-    RunLifecycle,
-    drawing,
-)
+from pytest_kscen.run.lifecycle import RunLifecycle
+from pytest_kscen.run.phases import INTERRUPTIONS, PHASES, Interruption, Phase, drawing
 from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.run.runner import ScenarioRunner
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "run-life-cycle.md"
-BEGIN, END = "<!-- generated: python -m pytest_kscen.run.lifecycle -->\n", "\n<!-- end -->"
+BEGIN, END = "<!-- generated: python -m pytest_kscen.run.phases -->\n", "\n<!-- end -->"
 CHURN = Plan(Churn(max_volumes=2))
 
 
