@@ -232,16 +232,10 @@ class StatusWriter:
         if new and not (
             old
             and new["metadata"]["resourceVersion"] == written
-            and _differs_in_status_only(new, old)
+            # apart from the status both are equal: no other client's change is skipped
+            and _without_status(new) == _without_status(old)
         ):
             self._controller.enqueue(Ref.of(new))
-
-
-def _differs_in_status_only(new: Obj, old: Obj) -> bool:
-    """Return True if both versions are equal apart from the status. Skipping such an event
-    misses no other client's change.
-    """
-    return _without_status(new) == _without_status(old)
 
 
 def _without_status(obj: Obj) -> Obj:

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def pods_by_node(informers: Informers) -> Index:
-    return informers.of(PODS).index("node", _node_of, lasting=True)
+    return informers.of(PODS).index(
+        "node",
+        lambda pod: [name] if (name := pod["spec"].get("nodeName")) else [],
+        lasting=True,
+    )
 
 
 def pods_by_claim(informers: Informers) -> Index:
@@ -45,8 +49,3 @@ def claim_of(pod: Obj, volume: Obj) -> Ref | None:
             pod["metadata"].get("namespace", ""), f"{pod['metadata']['name']}-{volume['name']}"
         )
     return None
-
-
-def _node_of(pod: Obj) -> list[str]:
-    name = pod["spec"].get("nodeName")
-    return [name] if name else []

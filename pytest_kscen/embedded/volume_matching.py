@@ -150,9 +150,19 @@ async def bind(context: ControllerContext, volume: Obj, claim: Obj) -> None:
 
     A write that was done before is skipped, so an interrupted binding can be repeated.
     """
-    volume = await _bind_volume(context, volume, claim)
+    bound = with_claim_ref(volume, claim)
+    if bound is not volume:
+        volume = await context.api.update(PERSISTENT_VOLUMES, bound)
     await set_volume_phase(context, volume, "Bound")
-    claim = await _bind_claim(context, volume, claim)
+    bound, name = claim, volume["metadata"]["name"]
+    if claim["spec"].get("volumeName") != name:
+        bound = _with_annotation(
+            {**claim, "spec": {**claim["spec"], "volumeName": name}}, BOUND_BY_CONTROLLER
+        )
+    if BIND_COMPLETED not in annotations_of(bound):
+        bound = _with_annotation(bound, BIND_COMPLETED)
+    if bound is not claim:
+        claim = await context.api.update(PERSISTENT_VOLUME_CLAIMS, bound)
     await set_claim_phase(context, claim, "Bound", volume)
 
 
@@ -188,23 +198,6 @@ def with_claim_ref(volume: Obj, claim: Obj) -> Obj:
     return _with_annotation(
         {**volume, "spec": {**spec, "claimRef": reference_to(claim)}}, BOUND_BY_CONTROLLER
     )
-
-
-async def _bind_volume(context: ControllerContext, volume: Obj, claim: Obj) -> Obj:
-    bound = with_claim_ref(volume, claim)
-    return volume if bound is volume else await context.api.update(PERSISTENT_VOLUMES, bound)
-
-
-async def _bind_claim(context: ControllerContext, volume: Obj, claim: Obj) -> Obj:
-    name = volume["metadata"]["name"]
-    bound = claim
-    if claim["spec"].get("volumeName") != name:
-        bound = _with_annotation(
-            {**claim, "spec": {**claim["spec"], "volumeName": name}}, BOUND_BY_CONTROLLER
-        )
-    if BIND_COMPLETED not in annotations_of(bound):
-        bound = _with_annotation(bound, BIND_COMPLETED)
-    return claim if bound is claim else await context.api.update(PERSISTENT_VOLUME_CLAIMS, bound)
 
 
 async def set_volume_phase(

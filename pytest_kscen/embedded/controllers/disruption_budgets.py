@@ -178,21 +178,22 @@ class DisruptionBudgets(Reconciler):
         )
         super().__init__(context, self._budgets, pods, *self._scalables.values())
         follow(self._controller, self._budgets)
-        pods.on_change(self._pod_changed)
 
-    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        budgets = self._by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
-        if not budgets or (
-            new and old and _budget_relevant_state(new) == _budget_relevant_state(old)
-        ):
-            return
-        for budget in budgets:
-            selector = budget["spec"].get("selector")
-            if any(
-                pod and matches_selector(selector, pod["metadata"].get("labels"))
-                for pod in (new, old)
+        def pod_changed(new: Obj | None, old: Obj | None) -> None:
+            budgets = self._by_namespace.of((new or old or {})["metadata"].get("namespace", ""))
+            if not budgets or (
+                new and old and _budget_relevant_state(new) == _budget_relevant_state(old)
             ):
-                self._controller.enqueue(Ref.of(budget))
+                return
+            for budget in budgets:
+                selector = budget["spec"].get("selector")
+                if any(
+                    pod and matches_selector(selector, pod["metadata"].get("labels"))
+                    for pod in (new, old)
+                ):
+                    self._controller.enqueue(Ref.of(budget))
+
+        pods.on_change(pod_changed)
 
     async def _reconcile(self, ref: Ref) -> float | None:
         budget = self._budgets.objects.get(ref)

@@ -116,8 +116,15 @@ def subsets_of(service: Obj, backends: list[ServiceBackend]) -> list[Obj]:
         ready: list[Obj] = []
         unready: list[Obj] = []
         for backend in by_port[ports[0]]:
+            node = backend.pod["spec"].get("nodeName")
+            address = {
+                "ip": backend.address,
+                **({"hostname": backend.hostname} if backend.hostname else {}),
+                **({"nodeName": node} if node else {}),
+                "targetRef": backend.target,
+            }
             is_shown = backend.is_ready or publishes_all(service)
-            (ready if is_shown else unready).append(_address(backend))
+            (ready if is_shown else unready).append(address)
         port_objects = [
             {
                 **({"name": port.name} if port.name else {}),
@@ -159,16 +166,6 @@ def limit_addresses(backends: list[ServiceBackend]) -> list[ServiceBackend]:
         if len(backends) > MAX_ADDRESSES
         else backends
     )
-
-
-def _address(backend: ServiceBackend) -> Obj:
-    node = backend.pod["spec"].get("nodeName")
-    return {
-        "ip": backend.address,
-        **({"hostname": backend.hostname} if backend.hostname else {}),
-        **({"nodeName": node} if node else {}),
-        "targetRef": backend.target,
-    }
 
 
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
@@ -247,21 +244,22 @@ class EndpointSlices(Reconciler):
         self._slices_of, self._selection = controller_index(self._slices), LabelSelectorIndex(pods)
         super().__init__(context, self._services, pods, self._slices, self._nodes)
         follow_services(self._controller.enqueue, self._services, pods)
-        self._slices.on_change(self._slice_changed)
 
-    def _slice_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Enqueue the Service of a managed slice, as another client may have changed or deleted
-        it.
-        """
-        metadata = (new or old or {})["metadata"]
-        labels = metadata.get("labels") or {}
-        if (
-            labels.get(endpoint_slices.MANAGED_BY) == endpoint_slices.MANAGER
-            and endpoint_slices.SERVICE_NAME in labels
-        ):
-            ref = Ref(metadata["namespace"], labels[endpoint_slices.SERVICE_NAME])
-            if ref in self._services.objects:
-                self._controller.enqueue(ref)
+        def slice_changed(new: Obj | None, old: Obj | None) -> None:
+            """Enqueue the Service of a managed slice, as another client may have changed or deleted
+            it.
+            """
+            metadata = (new or old or {})["metadata"]
+            labels = metadata.get("labels") or {}
+            if (
+                labels.get(endpoint_slices.MANAGED_BY) == endpoint_slices.MANAGER
+                and endpoint_slices.SERVICE_NAME in labels
+            ):
+                ref = Ref(metadata["namespace"], labels[endpoint_slices.SERVICE_NAME])
+                if ref in self._services.objects:
+                    self._controller.enqueue(ref)
+
+        self._slices.on_change(slice_changed)
 
     async def _reconcile(self, ref: Ref) -> None:
         service = self._services.objects.get(ref)

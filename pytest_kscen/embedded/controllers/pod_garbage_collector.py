@@ -57,7 +57,27 @@ class PodGarbageCollector:
         self._terminating: dict[Ref, None] = {}
         self._finished: dict[Ref, None] = {}
         self._has_candidates = asyncio.Event()
-        self._pods.on_change(self._pod_changed)
+
+        def pod_changed(new: Obj | None, old: Obj | None) -> None:
+            pod = new or old
+            if pod is None:
+                return
+            ref = Ref.of(pod)
+            if new is None:
+                self._terminating.pop(ref, None)
+                self._finished.pop(ref, None)
+                return
+            node = new["spec"].get("nodeName")
+            if node and self._nodes.get(node) is None:
+                self._missing_nodes.setdefault(node, None)
+            if new["metadata"].get("deletionTimestamp"):
+                self._terminating[ref] = None
+            if (new.get("status") or {}).get("phase") in FINISHED:
+                self._finished[ref] = None
+            if self._may_have_garbage():
+                self._has_candidates.set()
+
+        self._pods.on_change(pod_changed)
 
         def node_changed(new: Obj | None, old: Obj | None) -> None:
             if new is None and old and self._pods_by_node.of(old["metadata"]["name"]):
@@ -104,25 +124,6 @@ class PodGarbageCollector:
             or self._terminating
             or len(self._finished) > TERMINATED_POD_THRESHOLD
         )
-
-    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        pod = new or old
-        if pod is None:
-            return
-        ref = Ref.of(pod)
-        if new is None:
-            self._terminating.pop(ref, None)
-            self._finished.pop(ref, None)
-            return
-        node = new["spec"].get("nodeName")
-        if node and self._nodes.get(node) is None:
-            self._missing_nodes.setdefault(node, None)
-        if new["metadata"].get("deletionTimestamp"):
-            self._terminating[ref] = None
-        if (new.get("status") or {}).get("phase") in FINISHED:
-            self._finished[ref] = None
-        if self._may_have_garbage():
-            self._has_candidates.set()
 
     def _excess_terminated(self) -> list[tuple[Obj, Obj | None]]:
         if len(self._finished) <= TERMINATED_POD_THRESHOLD:

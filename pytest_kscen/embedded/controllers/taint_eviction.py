@@ -54,18 +54,19 @@ class TaintEviction(Reconciler):
                     self._controller.enqueue(Ref.of(pod))
 
         self._nodes.on_change(node_changed)
-        self._pods.on_change(self._pod_changed)
 
-    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None:
-            if old:
-                self._eviction_times.pop(Ref.of(old), None)
-        elif (name := new["spec"].get("nodeName")) and (
-            old is None or new["spec"] is not old["spec"]
-        ):
-            node = self._nodes.get(name)
-            if node and _no_execute_taints(node):
-                self._controller.enqueue(Ref.of(new))
+        def pod_changed(new: Obj | None, old: Obj | None) -> None:
+            if new is None:
+                if old:
+                    self._eviction_times.pop(Ref.of(old), None)
+            elif (name := new["spec"].get("nodeName")) and (
+                old is None or new["spec"] is not old["spec"]
+            ):
+                node = self._nodes.get(name)
+                if node and _no_execute_taints(node):
+                    self._controller.enqueue(Ref.of(new))
+
+        self._pods.on_change(pod_changed)
 
     async def _reconcile(self, ref: Ref) -> float | None:
         pod = self._pods.objects.get(ref)

@@ -301,37 +301,26 @@ class Kubelet:
 
     async def _renew(self) -> None:
         """Renew the lease as last seen. After a failure the next heartbeat reads it again."""
-        now = timestamp_of(self.clock.now(), micro=True)
-        spec = {
-            "holderIdentity": self.machine.name,
-            "leaseDurationSeconds": LEASE_DURATION,
-            "renewTime": now,
-        }
+        name, now = self.machine.name, timestamp_of(self.clock.now(), micro=True)
+        spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_DURATION, "renewTime": now}
         try:
-            self._lease = await self._write_lease(spec)
+            try:
+                lease = self._lease or await self.api.get(LEASES, name, LEASE_NAMESPACE)
+            except NotFound:
+                uid = self.node["metadata"]["uid"]
+                owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
+                metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
+                new = {
+                    "apiVersion": LEASES.api_version,
+                    "kind": "Lease",
+                    "metadata": metadata,
+                    "spec": spec,
+                }
+                self._lease = await self.api.create(LEASES, new)
+            else:
+                self._lease = await self.api.update(LEASES, {**lease, "spec": spec})
         except (ApiError, OSError):
             self._lease = {}
-
-    async def _write_lease(self, spec: Obj) -> Obj:
-        name = self.machine.name
-        try:
-            lease = self._lease or await self.api.get(LEASES, name, LEASE_NAMESPACE)
-        except NotFound:
-            owner = {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "name": name,
-                "uid": self.node["metadata"]["uid"],
-            }
-            metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]}
-            new = {
-                "apiVersion": LEASES.api_version,
-                "kind": "Lease",
-                "metadata": metadata,
-                "spec": spec,
-            }
-            return await self.api.create(LEASES, new)
-        return await self.api.update(LEASES, {**lease, "spec": spec})
 
     def update_node(self, node: Obj) -> None:
         self.node = node

@@ -69,8 +69,14 @@ class ChaosDaemon:
         )
 
     async def run(self) -> Never:
+        def chaos_changed(kind: str, new: Obj | None, old: Obj | None) -> None:
+            if new:
+                self._controller.enqueue(ChaosRef(kind, *Ref.of(new)))
+            elif old and self._pod_uids.pop(old["metadata"]["uid"], None):
+                self._effect_of(old).forget(old)
+
         for kind, cache in self._chaos.items():
-            cache.on_change(functools.partial(self._chaos_changed, kind))
+            cache.on_change(functools.partial(chaos_changed, kind))
 
         def pod_changed(new: Obj | None, old: Obj | None) -> None:
             ref = Ref.of(new or old)  # type: ignore[arg-type]  # one of them is there
@@ -80,12 +86,6 @@ class ChaosDaemon:
 
         self._pods.on_change(pod_changed)
         await self._controller.run()
-
-    def _chaos_changed(self, kind: str, new: Obj | None, old: Obj | None) -> None:
-        if new:
-            self._controller.enqueue(ChaosRef(kind, *Ref.of(new)))
-        elif old and self._pod_uids.pop(old["metadata"]["uid"], None):
-            self._effect_of(old).forget(old)
 
     async def _reconcile(self, subject: ChaosRef) -> float | None:
         chaos = self._chaos[subject.kind].get(subject.name, subject.namespace)

@@ -191,7 +191,18 @@ class StorageSystem:
         self._agents: dict[str, list[tuple[VolumeListener, VolumeListener]]] = {}
         self.volumes.on_change(self._volume_changed)
         self.replicas.on_change(self._replica_changed)
-        self.attachments.on_change(self._attachment_changed)
+
+        def attachment_changed(new: Obj | None, old: Obj | None) -> None:
+            """Notify the controller, except of an attachment that is gone after its deletion was
+            handled.
+            """
+            if new is None and old is not None:
+                self.parsed.forget_attachment(old["metadata"]["name"])
+            is_gone = new is None and old is not None and "deletionTimestamp" in old["metadata"]
+            if not is_gone and _needs_controller(new, old):
+                self.notify_controllers((new or old or {})["spec"]["replicatedVolumeName"])
+
+        self.attachments.on_change(attachment_changed)
 
         def class_changed(_: Obj | None, __: Obj | None) -> None:
             for volume in self.volumes:
@@ -308,16 +319,6 @@ class StorageSystem:
         ):
             return True
         return not self.generation.has_same_orders(new.get("status") or {}, old.get("status") or {})
-
-    def _attachment_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Notify the controller, except of an attachment that is gone after its deletion was
-        handled.
-        """
-        if new is None and old is not None:
-            self.parsed.forget_attachment(old["metadata"]["name"])
-        is_gone = new is None and old is not None and "deletionTimestamp" in old["metadata"]
-        if not is_gone and _needs_controller(new, old):
-            self.notify_controllers((new or old or {})["spec"]["replicatedVolumeName"])
 
 
 def _needs_controller(new: Obj | None, old: Obj | None) -> bool:

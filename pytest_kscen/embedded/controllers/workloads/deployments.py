@@ -165,18 +165,21 @@ class Deployments(Reconciler):
         )
         self._set_writer = ReplicaSetWriter(context, self._reporter)
         OwnerEnqueuer(self._controller.enqueue, self._deployments, self._sets)
-        self._pods.on_change(self._pod_changed)
 
-    def _pod_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Enqueue a Recreate Deployment when one of its pods is gone. Its new set waits for the
-        last old pod.
-        """
-        if new is not None or not (reference := controller_of(old)) or old is None:
-            return
-        owner = controller_of(self._sets.get(reference["name"], old["metadata"]["namespace"]))
-        deployment = owner and self._deployments.get(owner["name"], old["metadata"]["namespace"])
-        if deployment and not deployment_rollout.is_rolling(deployment):
-            self._controller.enqueue(Ref.of(deployment))
+        def pod_changed(new: Obj | None, old: Obj | None) -> None:
+            """Enqueue a Recreate Deployment when one of its pods is gone. Its new set waits for the
+            last old pod.
+            """
+            if new is not None or not (reference := controller_of(old)) or old is None:
+                return
+            owner = controller_of(self._sets.get(reference["name"], old["metadata"]["namespace"]))
+            deployment = owner and self._deployments.get(
+                owner["name"], old["metadata"]["namespace"]
+            )
+            if deployment and not deployment_rollout.is_rolling(deployment):
+                self._controller.enqueue(Ref.of(deployment))
+
+        self._pods.on_change(pod_changed)
 
     async def _reconcile(self, ref: Ref) -> float | None:
         deployment = self._deployments.objects.get(ref)

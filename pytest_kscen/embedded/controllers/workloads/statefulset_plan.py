@@ -202,18 +202,8 @@ def plan_steps(state: StatefulSetState) -> Iterator[StatefulSetStep]:
         for ordinal in sorted(state.pods, reverse=True)
         if ordinal not in ordinals_of(state.owner)
     ]
-    yield from _plan_scale_down(state, condemned)
-    if not condemned or not state.in_order:
-        yield from _plan_rollout(state)
-
-
-def _plan_scale_down(state: StatefulSetState, condemned: list[int]) -> Iterator[StatefulSetStep]:
-    """Yield the deletion of pods beyond the wanted ordinals, the highest first.
-
-    In order, one at a time; an unhealthy pod blocks all but itself.
-    """
     unhealthy = [ordinal for ordinal in condemned if not state.is_healthy(state.pods[ordinal])]
-    for ordinal in condemned:
+    for ordinal in condemned:  # in order, an unhealthy pod holds up all but itself
         pod = state.pods[ordinal]
         if not is_terminating(pod) and (
             not state.in_order or state.is_available(pod) or ordinal == unhealthy[-1]
@@ -221,6 +211,7 @@ def _plan_scale_down(state: StatefulSetState, condemned: list[int]) -> Iterator[
             yield StatefulSetStep(StepKind.CONDEMN, ordinal, pod)
         if state.in_order:
             return
+    yield from _plan_rollout(state)
 
 
 def _plan_rollout(state: StatefulSetState) -> Iterator[StatefulSetStep]:

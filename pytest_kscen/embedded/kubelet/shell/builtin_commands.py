@@ -60,6 +60,30 @@ class LoopControl(Exception):
         self.stops_loop = stops_loop
 
 
+def _leave_turn(*, stops_loop: bool) -> Program:
+    async def run(_: Shell, __: list[str]) -> int:
+        raise LoopControl(stops_loop=stops_loop)
+
+    return run
+
+
+BUILTINS: dict[str, Program] = {
+    "break": _leave_turn(stops_loop=True),
+    "continue": _leave_turn(stops_loop=False),
+}
+
+
+def _builtin(*names: str) -> Callable[[Program], Program]:
+    """Add the decorated function to the table, under these names."""
+
+    def register(program: Program) -> Program:
+        BUILTINS.update(dict.fromkeys(names, program))
+        return program
+
+    return register
+
+
+@_builtin("read")
 async def _read(shell: Shell, arguments: list[str]) -> int:
     """Read a line into variables; the last one gets the rest of the line. Return 1 at the end
     of the input.
@@ -72,12 +96,14 @@ async def _read(shell: Shell, arguments: list[str]) -> int:
     return 1 if line is None else 0
 
 
+@_builtin("exit")
 async def _exit(shell: Shell, arguments: list[str]) -> int:
     if arguments and not arguments[0].isdigit():
         raise ScriptError(f"exit: {arguments[0]} is not a number")
     raise ShellExit(int(arguments[0]) % 256 if arguments else shell.scope.status)
 
 
+@_builtin("export")
 async def _export(shell: Shell, arguments: list[str]) -> int:
     for word in arguments:
         name, given, value = word.partition("=")
@@ -87,6 +113,7 @@ async def _export(shell: Shell, arguments: list[str]) -> int:
     return 0
 
 
+@_builtin("set")
 async def _set(shell: Shell, arguments: list[str]) -> int:
     for word in arguments:
         if word.startswith(("-", "+")) and "e" in word:
@@ -94,6 +121,7 @@ async def _set(shell: Shell, arguments: list[str]) -> int:
     return 0
 
 
+@_builtin("trap")
 async def _trap(shell: Shell, arguments: list[str]) -> int:
     script, *signals = arguments or ["", "EXIT"]
     for signal in signals:
@@ -105,6 +133,7 @@ async def _trap(shell: Shell, arguments: list[str]) -> int:
     return 0
 
 
+@_builtin("[", "test")
 async def _test(shell: Shell, arguments: list[str]) -> int:
     if arguments and arguments[-1] == "]":
         arguments = arguments[:-1]
@@ -113,26 +142,6 @@ async def _test(shell: Shell, arguments: list[str]) -> int:
     return 0 if evaluate_test(arguments, shell.files) else 1
 
 
+@_builtin("exec")
 async def _exec(shell: Shell, arguments: list[str]) -> int:
     raise ShellExit(await shell.call(arguments))
-
-
-def _leave_turn(*, stops_loop: bool) -> Program:
-    async def run(_: Shell, __: list[str]) -> int:
-        raise LoopControl(stops_loop=stops_loop)
-
-    return run
-
-
-BUILTINS: Mapping[str, Program] = {
-    "[": _test,
-    "break": _leave_turn(stops_loop=True),
-    "continue": _leave_turn(stops_loop=False),
-    "exec": _exec,
-    "exit": _exit,
-    "export": _export,
-    "read": _read,
-    "set": _set,
-    "test": _test,
-    "trap": _trap,
-}

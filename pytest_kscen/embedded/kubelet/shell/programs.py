@@ -16,8 +16,6 @@ from pytest_kscen.embedded.kubelet.shell.filters import FILTERS
 from pytest_kscen.embedded.kubelet.shell.words import ScriptError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pytest_kscen.embedded.kubelet.shell.interpreter import Shell
 
 Program: TypeAlias = Callable[["Shell", list[str]], Awaitable[int]]
@@ -37,16 +35,47 @@ def _ends_with(status: int) -> Program:
     return run
 
 
+def _filter(name: str) -> Program:
+    async def run(shell: Shell, arguments: list[str]) -> int:
+        written, status = FILTERS[name](arguments, shell.input.rest())
+        shell.write(written)
+        return status
+
+    return run
+
+
+PROGRAMS: dict[str, Program] = {
+    **BUILTINS,
+    **{name: _filter(name) for name in FILTERS},
+    ":": _ends_with(0),
+    "false": _ends_with(1),
+    "true": _ends_with(0),
+}
+
+
+def _program(*names: str) -> Callable[[Program], Program]:
+    """Add the decorated function to the table, under these names."""
+
+    def register(program: Program) -> Program:
+        PROGRAMS.update(dict.fromkeys(names, program))
+        return program
+
+    return register
+
+
+@_program("date")
 async def _date(shell: Shell, arguments: list[str]) -> int:
     shell.write(f"{int(shell.now())}\n" if "+%s" in arguments else timestamp_of(shell.now()) + "\n")
     return 0
 
 
+@_program("hostname")
 async def _hostname(shell: Shell, _: list[str]) -> int:
     shell.write(shell.scope.variables.get("HOSTNAME", "localhost") + "\n")
     return 0
 
 
+@_program("echo")
 async def _echo(shell: Shell, arguments: list[str]) -> int:
     ends_line = escapes = False
     while arguments and re.fullmatch(r"-[neE]+", arguments[0]):
@@ -58,6 +87,7 @@ async def _echo(shell: Shell, arguments: list[str]) -> int:
     return 0
 
 
+@_program("printf")
 async def _printf(shell: Shell, arguments: list[str]) -> int:
     if not arguments:
         raise ScriptError("printf: a format is missing")
@@ -68,6 +98,7 @@ async def _printf(shell: Shell, arguments: list[str]) -> int:
     return 0
 
 
+@_program("sleep")
 async def _sleep(shell: Shell, arguments: list[str]) -> int:
     seconds = 0.0
     for word in arguments:
@@ -87,6 +118,7 @@ def _seconds(word: str) -> float | None:
     return float(match[1]) * _UNITS[match[2]]
 
 
+@_program("timeout")
 async def _timeout(shell: Shell, arguments: list[str]) -> int:
     """Run a program with a time limit, as GNU's and busybox's do without options."""
     if len(arguments) < 2 or (seconds := _seconds(arguments[0])) is None:  # noqa: PLR2004
@@ -100,6 +132,7 @@ async def _timeout(shell: Shell, arguments: list[str]) -> int:
         return TIMED_OUT
 
 
+@_program(*SHELLS)
 async def _sh(shell: Shell, arguments: list[str]) -> int:
     """Run a shell in the shell: `-c` and a script, or a script from the input."""
     flags: list[str] = []
@@ -114,6 +147,7 @@ async def _sh(shell: Shell, arguments: list[str]) -> int:
     return await inner.run(script)
 
 
+@_program("cat")
 async def _cat(shell: Shell, arguments: list[str]) -> int:
     status = 0
     if not arguments:
@@ -129,6 +163,7 @@ async def _cat(shell: Shell, arguments: list[str]) -> int:
     return status
 
 
+@_program("env")
 async def _env(shell: Shell, arguments: list[str]) -> int:
     if arguments:
         raise ScriptError(f"env: arguments ({' '.join(arguments)}) are not supported")
@@ -137,6 +172,7 @@ async def _env(shell: Shell, arguments: list[str]) -> int:
     return 0
 
 
+@_program("tail")
 async def _tail(shell: Shell, arguments: list[str]) -> int:
     """Run `tail`. With -f it waits for ever, which containers use to stay alive."""
     if any(re.fullmatch("-[fF]", word) for word in arguments):
@@ -144,33 +180,5 @@ async def _tail(shell: Shell, arguments: list[str]) -> int:
     return await _filter("tail")(shell, arguments)
 
 
-def _filter(name: str) -> Program:
-    async def run(shell: Shell, arguments: list[str]) -> int:
-        written, status = FILTERS[name](arguments, shell.input.rest())
-        shell.write(written)
-        return status
-
-    return run
-
-
 def _unescaped(text: str) -> str:
     return re.sub(r"\\([ntr\\])", lambda match: _ESCAPES[match[1]], text)
-
-
-PROGRAMS: Mapping[str, Program] = {
-    **BUILTINS,
-    **{name: _filter(name) for name in FILTERS},
-    ":": _ends_with(0),
-    "cat": _cat,
-    "date": _date,
-    "echo": _echo,
-    "env": _env,
-    "false": _ends_with(1),
-    "hostname": _hostname,
-    "printf": _printf,
-    **dict.fromkeys(SHELLS, _sh),
-    "sleep": _sleep,
-    "tail": _tail,
-    "timeout": _timeout,
-    "true": _ends_with(0),
-}
