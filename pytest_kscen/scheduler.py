@@ -3,7 +3,7 @@
 A plugin is a class derived from `Plugin`. The methods that it overrides are the extension points
 at which it is called:
 
-    from pytest_kscen.embedded.scheduler.framework import Plugin, unschedulable
+    from pytest_kscen.scheduler import Plugin, unschedulable
 
     class Spacious(Plugin):
         \"\"\"Allow at most three pods per node, and prefer empty nodes.\"\"\"
@@ -36,26 +36,22 @@ may keep counts of its own with `handle.snapshot.watch(...)`.
 Only `pytest_kscen.embedded.scheduler` may be imported here.
 """
 
-from pytest_kscen.embedded.scheduler.framework import (
+from pytest_kscen.embedded.scheduler.framework.attempt import Attempt, CycleState, Sink
+from pytest_kscen.embedded.scheduler.framework.events import (
     ASSIGNED_POD,
     NODE,
     POD,
-    POINTS,
-    SKIP,
     Action,
-    Attempt,
-    Code,
-    CycleState,
-    Handle,
     Interest,
-    NodeInfo,
-    Nomination,
-    Plugin,
-    PodInfo,
-    Sink,
-    Snapshot,
+)
+from pytest_kscen.embedded.scheduler.framework.handle import Handle
+from pytest_kscen.embedded.scheduler.framework.plugin import POINTS, Plugin
+from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, Nomination, PodInfo
+from pytest_kscen.embedded.scheduler.framework.snapshot import Snapshot, Watcher
+from pytest_kscen.embedded.scheduler.framework.status import (
+    SKIP,
+    Code,
     Status,
-    Watcher,
     failure,
     pending,
     unresolvable,

@@ -329,7 +329,7 @@ def test_a_plugin_stands_beside_the_file_that_names_it(pytester):
         "profiles": [{"plugins": enabled}],
     }
     (folder / "plugins_beside.py").write_text(
-        "from pytest_kscen.embedded.scheduler.framework import Plugin, unschedulable\n"
+        "from pytest_kscen.scheduler import Plugin, unschedulable\n"
         "class Never(Plugin):\n"
         "    def filter(self, state, pod, node):\n"
         "        return unschedulable('never')\n"

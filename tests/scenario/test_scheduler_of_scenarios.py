@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from pytest_kscen.embedded.scheduler.framework import Plugin, unschedulable, wait
 from pytest_kscen.objects.resources import CONFIG_MAPS
 from pytest_kscen.run.plan import Plan, ScenarioSettings
 from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.analysis import compare
 from pytest_kscen.scenario.files import ScenarioRefused
+from pytest_kscen.scheduler import Plugin, unschedulable, wait
 from tests.scenario.comparing import order
 from tests.scenario.objects import create, done, node, pod, scenario
 

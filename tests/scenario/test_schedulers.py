@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from pytest_kscen.embedded.scheduler.framework import Plugin, failure
 from pytest_kscen.kube.gate import check_scenario_step_phase
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
 from pytest_kscen.run.plan import Plan, ScenarioSettings
 from pytest_kscen.run.runner import ScenarioRunner
 from pytest_kscen.scenario.builtin_waiters import SchedulerWaiter
+from pytest_kscen.scheduler import Plugin, failure
 from tests.scenario.objects import create, done, node, pod, scenario
 
 PROFILE = {

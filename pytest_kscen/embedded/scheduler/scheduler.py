@@ -105,7 +105,7 @@ class Scheduler:
         handle = replace(self._handle, extenders=extenders)
         profiles = {
             one.name: SchedulerProfile(
-                _with_ignored_resources(configuration, one), self.registry, replace(handle)
+                _with_ignored_resources(configuration, one), self.registry.resolve, replace(handle)
             )
             for one in configuration.profiles
         }

@@ -6,10 +6,10 @@ import numpy as np
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.child_tasks import ChildTasks
-from pytest_kscen.embedded.scheduler.framework import CycleState, Handle, PodInfo, Snapshot
 from pytest_kscen.embedded.scheduler.framework.handle import TieBreaker, WaitingPods
 from pytest_kscen.embedded.scheduler.framework.plugin import overrides
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NominatedPods
+from pytest_kscen.scheduler import CycleState, Handle, PodInfo, Snapshot
 
 GI, MI = 1024**3, 1024**2
 

@@ -18,7 +18,7 @@ from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.scheduler import Scheduler
 from pytest_kscen.embedded.scheduler.configuration_loading import load_configuration
 from pytest_kscen.embedded.scheduler.filtering import SchedulingAttempt, find_feasible_nodes
-from pytest_kscen.embedded.scheduler.framework import CycleState, PodInfo, Status, diagnosis
+from pytest_kscen.embedded.scheduler.framework import diagnosis
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import QueuedPod
 from pytest_kscen.embedded.scheduler.registry import Registry
 from pytest_kscen.embedded.scheduler.scoring import total_scores
@@ -26,6 +26,7 @@ from pytest_kscen.kube.informer import Informers
 from pytest_kscen.kube.remote import Connection, RemoteApi, access_of, configuration_of
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import NODES, PODS, PRIORITY_CLASSES
+from pytest_kscen.scheduler import CycleState, PodInfo, Status
 
 pytestmark = pytest.mark.controlplane
 

@@ -2,7 +2,6 @@ import pytest
 from plugging import GI, MI, Stage, node, pod
 
 from pytest_kscen.embedded.scheduler.event_handlers import node_changes
-from pytest_kscen.embedded.scheduler.framework import SKIP, unresolvable
 from pytest_kscen.embedded.scheduler.plugins.image_locality import ImageLocality
 from pytest_kscen.embedded.scheduler.plugins.node_affinity import NodeAffinity
 from pytest_kscen.embedded.scheduler.plugins.node_filters import (
@@ -17,6 +16,7 @@ from pytest_kscen.embedded.scheduler.plugins.node_resources import (
 )
 from pytest_kscen.embedded.scheduler.plugins.queueing_and_binding import SchedulingGates
 from pytest_kscen.embedded.scheduler.plugins.taint_toleration import TaintToleration
+from pytest_kscen.scheduler import SKIP, unresolvable
 
 RESTARTS = {
     "restartPolicyRules": [

@@ -2,13 +2,13 @@ import pytest
 from hall import Hall
 
 from pytest_kscen.chance import Chance
-from pytest_kscen.embedded.scheduler.framework import Plugin, wait
 from pytest_kscen.embedded.scheduler.framework.extender import ExtenderError, Victims
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo
 from pytest_kscen.embedded.scheduler.plugins.preemption import PreemptionBudgets, best_candidates
 from pytest_kscen.embedded.scheduler.registry import Registry
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS
+from pytest_kscen.scheduler import Plugin, wait
 
 BELOW, LOW, MID, HIGH = -10, 10, 20, 100
 NOW = "2026-01-01T12:00:00Z"

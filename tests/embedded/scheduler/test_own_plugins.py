@@ -5,7 +5,16 @@ import re
 import pytest
 
 from pytest_kscen.clock.tasks import ActorCrashedError
-from pytest_kscen.embedded.scheduler.framework import (
+from pytest_kscen.embedded.scheduler.framework.configuration import (
+    EnabledPlugin,
+    PluginSet,
+    ProfileConfiguration,
+    SchedulerConfiguration,
+)
+from pytest_kscen.embedded.scheduler.registry import Registry
+from pytest_kscen.objects.conditions import condition
+from pytest_kscen.objects.resources import PODS
+from pytest_kscen.scheduler import (
     NODE,
     POD,
     SKIP,
@@ -17,15 +26,6 @@ from pytest_kscen.embedded.scheduler.framework import (
     unschedulable,
     wait,
 )
-from pytest_kscen.embedded.scheduler.framework.configuration import (
-    EnabledPlugin,
-    PluginSet,
-    ProfileConfiguration,
-    SchedulerConfiguration,
-)
-from pytest_kscen.embedded.scheduler.registry import Registry
-from pytest_kscen.objects.conditions import condition
-from pytest_kscen.objects.resources import PODS
 
 
 class Quiet(Plugin):

@@ -8,11 +8,11 @@ from test_small_and_large import HOST, ZONE
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.scheduler.filtering import SchedulingAttempt, find_feasible_nodes
-from pytest_kscen.embedded.scheduler.framework import CycleState, PodInfo
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import QueuedPod
 from pytest_kscen.embedded.scheduler.plugins.preemption import best_candidates
 from pytest_kscen.objects.conditions import condition
 from pytest_kscen.objects.resources import POD_DISRUPTION_BUDGETS, PODS
+from pytest_kscen.scheduler import CycleState, PodInfo
 
 pytestmark = pytest.mark.controlplane
 

@@ -1,15 +1,6 @@
 import pytest
 
 from pytest_kscen.embedded.scheduler.backoff_queue import BackoffQueue
-from pytest_kscen.embedded.scheduler.framework import (
-    NODE,
-    POD,
-    Action,
-    Interest,
-    Plugin,
-    pending,
-    unschedulable,
-)
 from pytest_kscen.embedded.scheduler.framework.configuration import (
     EnabledPlugin,
     PluginSet,
@@ -19,6 +10,15 @@ from pytest_kscen.embedded.scheduler.framework.configuration import (
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import PodInfo, QueuedPod
 from pytest_kscen.embedded.scheduler.registry import Registry
 from pytest_kscen.objects.resources import NODES, PODS, SERVICES
+from pytest_kscen.scheduler import (
+    NODE,
+    POD,
+    Action,
+    Interest,
+    Plugin,
+    pending,
+    unschedulable,
+)
 
 
 class Tally:

@@ -4,7 +4,6 @@ from pytest_kscen.embedded.scheduler.configuration_loading import (
     ConfigurationError,
     load_configuration,
 )
-from pytest_kscen.embedded.scheduler.framework import Plugin
 from pytest_kscen.embedded.scheduler.framework.configuration import (
     DEFAULT_PLUGINS,
     ProfileConfiguration,
@@ -12,6 +11,7 @@ from pytest_kscen.embedded.scheduler.framework.configuration import (
 )
 from pytest_kscen.embedded.scheduler.registry import Registry
 from pytest_kscen.objects.resources import CONFIG_MAPS, EVENTS
+from pytest_kscen.scheduler import Plugin
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_kscen.embedded.scheduler.framework import NODE, POD
 from pytest_kscen.embedded.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from pytest_kscen.embedded.scheduler.plugins.pod_topology_spread import PodTopologySpread
+from pytest_kscen.scheduler import NODE, POD
 
 DB, WEB = {"app": "db"}, {"app": "web"}
 TERM = {"topologyKey": "zone", "labelSelector": {"matchLabels": DB}}

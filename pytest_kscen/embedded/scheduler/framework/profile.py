@@ -30,7 +30,7 @@ from pytest_kscen.embedded.scheduler.framework.status import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
     from pytest_kscen.embedded.scheduler.framework.configuration import ProfileConfiguration
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.scheduler.framework.handle import Handle
     from pytest_kscen.embedded.scheduler.framework.plugin import Plugin
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo, PodInfo
-    from pytest_kscen.embedded.scheduler.registry import Registry
     from pytest_kscen.objects.resources import Resource
 
 
@@ -55,13 +54,16 @@ class SchedulerProfile:
     """
 
     def __init__(
-        self, configuration: ProfileConfiguration, registry: Registry, handle: Handle
+        self,
+        configuration: ProfileConfiguration,
+        resolve: Callable[[str], type[Plugin]],
+        handle: Handle,
     ) -> None:
         self.name = configuration.name
         self.percentage = configuration.percentage
         self.handle = handle
         handle.profile = self
-        classes = {name: registry.resolve(name) for name in configuration.names()}
+        classes = {name: resolve(name) for name in configuration.names()}
         self.plugins: dict[str, Plugin] = {
             name: _make_plugin(cls, name, configuration.arguments.get(name, {}), handle)
             for name, cls in classes.items()
