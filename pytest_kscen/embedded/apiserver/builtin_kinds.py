@@ -7,7 +7,7 @@ Called once per process by whatever starts an embedded server.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.conversions import CONVERSIONS
 from pytest_kscen.embedded.apiserver.crds.rules import DEFINITION_RULES
@@ -29,24 +29,24 @@ def builtin_kinds() -> Iterable[Kind]:
     """Return all built-in kinds in the order of discovery. The objects are shared by all clusters
     of this process.
     """
-    return tuple(_kind_of_row(path, row) for path, row in resources().items())
-
-
-def _kind_of_row(path: str, row: dict[str, Any]) -> Kind:
-    group, version, plural = path.split("/")
-    return Kind(
-        Resource(group, version, plural, row["kind"], namespaced=row["namespaced"]),
-        singular=row["singular"],
-        short_names=tuple(row.get("shortNames", ())),
-        categories=tuple(row.get("categories", ())),
-        verbs=tuple(row["verbs"]),
-        subresources={
-            name: Subresource(
-                tuple(part["verbs"]), part.get("kind", ""), part.get("apiVersion", "")
-            )
-            for name, part in row.get("subresources", {}).items()
-        },
-        schema=BuiltinSchema(group, version, row["kind"]),
-        rules=KIND_RULES_BY_RESOURCE.get((group, plural), NO_RULES),
-        conversion=CONVERSIONS.get((group, version, plural)),
-    )
+    kinds = []
+    for path, row in resources().items():
+        group, version, plural = path.split("/")
+        kind = Kind(
+            Resource(group, version, plural, row["kind"], namespaced=row["namespaced"]),
+            singular=row["singular"],
+            short_names=tuple(row.get("shortNames", ())),
+            categories=tuple(row.get("categories", ())),
+            verbs=tuple(row["verbs"]),
+            subresources={
+                name: Subresource(
+                    tuple(part["verbs"]), part.get("kind", ""), part.get("apiVersion", "")
+                )
+                for name, part in row.get("subresources", {}).items()
+            },
+            schema=BuiltinSchema(group, version, row["kind"]),
+            rules=KIND_RULES_BY_RESOURCE.get((group, plural), NO_RULES),
+            conversion=CONVERSIONS.get((group, version, plural)),
+        )
+        kinds.append(kind)
+    return tuple(kinds)

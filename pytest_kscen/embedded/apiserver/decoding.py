@@ -92,7 +92,9 @@ def _refuse_other_kind(kind: Kind, body: Obj) -> None:
         raise BadRequest(why)
     if kind.custom:
         cause = Cause.invalid("kind", name, f"must be {resource.kind}")
-        raise invalid(resource._replace(kind=name), _stated_name(body), [cause])
+        raise invalid(
+            resource._replace(kind=name), stated_text(body.get("metadata"), "name"), [cause]
+        )
     group, _, short = version.rpartition("/")
     why = (
         f'no kind "{name}" is registered for version "{version}" in scheme '
@@ -116,10 +118,10 @@ def type_meta_mismatch(body: Obj) -> TypeMismatch | None:
     return None
 
 
-def _stated_name(body: Obj) -> str:
-    metadata = body.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return name if isinstance(name, str) else ""
+def stated_text(part: Any, name: str) -> str:
+    """Return a field's text, or an empty one if it is missing or of another type."""
+    value = part.get(name) if isinstance(part, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def set_namespace(kind: Kind, request: Request, metadata: Obj) -> None:

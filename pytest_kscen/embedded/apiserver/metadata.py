@@ -142,7 +142,21 @@ def _map_and_owner_errors(metadata: Obj) -> Iterator[Cause]:
     if references := metadata.get("ownerReferences"):
         controller = ""
         for reference in references:
-            yield from _owner_errors(reference)
+            version = reference.get("apiVersion", "")
+            if not version.strip("/") or version.count("/") > 1 or version.endswith("/"):
+                why = "version must not be empty"
+                yield Cause.invalid("metadata.ownerReferences.apiVersion", version, why)
+            yield from (
+                Cause.invalid(f"metadata.ownerReferences.{part}", "", "must not be empty")
+                for part in ("kind", "name", "uid")
+                if not reference.get(part)
+            )
+            if (version, reference.get("kind")) == ("v1", "Event"):
+                yield Cause.invalid(
+                    "metadata.ownerReferences",
+                    _ordered_reference(reference),
+                    "/v1, Kind=Event is disallowed from being an owner",
+                )
             if reference.get("controller"):
                 name = f"{reference.get('kind', '')}/{reference.get('name', '')}"
                 if controller:
@@ -174,22 +188,6 @@ def annotation_errors(field: str, annotations: Mapping[str, str]) -> Iterator[Ca
             yield Cause.invalid(field, key, words)
     if size > ANNOTATIONS_LIMIT:
         yield Cause.too_long(field, ANNOTATIONS_LIMIT)
-
-
-def _owner_errors(reference: Obj) -> Iterator[Cause]:
-    field = "metadata.ownerReferences"
-    version = reference.get("apiVersion", "")
-    if not version.strip("/") or version.count("/") > 1 or version.endswith("/"):
-        yield Cause.invalid(f"{field}.apiVersion", version, "version must not be empty")
-    for name in ("kind", "name", "uid"):
-        if not reference.get(name):
-            yield Cause.invalid(f"{field}.{name}", "", "must not be empty")
-    if (version, reference.get("kind")) == ("v1", "Event"):
-        yield Cause.invalid(
-            field,
-            _ordered_reference(reference),
-            "/v1, Kind=Event is disallowed from being an owner",
-        )
 
 
 def _ordered_reference(reference: Obj) -> dict[str, Any]:

@@ -68,7 +68,14 @@ def record(server: RealServer, folder: Path, listen: str) -> None:
     rows = discovery_rows(
         [group for group in groups if group["metadata"].get("name", "") not in foreign]
     )
-    definitions = _read_definitions(server, foreign)
+    definitions = TypeDefinitions()
+    documents = server.get("/openapi/v3")["paths"]
+    for path in sorted(documents):
+        if foreign.isdisjoint(path.split("/")):
+            document = server.get(documents[path]["serverRelativeURL"])
+            schemas = document.get("components", {}).get("schemas", {})
+            for name in sorted(schemas):
+                definitions.add(name, schemas[name])
     kinds, roots = definitions.by_kind(), {}
     for name, row in rows.items():
         group, version, plural = name.split("/")
@@ -97,21 +104,6 @@ def record(server: RealServer, folder: Path, listen: str) -> None:
             for member, content in members.items()
         ]
         (folder / f"{name}.json").write_bytes(b"{\n" + b",\n".join(lines) + b"\n}\n")
-
-
-def _read_definitions(server: RealServer, foreign: set[str]) -> TypeDefinitions:
-    definitions = TypeDefinitions()
-    documents = server.get("/openapi/v3")["paths"]
-    for path in sorted(documents):
-        if foreign.isdisjoint(path.split("/")):
-            schemas = (
-                server.get(documents[path]["serverRelativeURL"])
-                .get("components", {})
-                .get("schemas", {})
-            )
-            for name in sorted(schemas):
-                definitions.add(name, schemas[name])
-    return definitions
 
 
 REF = "#/components/schemas/"
@@ -179,36 +171,27 @@ def discovery_rows(groups: list[Any]) -> dict[str, Any]:
     """Return the rows of aggregated discovery by `group/version/plural`, in the order of the
     server.
     """
-    return {
-        "/".join(
-            (group["metadata"].get("name", ""), version["version"], entry["resource"])
-        ): _discovery_row(entry)
-        for group in groups
-        for version in group["versions"]
-        for entry in version["resources"]
-    }
-
-
-def _discovery_row(entry: dict[str, Any]) -> dict[str, Any]:
-    subresources = {
-        part["subresource"]: _subresource_row(part, entry) for part in entry.get("subresources", [])
-    }
-    return {
-        "singular": entry["singularResource"],
-        "kind": entry["responseKind"]["kind"],
-        "namespaced": entry["scope"] == "Namespaced",
-        "verbs": entry["verbs"],
-        **{name: entry[name] for name in ("shortNames", "categories") if name in entry},
-        **({"subresources": subresources} if subresources else {}),
-    }
-
-
-def _subresource_row(part: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the verbs of a subresource, and its kind if it differs from the resource's."""
-    kind = part["responseKind"]
-    api_version = "/".join(word for word in (kind["group"], kind["version"]) if word)
-    return {
-        "verbs": part["verbs"],
-        **({"kind": kind["kind"]} if kind["kind"] != entry["responseKind"]["kind"] else {}),
-        **({"apiVersion": api_version} if api_version else {}),
-    }
+    rows = {}
+    for group in groups:
+        name = group["metadata"].get("name", "")
+        for version in group["versions"]:
+            for entry in version["resources"]:
+                kind = entry["responseKind"]["kind"]
+                subresources = {}
+                for part in entry.get("subresources", []):
+                    own = part["responseKind"]
+                    api_version = "/".join(word for word in (own["group"], own["version"]) if word)
+                    subresources[part["subresource"]] = {
+                        "verbs": part["verbs"],
+                        **({"kind": own["kind"]} if own["kind"] != kind else {}),
+                        **({"apiVersion": api_version} if api_version else {}),
+                    }
+                rows["/".join((name, version["version"], entry["resource"]))] = {
+                    "singular": entry["singularResource"],
+                    "kind": kind,
+                    "namespaced": entry["scope"] == "Namespaced",
+                    "verbs": entry["verbs"],
+                    **{word: entry[word] for word in ("shortNames", "categories") if word in entry},
+                    **({"subresources": subresources} if subresources else {}),
+                }
+    return rows

@@ -163,8 +163,11 @@ def probe_zeros(post: Post, schemas: Schemas, places: list[DefinitionLocation]) 
         properties = schemas[place.definition].get("properties", {})
         bare = _printed_object(post, place, {})
         for field, schema in properties.items():
-            if bare is not None and field in bare and _is_undeclared_zero(schema, bare[field]):
-                schema["x-go-zero"] = bare[field]
+            if bare is not None and field in bare:
+                # A printed value is null, or a zero that the schema does not declare as default.
+                undeclared = schema.get("$ref") in SPECIAL_DECODERS and "default" not in schema
+                if bare[field] is None or (undeclared and bare[field] in ("0", 0)):
+                    schema["x-go-zero"] = bare[field]
             if bare is not None and "default" in schema and field not in bare:
                 schema["x-go-omitted"] = True
             if schema.get("type") in ZERO_VALUES and _keeps_zero(post, place, field, schema, bare):
@@ -172,15 +175,6 @@ def probe_zeros(post: Post, schemas: Schemas, places: list[DefinitionLocation]) 
     for definition, fields in DELETION_POINTERS.items():
         for field in fields:
             schemas[definition]["properties"][field]["x-go-pointer"] = True
-
-
-def _is_undeclared_zero(schema: dict[str, Any], printed: Any) -> bool:
-    """Report whether a printed value is null or a zero that the schema does not declare
-    as default.
-    """
-    return printed is None or (
-        schema.get("$ref") in SPECIAL_DECODERS and "default" not in schema and printed in ("0", 0)
-    )
 
 
 def _keeps_zero(

@@ -176,12 +176,12 @@ def _usage_after(review: Review, usages: QuotaUsages, quota: Obj, new: Obj) -> A
             ("used", before),
             ("limited", hard),
         )
-        words = [f"{word}: {_listed(masked(amounts, exceeded))}" for word, amounts in parts]
+        words = []
+        for word, amounts in parts:
+            listed = (
+                f"{each}={quantities.canonical(amount)}"
+                for each, amount in sorted(masked(amounts, exceeded).items())
+            )
+            words.append(f"{word}: {','.join(listed)}")
         raise review.forbidden(f"exceeded quota: {name}, {', '.join(words)}")
     return before | after
-
-
-def _listed(amounts: Mapping[str, str]) -> str:
-    return ",".join(
-        f"{name}={quantities.canonical(amount)}" for name, amount in sorted(amounts.items())
-    )

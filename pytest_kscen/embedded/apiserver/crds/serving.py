@@ -122,43 +122,45 @@ class UnstoredVersion:
 
 
 def kinds_of(definition: Obj, reconcile: Reconcile) -> list[Kind]:
-    served = [version for version in definition["spec"]["versions"] if version["served"]]
-    return [_kind_of(definition, version, reconcile) for version in served]
-
-
-def _kind_of(definition: Obj, version: Obj, reconcile: Reconcile) -> Kind:
+    """Return the kind of each served version. Served versions that are not stored are converted."""
     spec, names = definition["spec"], definition["status"]["acceptedNames"]
-    parts = version.get("subresources") or EMPTY
-    schema = _schema_of(names["kind"], version)
-    resource = Resource(
-        spec["group"],
-        version["name"],
-        names["plural"],
-        names["kind"],
-        namespaced=spec["scope"] == "Namespaced",
-    )
-    conversion = None
-    if not version.get("storage"):
-        stored = next(each for each in spec["versions"] if each.get("storage"))
-        conversion = UnstoredVersion(
-            (spec["group"], names["plural"]),
-            resource.api_version,
-            f"{spec['group']}/{stored['name']}",
-            _schema_of(names["kind"], stored),
+    kinds = []
+    for version in spec["versions"]:
+        if not version["served"]:
+            continue
+        parts = version.get("subresources") or EMPTY
+        schema = _schema_of(names["kind"], version)
+        resource = Resource(
+            spec["group"],
+            version["name"],
+            names["plural"],
+            names["kind"],
+            namespaced=spec["scope"] == "Namespaced",
         )
-    return Kind(
-        resource,
-        singular=names.get("singular", ""),
-        short_names=tuple(names.get("shortNames") or ()),
-        categories=tuple(names.get("categories") or ()),
-        verbs=VERBS,
-        subresources=_subresources(parts),
-        schema=schema,
-        rules=instance_rules(resource, version, reconcile, has_status="status" in parts),
-        custom=True,
-        structure=schema.structure,
-        conversion=conversion,
-    )
+        conversion = None
+        if not version.get("storage"):
+            stored = next(each for each in spec["versions"] if each.get("storage"))
+            conversion = UnstoredVersion(
+                (spec["group"], names["plural"]),
+                resource.api_version,
+                f"{spec['group']}/{stored['name']}",
+                _schema_of(names["kind"], stored),
+            )
+        kind = Kind(
+            resource,
+            singular=names.get("singular", ""),
+            short_names=tuple(names.get("shortNames") or ()),
+            categories=tuple(names.get("categories") or ()),
+            verbs=VERBS,
+            subresources=_subresources(parts),
+            schema=schema,
+            rules=instance_rules(resource, version, reconcile, has_status="status" in parts),
+            custom=True,
+            structure=schema.structure,
+            conversion=conversion,
+        )
+        kinds.append(kind)
+    return kinds
 
 
 def _subresources(parts: Obj) -> dict[str, Subresource]:

@@ -92,7 +92,11 @@ def _validate_invariants(schema: Obj, level: str, path: str) -> Iterator[Cause]:
             yield from _validate_invariants(
                 schema["additionalProperties"], IN_FIELDS, f"{path}.additionalProperties"
             )
-    yield from _validate_extensions(schema, path)
+    yield from (
+        Cause.invalid(f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true")
+        for name in (PRESERVE, EMBEDDED)
+        if schema.get(INT_OR_STRING) and schema.get(name)
+    )
     all_of = schema.get("allOf") or [EMPTY]
     skips = {
         "skip_any_of": schema.get("anyOf") == INTEGER_OR_STRING,
@@ -103,15 +107,6 @@ def _validate_invariants(schema: Obj, level: str, path: str) -> Iterator[Cause]:
     yield from _validate_head(schema, level, path)
     if schema.get(EMBEDDED) and not schema.get(PRESERVE) and not schema.get("properties"):
         yield Cause.required(f"{path}.properties", PROPERTIES_REQUIRED)
-
-
-def _validate_extensions(schema: Obj, path: str) -> Iterator[Cause]:
-    if schema.get(INT_OR_STRING):
-        for name in (PRESERVE, EMBEDDED):
-            if schema.get(name):
-                yield Cause.invalid(
-                    f"{path}.{name}", True, "must be false if x-kubernetes-int-or-string is true"
-                )
 
 
 def _validate_type(schema: Obj, level: str, path: str) -> Iterator[Cause]:

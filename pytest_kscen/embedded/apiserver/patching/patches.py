@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 
 from pytest_kscen.clock import timestamp_of
+from pytest_kscen.embedded.apiserver.decoding import stated_text
 from pytest_kscen.embedded.apiserver.patching.fields import difference, path_text, paths
 from pytest_kscen.embedded.apiserver.patching.managed_fields import (
     BEFORE_FIRST_APPLY,
@@ -106,7 +107,7 @@ def apply(kind: Kind, old: Obj | None, request: Request, time: str) -> Obj:
     except UnfitError as error:
         resource, metadata = kind.resource, config.get("metadata")
         gvk = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-        described = f"{_text(metadata, 'namespace')}/{_text(metadata, 'name')}; {gvk}"
+        described = f"{stated_text(metadata, 'namespace')}/{stated_text(metadata, 'name')}; {gvk}"
         raise ApiError(f"failed to create typed patch object ({described}): {error}") from None
     writer = writer_of(kind, request, "Apply")
     live = (
@@ -137,7 +138,7 @@ def _configuration(kind: Kind, request: Request) -> Obj:
         raise BadRequest(
             f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {into}"
         )
-    stated = _text(config, "apiVersion"), _text(config, "kind")
+    stated = stated_text(config, "apiVersion"), stated_text(config, "kind")
     if stated != (kind.resource.api_version, kind.resource.kind):
         group, _, version = stated[0].rpartition("/")
         raise BadRequest(
@@ -158,12 +159,6 @@ def _configuration(kind: Kind, request: Request) -> Obj:
             },
         }
     return config  # of a wrong type, so it is refused later
-
-
-def _text(part: Any, name: str) -> str:
-    """Return a field's text, or an empty one if it is missing or of another type."""
-    value = part.get(name) if isinstance(part, dict) else None
-    return value if isinstance(value, str) else ""
 
 
 def _merge(

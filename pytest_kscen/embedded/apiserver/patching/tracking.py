@@ -111,22 +111,15 @@ def _base_entries(kind: Kind, request: Request, given: Any, live: Sequence[Obj])
         entries = [_checked(entry) for entry in given]
     except (KeyError, TypeError, ValueError, AttributeError):
         return live
-    if causes := [
-        cause
-        for place, entry in enumerate(entries)
-        for cause in _entry_errors(entry, f"metadata.managedFields[{place}]")
-    ]:
+    causes: list[Cause] = []
+    for place, entry in enumerate(entries):
+        path = f"metadata.managedFields[{place}]"
+        causes += manager_name_errors(f"{path}.manager", entry.get("manager", ""))
+        if len(entry.get("subresource", "").encode()) > SUBRESOURCE_LIMIT:
+            causes.append(Cause.too_long(f"{path}.subresource", SUBRESOURCE_LIMIT))
+    if causes:
         raise invalid(kind.resource, request.name, causes)
     return [entry for entry in distinct_writers(entries) if entry["fieldsV1"]]
-
-
-def _entry_errors(entry: Obj, path: str) -> list[Cause]:
-    subresource = Cause.too_long(f"{path}.subresource", SUBRESOURCE_LIMIT)
-    too_long = len(entry.get("subresource", "").encode()) > SUBRESOURCE_LIMIT
-    return [
-        *manager_name_errors(f"{path}.manager", entry.get("manager", "")),
-        *([subresource] if too_long else []),
-    ]
 
 
 def _checked(entry: Obj) -> Obj:

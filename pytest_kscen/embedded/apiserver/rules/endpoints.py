@@ -149,7 +149,20 @@ def _validate_slice_endpoints(given: Sequence[Obj], kind: str) -> Causes:
 def _validate_slice_address(path: str, number: int, address: str, kind: str) -> Causes:
     here = f"{path}[{number}]"
     if kind == "FQDN":
-        yield from _validate_fqdn(here, address)
+        # The trailing dot is optional, and at least two labels are required.
+        plain = address.removesuffix(".")
+        if not address:
+            yield Cause.required(here)
+        elif faults := names.dns1123_subdomain(plain):
+            yield Cause.invalid(here, plain, ",".join(faults))
+        elif "." not in plain:
+            yield Cause.invalid(
+                here, plain, "should be a domain with at least two segments separated by dots"
+            )
+        else:
+            for label in plain.split("."):
+                if faults := names.dns1123_label(label):
+                    yield Cause.invalid(here, label, ",".join(faults))
     elif kind in {"IPv4", "IPv6"}:
         strict = (
             addresses.validate_canonical_address if kind == "IPv6" else addresses.validate_address
@@ -160,25 +173,6 @@ def _validate_slice_address(path: str, number: int, address: str, kind: str) -> 
             if addresses.ip_family(address) != kind:
                 yield Cause.invalid(path, address, f"must be an {kind} address")
             yield from addresses.validate_endpoint_address(here, address)
-
-
-def _validate_fqdn(path: str, name: str) -> Causes:
-    """Yield the causes for a fully qualified domain name. The trailing dot is optional, and at
-    least two labels are required.
-    """
-    plain = name.removesuffix(".")
-    if not name:
-        yield Cause.required(path)
-    elif wrong := names.dns1123_subdomain(plain):
-        yield Cause.invalid(path, plain, ",".join(wrong))
-    elif "." not in plain:
-        yield Cause.invalid(
-            path, plain, "should be a domain with at least two segments separated by dots"
-        )
-    else:
-        for part in plain.split("."):
-            if wrong := names.dns1123_label(part):
-                yield Cause.invalid(path, part, ",".join(wrong))
 
 
 def _validate_hints(path: str, given: Obj) -> Causes:

@@ -127,18 +127,15 @@ def field_readers(*paths: str, **renamed: Reader) -> dict[str, Reader]:
     return {**{path: field_reader(path) for path in paths}, **renamed}
 
 
-def _first_pod_ip(pod: Obj) -> str:
-    addresses = (pod.get("status") or {}).get("podIPs")
-    return str(addresses[0].get("ip", "")) if addresses else ""
-
-
 POD_FIELDS = {
     **field_readers(
         "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName"
     ),
     "spec.hostNetwork": field_reader("spec.hostNetwork", "false"),
     **field_readers("status.phase", "status.nominatedNodeName"),
-    "status.podIP": _first_pod_ip,
+    "status.podIP": lambda pod: str(
+        next((entry.get("ip", "") for entry in (pod.get("status") or {}).get("podIPs") or ()), "")
+    ),
     "status.podIPs": lambda _: "",  # selectors may name it, although no object has it
     "spec.host": field_reader("spec.nodeName"),
 }

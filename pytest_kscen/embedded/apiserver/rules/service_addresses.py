@@ -15,7 +15,7 @@ from pytest_kscen.objects.errors import Cause, internal, invalid
 from pytest_kscen.objects.resources import SERVICES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.rules.checks import Causes
@@ -138,12 +138,20 @@ def _set_ip_families(obj: Obj, before: Obj) -> None:
             *(other for other in IP_FAMILIES if both and other not in families),
         ]
         return
-    _raise_if_invalid(obj, _validate_families_served(spec, policy))
+    unserved = [
+        Cause.invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+        for index, family in enumerate(spec.get("ipFamilies") or ())
+        if family != "IPv4"
+    ]
+    if policy == "RequireDualStack":
+        detail = "this cluster is not configured for dual-stack services"
+        unserved = [Cause.invalid("spec.ipFamilyPolicy", policy, detail), *unserved]
+    _raise_if_invalid(obj, unserved)
     if not spec.get("ipFamilies"):
         spec["ipFamilies"] = ["IPv4"]
 
 
-def _raise_if_invalid(obj: Obj, causes: Causes) -> None:
+def _raise_if_invalid(obj: Obj, causes: Iterable[Cause]) -> None:
     listed = list(causes)
     if listed:
         raise invalid(SERVICES, obj["metadata"]["name"], listed)
@@ -171,18 +179,6 @@ def _validate_family_policy(spec: Obj, before: Obj, policy: str) -> Causes:
                 f"spec.clusterIPs[{index}]",
                 spec["clusterIPs"],
                 "IPv6 is not configured on this cluster",
-            )
-
-
-def _validate_families_served(spec: Obj, policy: str) -> Causes:
-    if policy == "RequireDualStack":
-        yield Cause.invalid(
-            "spec.ipFamilyPolicy", policy, "this cluster is not configured for dual-stack services"
-        )
-    for index, family in enumerate(spec.get("ipFamilies") or ()):
-        if family != "IPv4":
-            yield Cause.invalid(
-                f"spec.ipFamilies[{index}]", family, "not configured on this cluster"
             )
 
 
@@ -265,9 +261,7 @@ def _allocate_cluster_ip(obj: Obj, core: Core) -> None:
             fault = "provided IP is already allocated" if ip in taken else ""
         if fault:
             detail = f"failed to allocate IP {ip}: {fault}"
-            _raise_if_invalid(
-                obj, iter([Cause.invalid("spec.clusterIPs", spec["clusterIPs"], detail)])
-            )
+            _raise_if_invalid(obj, [Cause.invalid("spec.clusterIPs", spec["clusterIPs"], detail)])
         return
     hosts = [str(host) for host in SERVICE_CIDR.hosts()]
     free = [ip for ip in hosts[STATIC_ADDRESSES:] if ip not in taken] or [
@@ -315,9 +309,7 @@ def _allocate_node_ports(obj: Obj, before: Obj, core: Core) -> None:
             and assigned.get(port["port"]) != wanted
             and (fault := _port_error(wanted, taken))
         ):
-            _raise_if_invalid(
-                obj, iter([Cause.invalid(f"spec.ports[{index}].nodePort", wanted, fault)])
-            )
+            _raise_if_invalid(obj, [Cause.invalid(f"spec.ports[{index}].nodePort", wanted, fault)])
         port["nodePort"] = wanted
         assigned.setdefault(port["port"], wanted)
         taken.add(wanted)

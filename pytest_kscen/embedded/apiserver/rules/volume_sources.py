@@ -91,6 +91,16 @@ def require_fields(*fields: str) -> Callable[[str, Obj], Causes]:
     return check
 
 
+def combine(*validators: Callable[[str, Obj], Iterable[Cause]]) -> Callable[[str, Obj], Causes]:
+    """Return a validator of a source that applies these validators in turn."""
+
+    def check(path: str, given: Obj) -> Causes:
+        for validate in validators:
+            yield from validate(path, given)
+
+    return check
+
+
 def validate_no_backsteps(path: str, value: str) -> Causes:
     if ".." in value.split("/"):
         yield Cause.invalid(path, value, "must not contain '..'")
@@ -265,7 +275,7 @@ def validate_azure_disk(path: str, given: Obj) -> Causes:
         yield Cause.unsupported(f"{path}.diskURI", address, [blob])
 
 
-def validate_storage_os(path: str, given: Obj) -> Causes:
+def validate_storage_os(path: str, given: Obj, *, secret_fields: tuple[str, ...] = ()) -> Causes:
     yield from validate_required_name(
         f"{path}.volumeName", given.get("volumeName"), names.dns1123_label
     )
@@ -273,7 +283,7 @@ def validate_storage_os(path: str, given: Obj) -> Causes:
         yield from validate_name(
             f"{path}.volumeNamespace", given["volumeNamespace"], names.dns1123_label
         )
-    yield from validate_secret_reference(path, given)
+    yield from validate_secret_reference(path, given, *secret_fields)
 
 
 def validate_secret_reference(path: str, given: Obj, *fields: str) -> Causes:
@@ -285,9 +295,9 @@ def validate_secret_reference(path: str, given: Obj, *fields: str) -> Causes:
         yield from require_fields("name", *fields)(f"{path}.secretRef", given["secretRef"])
 
 
-def validate_cinder(path: str, given: Obj) -> Causes:
+def validate_cinder(path: str, given: Obj, *, secret_fields: tuple[str, ...] = ()) -> Causes:
     yield from require_fields("volumeID")(path, given)
-    yield from validate_secret_reference(path, given)
+    yield from validate_secret_reference(path, given, *secret_fields)
 
 
 def validate_driver_name(path: str, name: str) -> Causes:

@@ -6,6 +6,7 @@ The source of a volume is immutable.
 from __future__ import annotations
 
 import posixpath
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_kscen.embedded.apiserver.kinds import Rules, SubresourceRules
@@ -296,11 +297,6 @@ def _validate_csi(path: str, given: Obj) -> Causes:
             )
 
 
-def _validate_iscsi(path: str, given: Obj) -> Causes:
-    yield from sources.validate_iscsi(path, given)
-    yield from sources.validate_secret_reference(path, given)
-
-
 def _validate_glusterfs(path: str, given: Obj) -> Causes:
     yield from require_fields("endpoints", "path")(path, given)
     namespace = given.get("endpointsNamespace")
@@ -311,21 +307,10 @@ def _validate_glusterfs(path: str, given: Obj) -> Causes:
         yield from validate_name(f"{path}.endpointsNamespace", namespace, names.dns1123_label)
 
 
-def _validate_cinder(path: str, given: Obj) -> Causes:
-    yield from require_fields("volumeID")(path, given)
-    yield from sources.validate_secret_reference(path, given, "namespace")
-
-
 def _validate_azure_file(path: str, given: Obj) -> Causes:
     yield from require_fields("secretName", "shareName")(path, given)
     if given.get("secretNamespace") == "":
         yield Cause.required(f"{path}.secretNamespace")
-
-
-def _validate_storage_os(path: str, given: Obj) -> Causes:
-    yield from sources.validate_storage_os(path, given)
-    if "secretRef" in given and not given["secretRef"].get("namespace"):
-        yield Cause.required(f"{path}.secretRef.namespace")
 
 
 VOLUME_SOURCES = {
@@ -340,8 +325,10 @@ VOLUME_SOURCES = {
     "rbd": VolumeSource(require_fields("monitors", "image")),
     "quobyte": VolumeSource(sources.validate_quobyte),
     "cephfs": VolumeSource(require_fields("monitors"), duplicate_name="cephFS"),
-    "iscsi": VolumeSource(_validate_iscsi),
-    "cinder": VolumeSource(_validate_cinder),
+    "iscsi": VolumeSource(
+        sources.combine(sources.validate_iscsi, sources.validate_secret_reference)
+    ),
+    "cinder": VolumeSource(partial(sources.validate_cinder, secret_fields=("namespace",))),
     "fc": VolumeSource(sources.validate_fibre_channel),
     "flexVolume": VolumeSource(sources.validate_flex_volume),
     "azureFile": VolumeSource(_validate_azure_file),
@@ -351,7 +338,7 @@ VOLUME_SOURCES = {
     "azureDisk": VolumeSource(sources.validate_azure_disk),
     "scaleIO": VolumeSource(require_fields("gateway", "system", "volumeName")),
     "local": VolumeSource(sources.validate_local),
-    "storageos": VolumeSource(_validate_storage_os),
+    "storageos": VolumeSource(partial(sources.validate_storage_os, secret_fields=("namespace",))),
     "csi": VolumeSource(_validate_csi),
 }
 RULES = {

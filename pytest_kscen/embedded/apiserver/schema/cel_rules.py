@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -104,7 +105,11 @@ def compile_rule(definition: Obj, type_: Type, schema: Obj) -> SchemaRule:
         )
         if message.type != STRING:
             raise InvalidRule("messageExpression must evaluate to a string", "messageExpression")
-    return SchemaRule(definition, program, message, _field_path(definition, schema))
+    path = ""
+    if definition.get("fieldPath"):
+        with contextlib.suppress(InvalidFieldPath):
+            path = resolve_field_path(definition["fieldPath"], schema)[0]
+    return SchemaRule(definition, program, message, path)
 
 
 def _compile(source: str, variables: dict[str, Type], prefix: str, part: str = "rule") -> Program:
@@ -114,15 +119,6 @@ def _compile(source: str, variables: dict[str, Type], prefix: str, part: str = "
         raise InvalidRule(f"{prefix}{mistakes}", part) from None
     except EvaluationError as error:
         raise InvalidRule(f"program instantiation failed: {error}", part) from None
-
-
-def _field_path(definition: Obj, schema: Obj) -> str:
-    if not definition.get("fieldPath"):
-        return ""
-    try:
-        return resolve_field_path(definition["fieldPath"], schema)[0]
-    except InvalidFieldPath:
-        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +159,13 @@ def evaluate_rule(rule: SchemaRule, situation: RuleInput, path: str, kind: str) 
         return
     where = f"{path}.{rule.path}" if path and rule.path else path or rule.path or NO_PATH
     value = OMITTED_VALUE if kind in {"object", "array"} else situation.value
-    yield _failure_cause(
-        rule.definition.get("reason", ""), where, value, _failure_message(rule, variables)
-    )
+    text = rule.title if rule.definition.get("message") else f"failed rule: {rule.title}"
+    if rule.message:
+        with contextlib.suppress(EvaluationError):
+            own = str(rule.message.value(variables)).strip()
+            if own and "\n" not in own and len(own.encode()) <= MAX_MESSAGE_BYTES:
+                text = own
+    yield _failure_cause(rule.definition.get("reason", ""), where, value, text)
 
 
 OMITTED_VALUE: Any = object()
@@ -188,17 +188,6 @@ def _failure_cause(reason: str, path: str, value: Any, text: str) -> Cause:
         if value is OMITTED_VALUE
         else Cause.invalid(path, value, text)
     )
-
-
-def _failure_message(rule: SchemaRule, variables: dict[str, Any]) -> str:
-    if rule.message:
-        try:
-            text = str(rule.message.value(variables)).strip()
-        except EvaluationError:
-            text = ""
-        if text and "\n" not in text and len(text.encode()) <= MAX_MESSAGE_BYTES:
-            return text
-    return rule.title if rule.definition.get("message") else f"failed rule: {rule.title}"
 
 
 FORMAT_TYPES = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}

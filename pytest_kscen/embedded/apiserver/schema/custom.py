@@ -261,21 +261,6 @@ class CustomSchema:
             warnings += messages
         return new
 
-    def _last_valid_status(self, old: Obj | None) -> Any:
-        """Return the status that the new one need only be compared with: the last valid one, or the
-        old one.
-        """
-        last_valid = self._last_valid(old)
-        return (
-            last_valid["status"]
-            if last_valid and "status" in last_valid
-            else (old or EMPTY).get("status", NO_OLD_VALUE)
-        )
-
-    def _last_valid(self, old: Obj | None) -> Obj | None:
-        last_valid, baseline = self._last_decoded
-        return last_valid if baseline is None or baseline is old else None
-
     def validate(self, new: Obj, old: Obj | None, subresource: str = "") -> list[Cause]:
         """Return the causes for an object, or for its status alone if `subresource` is `status`.
 
@@ -283,22 +268,24 @@ class CustomSchema:
         """
         status = subresource == "status"
         known: Any = NO_OLD_VALUE if old is None else old
+        last_valid, baseline = self._last_decoded
+        is_recent = baseline is None or baseline is old
         if status:
+            # The new status need only be compared with the last valid one, or with the old one.
+            before = last_valid if is_recent and "status" in last_valid else old or EMPTY
             is_valid = self._status.fits(
-                new.get("status", NO_OLD_VALUE), self._last_valid_status(old)
+                new.get("status", NO_OLD_VALUE), before.get("status", NO_OLD_VALUE)
             )
         else:
             # The new object is compared with the old one, overlaid by what the fast path found
             # valid.
-            last_valid = self._last_valid(old)
-            if last_valid is None:
-                baseline: Obj | None = old
-            else:
-                baseline = {
+            known_valid: Any = known
+            if is_recent:
+                known_valid = {
                     **(old or EMPTY),
                     **{name: part for name, part in last_valid.items() if name not in HEAD_FIELDS},
                 }
-            is_valid = self._whole.fits(new, NO_OLD_VALUE if baseline is None else baseline)
+            is_valid = self._whole.fits(new, known_valid)
         causes = [] if is_valid else list(self._schema_causes(new, old, status=status))
         if self._scale:
             causes += validate_scale(self._scale, new, status_alone=status)

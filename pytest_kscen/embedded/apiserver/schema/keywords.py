@@ -150,7 +150,12 @@ def type_check(schema: Obj) -> Check | None:
         elif isinstance(value, (str, list)):
             fits = found in wanted or (bool(form) and not numeric)
         else:
-            fits = found in wanted or _is_compatible_number(value, found, wanted)
+            # Integers are numbers, and whole numbers are integers.
+            fits = (
+                found in wanted
+                or (found == "integer" and "number" in wanted)
+                or (found == "number" and "integer" in wanted and _is_whole(float(value)))
+            )
             if form and not fits and found_form != form:
                 add_type_error(result, path, form, found_form)
                 return
@@ -160,15 +165,6 @@ def type_check(schema: Obj) -> Check | None:
             add_type_error(result, path, named, found)
 
     return check
-
-
-def _is_compatible_number(value: Any, found: str, wanted: list[str]) -> bool:
-    """Report whether a number fits the other numeric type: integers are numbers, and whole numbers
-    are integers.
-    """
-    if found == "integer":
-        return "number" in wanted
-    return found == "number" and "integer" in wanted and _is_whole(float(value))
 
 
 def enum_check(schema: Obj) -> Check | None:

@@ -218,13 +218,9 @@ def _time_error(value: str, digits: int) -> str:
         rest = rest[found.end() :]
     if rest:
         return f'parsing time "{value}": extra text: "{rest}"'
-    return f'parsing time "{value}": {_out_of_range(value)} out of range'
-
-
-def _out_of_range(value: str) -> str:
     limits = {"month": (5, 12), "hour": (11, 23), "minute": (14, 59), "second": (17, 59)}
-    found = [part for part, (start, most) in limits.items() if int(value[start : start + 2]) > most]
-    return found[0] if found else "day"
+    wrong = (part for part, (start, most) in limits.items() if int(value[start : start + 2]) > most)
+    return f'parsing time "{value}": {next(wrong, "day")} out of range'
 
 
 def decode_int_or_string(value: Any, _: Any) -> Any:

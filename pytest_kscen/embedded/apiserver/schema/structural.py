@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.embedded.apiserver.schema.compiling import (
@@ -281,15 +282,10 @@ def default_factories(schema: Obj) -> dict[str, Callable[[], Any]]:
     """
     properties = schema.get("properties", EMPTY)
     return {
-        name: _default_factory(inner)
+        name: partial(decode_untyped, structural_decoder(inner)(inner["default"], None), None)
         for name, inner in properties.items()
         if inner.get("default") is not None
     }
-
-
-def _default_factory(schema: Obj) -> Callable[[], Any]:
-    default = structural_decoder(schema)(schema["default"], None)
-    return lambda: decode_untyped(default, None)
 
 
 def _list_decoder(schema: Obj, *, preserved: bool) -> Decoder:

@@ -315,8 +315,16 @@ def duplicate_visit(schema: Obj) -> Visit | None:
 
 
 def _duplicates_of(keys: list[Any], path: str) -> Iterator[Cause]:
-    for index in _duplicate_positions(keys):
-        yield Cause.duplicate(f"{path}[{index}]", _with_sorted_keys(keys[index]))
+    """Yield a cause for the second occurrence of each repeated value."""
+    if _are_distinct_texts(keys):
+        return
+    seen: dict[str, int] = {}
+    for index, key in enumerate(keys):
+        text = compact_json(key)
+        seen[text] = seen.get(text, 0) + 1
+        if seen[text] == 2:  # noqa: PLR2004 - the second time
+            shown = dict(sorted(key.items())) if isinstance(key, dict) else key
+            yield Cause.duplicate(f"{path}[{index}]", shown)
 
 
 def _duplicates_in_map(wanted: list[str], elements: list[Any], path: str) -> Iterator[Cause]:
@@ -331,18 +339,6 @@ def _duplicates_in_map(wanted: list[str], elements: list[Any], path: str) -> Ite
         for element in elements
     ]
     yield from _duplicates_of(keys, path)
-
-
-def _duplicate_positions(elements: list[Any]) -> Iterator[int]:
-    """Yield the position of the second occurrence of each repeated value."""
-    if _are_distinct_texts(elements):
-        return
-    seen: dict[str, int] = {}
-    for index, element in enumerate(elements):
-        text = compact_json(element)
-        seen[text] = seen.get(text, 0) + 1
-        if seen[text] == 2:  # noqa: PLR2004 - the second time
-            yield index
 
 
 def _are_distinct_texts(elements: list[Any]) -> bool:
@@ -363,7 +359,3 @@ def _are_distinct_texts(elements: list[Any]) -> bool:
         and all(type(one) is str for one in elements)
         and len(set(elements)) == len(elements)
     )
-
-
-def _with_sorted_keys(value: Any) -> Any:
-    return dict(sorted(value.items())) if isinstance(value, dict) else value

@@ -118,7 +118,14 @@ def read_patch(body: bytes, patch_type: str) -> tuple[Any, list[str]]:
 def _parsed(body: bytes, type_: str) -> tuple[Any, list[str]]:
     if type_ == YAML:
         return _yaml(body)
-    return (_protobuf(body), []) if type_ == PROTOBUF else _json(body, VERSION_ERROR)
+    if type_ != PROTOBUF:
+        return _json(body, VERSION_ERROR)
+    from pytest_kscen.embedded.apiserver.wire.protobuf import decode_object
+
+    try:
+        return decode_object(body), []
+    except (ValueError, struct.error) as error:
+        raise UnreadableBody(str(error)) from error
 
 
 def _patch(parsed: Any, patch_type: str, prefix: str) -> Any:
@@ -139,15 +146,6 @@ def _json(body: bytes, prefix: str) -> tuple[Any, list[str]]:
         return parse_json(body)
     except orjson.JSONDecodeError as error:
         raise UnreadableBody(prefix + (syntax_error(body) or str(error))) from error
-
-
-def _protobuf(body: bytes) -> Obj:
-    from pytest_kscen.embedded.apiserver.wire.protobuf import decode_object
-
-    try:
-        return decode_object(body)
-    except (ValueError, struct.error) as error:
-        raise UnreadableBody(str(error)) from error
 
 
 def _yaml(body: bytes, prefix: str = "") -> tuple[Any, list[str]]:

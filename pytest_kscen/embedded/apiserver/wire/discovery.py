@@ -81,38 +81,31 @@ def resource_list(kinds: Kinds, group: str, version: str) -> Obj | None:
     served = groups_of(kinds).get(group, {}).get(version)
     if not served:
         return None
-    rows = [
-        row
-        for kind in served
-        for row in (
-            _resource_entry(kind),
-            *[
-                {
-                    "name": f"{kind.resource.plural}/{name}",
-                    "singularName": "",
-                    "namespaced": kind.resource.namespaced,
-                    **_group_version(part),
-                    "kind": part.kind or kind.resource.kind,
-                    "verbs": list(part.verbs),
-                }
-                for name, part in kind.subresources.items()
-            ],
-        )
-    ]
+    rows: list[Obj] = []
+    for kind in served:
+        resource = kind.resource
+        whole = {
+            "name": resource.plural,
+            "singularName": kind.singular,
+            "namespaced": resource.namespaced,
+            "kind": resource.kind,
+            "verbs": list(kind.verbs),
+            **_optional_names(kind),
+        }
+        parts = [
+            {
+                "name": f"{resource.plural}/{name}",
+                "singularName": "",
+                "namespaced": resource.namespaced,
+                **_group_version(part),
+                "kind": part.kind or resource.kind,
+                "verbs": list(part.verbs),
+            }
+            for name, part in kind.subresources.items()
+        ]
+        rows += [whole, *parts]
     head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
     return {**head, "groupVersion": f"{group}/{version}" if group else version, "resources": rows}
-
-
-def _resource_entry(kind: Kind) -> Obj:
-    resource = kind.resource
-    return {
-        "name": resource.plural,
-        "singularName": kind.singular,
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
-        "verbs": list(kind.verbs),
-        **_optional_names(kind),
-    }
 
 
 def _optional_names(kind: Kind) -> Obj:
@@ -131,7 +124,17 @@ def _group_version(part: Subresource) -> Obj:
 
 def aggregated_discovery(kinds: Kinds, *, core: bool, version: str) -> Obj:
     items = [
-        _aggregated_group(name, versions)
+        {
+            "metadata": {"name": name} if name else {},
+            "versions": [
+                {
+                    "version": group_version,
+                    "resources": [_aggregated_entry(kind) for kind in served],
+                    "freshness": "Current",
+                }
+                for group_version, served in versions.items()
+            ],
+        }
         for name, versions in groups_of(kinds).items()
         if bool(name) is not core
     ]
@@ -141,18 +144,6 @@ def aggregated_discovery(kinds: Kinds, *, core: bool, version: str) -> Obj:
         "metadata": {},
         "items": items,
     }
-
-
-def _aggregated_group(name: str, versions: dict[str, list[Kind]]) -> Obj:
-    listed = [
-        {
-            "version": version,
-            "resources": [_aggregated_entry(kind) for kind in served],
-            "freshness": "Current",
-        }
-        for version, served in versions.items()
-    ]
-    return {"metadata": {"name": name} if name else {}, "versions": listed}
 
 
 def _aggregated_entry(kind: Kind) -> Obj:

@@ -94,7 +94,12 @@ def negotiate(header: str, offer: Offer = OBJECT_OFFER) -> Media:
     """Return the first type in an Accept header that the offer meets; raises NotAcceptable."""
     if not header.strip():
         return PLAIN
-    accepted = [_parse_accept(part) for part in header.split(",")]
+    accepted = []
+    for part in header.split(","):
+        type_, *words = (word.strip() for word in part.split(";"))
+        pairs = (word.partition("=") for word in words)
+        parameters = {name.strip(): value.strip() for name, _, value in pairs}
+        accepted.append((type_.lower(), parameters))
     for type_, parameters in accepted:
         if media := _match_offer(type_, parameters, offer):
             return media
@@ -127,12 +132,6 @@ def is_pretty(pretty: bool | None, agent: str) -> bool:  # noqa: FBT001
     tools.
     """
     return agent.startswith(PRETTY_AGENTS) if pretty is None else pretty
-
-
-def _parse_accept(part: str) -> tuple[str, dict[str, str]]:
-    type_, *parameters = (word.strip() for word in part.split(";"))
-    pairs = (parameter.partition("=") for parameter in parameters)
-    return type_.lower(), {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def _match_offer(type_: str, parameters: dict[str, str], offer: Offer) -> Media | None:

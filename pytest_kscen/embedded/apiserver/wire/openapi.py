@@ -14,7 +14,7 @@ from pytest_kscen.embedded.apiserver.wire.responses import TEXT, WireAnswer, wit
 from pytest_kscen.objects.errors import NotAcceptable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_kscen.embedded.apiserver.kinds import Kinds
     from pytest_kscen.embedded.apiserver.wire.queries import Query
@@ -97,14 +97,12 @@ def _bytes(field: int, value: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    return bytes(_varint_bytes(number))
-
-
-def _varint_bytes(number: int) -> Iterator[int]:
+    encoded = bytearray()
     while number >= CONTINUATION:
-        yield number % CONTINUATION | CONTINUATION
+        encoded.append(number % CONTINUATION | CONTINUATION)
         number //= CONTINUATION
-    yield number
+    encoded.append(number)
+    return bytes(encoded)
 
 
 # The index has addresses that change with the documents, so clients may cache documents for ever.

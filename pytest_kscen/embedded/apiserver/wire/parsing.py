@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _NUMBER = re.compile(rb"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
 _WORDS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
+_BRACKETS = {ord("{"): b"}", ord("["): b"]"}
 _GO_ESCAPES = {
     "\a": r"\a",
     "\b": r"\b",
@@ -81,14 +82,17 @@ class _Scanner:
         text = self._text
         position = _skip(text, position)
         first = text[position] if position < len(text) else -1
-        if first == ord("{"):
-            return self._entries(position + 1, b"}")
-        if first == ord("["):
-            return self._entries(position + 1, b"]")
+        if first in _BRACKETS:
+            return self._entries(position + 1, _BRACKETS[first])
         if first == ord('"'):
             return self._string(position + 1)
         if first in _WORDS:
-            return self._word(position, _WORDS[first])
+            word = _WORDS[first]
+            for offset, letter in enumerate(word):
+                if text[position + offset : position + offset + 1] != bytes([letter]):
+                    expected = f"in literal {word.decode()} (expecting '{chr(letter)}')"
+                    raise _invalid(text, position + offset, expected)
+            return position + len(word)
         if first == ord("-") or ord("0") <= first <= ord("9"):
             found = _NUMBER.match(self._text, position)
             if not found:
@@ -152,13 +156,6 @@ class _Scanner:
         if text[position : position + 1] not in [bytes([letter]) for letter in b'bfnrt\\/"']:
             raise _invalid(text, position, "in string escape code")
         return position + 1
-
-    def _word(self, position: int, word: bytes) -> int:
-        for offset, letter in enumerate(word):
-            if self._text[position + offset : position + offset + 1] != bytes([letter]):
-                where = f"in literal {word.decode()} (expecting '{chr(letter)}')"
-                raise _invalid(self._text, position + offset, where)
-        return position + len(word)
 
 
 # Duplicate fields: values are merged as in Go, and the client is warned.

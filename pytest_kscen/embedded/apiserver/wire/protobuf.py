@@ -57,18 +57,15 @@ def _message(data: bytes, type_: str, fields_of: str) -> Obj:
         if name.startswith("+"):
             found.update(_message(_bytes(value), type_, name[1:]))
         elif name in properties:
-            _put(found, name, properties[name], value)
+            schema = properties[name]
+            if schema.get("type") == "array":
+                found.setdefault(name, []).extend(_items(schema["items"], value))
+            elif "additionalProperties" in schema:
+                key, entry = _entry(schema["additionalProperties"], value)
+                found.setdefault(name, {})[key] = entry
+            elif (read := _value(schema, value)) is not None and (read or _is_pointer(schema)):
+                found[name] = read
     return found
-
-
-def _put(found: Obj, name: str, schema: Obj, value: Any) -> None:
-    if schema.get("type") == "array":
-        found.setdefault(name, []).extend(_items(schema["items"], value))
-    elif "additionalProperties" in schema:
-        key, entry = _entry(schema["additionalProperties"], value)
-        found.setdefault(name, {})[key] = entry
-    elif (read := _value(schema, value)) is not None and (read or _is_pointer(schema)):
-        found[name] = read
 
 
 def _is_pointer(schema: Obj) -> bool:

@@ -226,7 +226,20 @@ def write_options(query: Query, verb: str, patch_type: str = "") -> Options:
 
 def delete_options(query: Query, body: Any) -> Options:
     """Return the options of a delete, from the body if there is one, else from the query."""
-    given = _from_body(body) if body is not None else _from_query(query)
+    given: dict[str, Any] = (
+        {
+            "dryRun": query.texts("dryRun"),
+            "gracePeriodSeconds": query.whole("gracePeriodSeconds"),
+            "propagationPolicy": next(iter(query.texts("propagationPolicy")), None),
+            "orphanDependents": query.flag("orphanDependents"),
+            "preconditions": {
+                "uid": query.text("uid"),
+                "resourceVersion": query.text("resourceVersion"),
+            },
+        }
+        if body is None
+        else _from_body(body)
+    )
     preconditions = given.get("preconditions") or {}
     options = Options(
         dry_run=bool(given.get("dryRun")),
@@ -254,21 +267,6 @@ def with_selection(options: Options, query: Query) -> Options:
         "resource_version_match",
     )
     return replace(options, **{name: getattr(chosen, name) for name in names})
-
-
-def _from_query(query: Query) -> dict[str, Any]:
-    return {
-        "dryRun": query.texts("dryRun"),
-        "gracePeriodSeconds": query.whole("gracePeriodSeconds"),
-        "propagationPolicy": query.text("propagationPolicy")
-        if query.texts("propagationPolicy")
-        else None,
-        "orphanDependents": query.flag("orphanDependents"),
-        "preconditions": {
-            "uid": query.text("uid"),
-            "resourceVersion": query.text("resourceVersion"),
-        },
-    }
 
 
 def _from_body(body: dict[str, Any]) -> dict[str, Any]:

@@ -79,7 +79,8 @@ def encode_reply(reply: Reply, media: Media) -> WireAnswer:
 def headers_for(media: Media, warnings: list[str]) -> dict[str, str]:
     headers = {"Content-Type": media.content_type}
     if warnings:
-        headers["Warning"] = ", ".join(f'299 - "{_escape(text)}"' for text in warnings)
+        escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in warnings)
+        headers["Warning"] = ", ".join(f'299 - "{text}"' for text in escaped)
     return headers
 
 
@@ -128,10 +129,6 @@ def refuse(error: ApiError) -> WireAnswer:
     return refusal_answer(error, PLAIN, [])
 
 
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
-
-
 # Warnings about deprecated versions.
 
 
@@ -160,23 +157,18 @@ def deprecation_warnings(core: Core, kind: Kind) -> Iterator[str]:
     versions = definition["spec"]["versions"] if definition else []
     for version in versions:
         if version["name"] == resource.version and version.get("deprecated"):
-            yield version.get("deprecationWarning") or _default_warning(versions, resource)
-
-
-def _default_warning(versions: list[Obj], resource: Resource) -> str:
-    better = [
-        version["name"]
-        for version in versions
-        if version["served"]
-        and not version.get("deprecated")
-        and stability(version["name"]) > stability(resource.version)
-    ]
-    words = f"{resource.api_version} {resource.kind} is deprecated"
-    return (
-        f"{words}; use {resource.group}/{max(better, key=stability)} {resource.kind}"
-        if better
-        else words
-    )
+            better = [
+                other["name"]
+                for other in versions
+                if other["served"]
+                and not other.get("deprecated")
+                and stability(other["name"]) > stability(resource.version)
+            ]
+            words = f"{resource.api_version} {resource.kind} is deprecated"
+            if better:
+                best = max(better, key=stability)
+                words += f"; use {resource.group}/{best} {resource.kind}"
+            yield version.get("deprecationWarning") or words
 
 
 class ResponseShaper:
@@ -221,7 +213,14 @@ class ResponseShaper:
 
     def _list(self, body: Obj) -> Obj:
         if not self._media.transform:
-            return body if self._kind.custom else _without_item_kinds(body)
+            if self._kind.custom:
+                return body
+            # Items of built-in lists have no kind and apiVersion of their own.
+            items = [
+                {name: part for name, part in item.items() if name not in ("kind", "apiVersion")}
+                for item in body["items"]
+            ]
+            return {**body, "items": items}
         body = {
             **body,
             "metadata": {name: value for name, value in body["metadata"].items() if value != ""},
@@ -257,15 +256,6 @@ class ResponseShaper:
             else f"*{group.partition('.')[0] or 'core'}.{kind}"
         )
         raise NotAcceptable(f"you requested {wanted}, but the requested object {what} ({type_})")
-
-
-def _without_item_kinds(body: Obj) -> Obj:
-    """Return a built-in list without kind and apiVersion in its items."""
-    items = [
-        {name: part for name, part in item.items() if name not in ("kind", "apiVersion")}
-        for item in body["items"]
-    ]
-    return {**body, "items": items}
 
 
 def _columns(core: Core, kind: Kind) -> tuple[Column, ...]:

@@ -28,8 +28,13 @@ HEADERS = {
     "Accept": "application/json, */*",
     "Content-Type": "application/json",
 }
-UNTRUSTED_CODES = {18, 19, 20, 21, 27}  # OpenSSL's error codes for untrusted chains
-OTHER_NAME, OTHER_ADDRESS, EXPIRED, NOT_YET = 62, 64, 10, 9
+# by OpenSSL's error code; the placeholder is the name that the certificate has to be for
+CERTIFICATE_ERRORS = {
+    **dict.fromkeys((18, 19, 20, 21, 27), "certificate signed by unknown authority"),
+    **dict.fromkeys((9, 10), "certificate has expired or is not yet valid"),
+    62: "certificate is not valid for any names, but wanted to match {}",
+    64: "cannot validate certificate for {} because it doesn't contain any IP SANs",
+}
 CODE_MESSAGES = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
@@ -143,7 +148,8 @@ def _read(response: http.client.HTTPResponse) -> bytes:
 
 def _network_error(error: Exception, address: WebhookAddress) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"tls: failed to verify certificate: x509: {_unverified(error, address)}"
+        known = CERTIFICATE_ERRORS.get(error.verify_code, "").format(address.server_name)
+        return f"tls: failed to verify certificate: x509: {known or error.verify_message}"
     if isinstance(error, ConnectionRefusedError):
         return f"dial tcp {address.host}:{address.port}: connect: connection refused"
     if isinstance(
@@ -155,21 +161,6 @@ def _network_error(error: Exception, address: WebhookAddress) -> str:
     if type(error).__name__ == "gaierror":
         return f"dial tcp: lookup {address.host}: no such host"
     return str(error)
-
-
-def _unverified(error: ssl.SSLCertVerificationError, address: WebhookAddress) -> str:
-    if error.verify_code in UNTRUSTED_CODES:
-        return "certificate signed by unknown authority"
-    if error.verify_code == OTHER_NAME:
-        return f"certificate is not valid for any names, but wanted to match {address.server_name}"
-    if error.verify_code == OTHER_ADDRESS:
-        return (
-            f"cannot validate certificate for {address.server_name} because it doesn't "
-            "contain any IP SANs"
-        )
-    if error.verify_code in {EXPIRED, NOT_YET}:
-        return "certificate has expired or is not yet valid"
-    return error.verify_message
 
 
 def _status_message(code: int, kind: str, body: bytes) -> str:

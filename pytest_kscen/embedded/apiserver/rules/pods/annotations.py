@@ -33,7 +33,7 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_DELETION_COST_FORM = re.compile(r"-?\d+", re.ASCII)
+_DELETION_COST_FORM = re.compile(r"0|-\d+|[1-9]\d*", re.ASCII)
 MAX_PROFILE_LENGTH = 4095
 _SECCOMP_VALUES = {
     "Unconfined": ("unconfined",),
@@ -50,10 +50,9 @@ def validate_pod_annotations(path: str, given: Mapping[str, str] | None, spec: O
         yield Cause.invalid(f"{path}[{MIRROR_ANNOTATION}]", given[MIRROR_ANNOTATION], detail)
     if given.get(TOLERATIONS):
         yield from _validate_tolerations_annotation(path, given[TOLERATIONS])
-    if DELETION_COST in given and not _is_deletion_cost(given[DELETION_COST]):
-        yield Cause.invalid(
-            f"{path}[{DELETION_COST}]", given[DELETION_COST], "must be a 32bit integer"
-        )
+    cost = given.get(DELETION_COST, "0")
+    if not (_DELETION_COST_FORM.fullmatch(cost) and -(2**31) <= int(cost) < 2**31):
+        yield Cause.invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer")
     for name, value in given.items():
         if name == SECCOMP_POD or name.startswith(SECCOMP_CONTAINER):
             yield from _validate_seccomp_annotation(f"{path}.{name}", value)
@@ -71,11 +70,6 @@ def _validate_tolerations_annotation(path: str, text: str) -> Causes:
         yield Cause.invalid(path, TOLERATIONS, str(error))
     else:
         yield from validate_tolerations(f"{path}.{TOLERATIONS}", given)
-
-
-def _is_deletion_cost(text: str) -> bool:
-    well_formed = _DELETION_COST_FORM.fullmatch(text) and (text == "0" or not text.startswith("0"))
-    return bool(well_formed) and -(2**31) <= int(text) < 2**31
 
 
 def app_armor_profile(note: str) -> Obj | None:

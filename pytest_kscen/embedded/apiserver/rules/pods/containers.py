@@ -224,21 +224,18 @@ def validate_init_containers(
                 )
             yield from validate_probes(here, container, context.grace)
         else:
-            yield from _validate_nonsidecar(here, container)
-
-
-def _validate_nonsidecar(path: str, container: Obj) -> Causes:
-    """Yield the causes for fields that only a sidecar may have: an init container with
-    restartPolicy Always.
-    """
-    for name in FORBIDDEN_IN_INIT:
-        if name in container:
-            yield Cause.forbidden(f"{path}.{name}", _SIDECARS_ONLY)
-    for index, policy in enumerate(container.get("resizePolicy") or ()):
-        if policy.get("restartPolicy") == "RestartContainer":
+            yield from (
+                Cause.forbidden(f"{here}.{field}", _SIDECARS_ONLY)
+                for field in FORBIDDEN_IN_INIT
+                if field in container
+            )
             detail = "must not be set to 'RestartContainer' for non-sidecar initContainers"
-            yield Cause.invalid(
-                f"{path}.resizePolicy[{index}].restartPolicy", "RestartContainer", detail
+            yield from (
+                Cause.invalid(
+                    f"{here}.resizePolicy[{number}].restartPolicy", "RestartContainer", detail
+                )
+                for number, policy in enumerate(container.get("resizePolicy") or ())
+                if policy.get("restartPolicy") == "RestartContainer"
             )
 
 

@@ -208,17 +208,18 @@ def _set_host_ports(spec: Obj) -> None:
     """
     for name in ("containers", "initContainers"):
         if spec.get(name):
-            spec[name] = [_with_host_ports(container) for container in spec[name]]
-
-
-def _with_host_ports(container: Obj) -> Obj:
-    if all("hostPort" in port for port in container.get("ports") or ()):
-        return container
-    ports = [
-        {**port, "hostPort": port.get("hostPort", port["containerPort"])}
-        for port in container["ports"]
-    ]
-    return {**container, "ports": ports}
+            spec[name] = [
+                {
+                    **container,
+                    "ports": [
+                        {**port, "hostPort": port.get("hostPort", port["containerPort"])}
+                        for port in container["ports"]
+                    ],
+                }
+                if any("hostPort" not in port for port in container.get("ports") or ())
+                else container
+                for container in spec[name]
+            ]
 
 
 def _default_pod_ips(status: Obj) -> None:

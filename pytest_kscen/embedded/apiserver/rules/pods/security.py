@@ -318,7 +318,18 @@ def validate_operating_system(path: str, spec: Obj) -> Causes:
     if not system:
         yield Cause.required(f"{path}.os.name")
     elif system == "windows":
-        yield from _validate_windows_pod(path, spec)
+        given = spec.get("securityContext") or {}
+        yield from (
+            Cause.forbidden(f"{path}.{shown}", _NOT_ON_WINDOWS)
+            for field, shown in LINUX_POD_FIELDS.items()
+            if field in given or (shown == field and field in spec)
+        )
+        yield from (
+            Cause.forbidden(f"{path}.{where}.securityContext.{field}", _NOT_ON_WINDOWS)
+            for where, container in visit_containers(spec)
+            for field in LINUX_CONTAINER_FIELDS
+            if field in container.get("securityContext", {})
+        )
     elif system == "linux":
         if "windowsOptions" in (spec.get("securityContext") or {}):
             yield Cause.forbidden(f"{path}.securityContext.windowsOptions", _NOT_ON_LINUX)
@@ -329,14 +340,3 @@ def validate_operating_system(path: str, spec: Obj) -> Causes:
                 )
     else:
         yield Cause.unsupported(f"{path}.os", system, ("linux", "windows"))
-
-
-def _validate_windows_pod(path: str, spec: Obj) -> Causes:
-    given = spec.get("securityContext") or {}
-    for field, shown in LINUX_POD_FIELDS.items():
-        if field in given or (shown == field and field in spec):
-            yield Cause.forbidden(f"{path}.{shown}", _NOT_ON_WINDOWS)
-    for where, container in visit_containers(spec):
-        for field in LINUX_CONTAINER_FIELDS:
-            if field in container.get("securityContext", {}):
-                yield Cause.forbidden(f"{path}.{where}.securityContext.{field}", _NOT_ON_WINDOWS)

@@ -222,13 +222,6 @@ def _validate_searches(path: str, searches: Sequence[str]) -> Causes:
             )
 
 
-def _validate_readiness_gates(path: str, given: Sequence[Obj]) -> Causes:
-    for index, gate in enumerate(given):
-        yield from validate_name(
-            f"{path}[{index}].conditionType", gate.get("conditionType", ""), names.label_key
-        )
-
-
 def _validate_scheduling_gates(path: str, given: Sequence[Obj]) -> Causes:
     seen: set[str] = set()
     for index, gate in enumerate(given):
@@ -270,7 +263,16 @@ def _name_validator(field: str, check: names.Check) -> Validator:
 
 
 OPTIONAL_FIELDS: dict[str, Validator] = {
-    "readinessGates": _field_validator("readinessGates", _validate_readiness_gates),
+    "readinessGates": _field_validator(
+        "readinessGates",
+        lambda path, given: (
+            cause
+            for index, gate in enumerate(given)
+            for cause in validate_name(
+                f"{path}[{index}].conditionType", gate.get("conditionType", ""), names.label_key
+            )
+        ),
+    ),
     "schedulingGates": _field_validator("schedulingGates", _validate_scheduling_gates),
     "topologySpreadConstraints": _field_validator(
         "topologySpreadConstraints", scheduling.validate_spread_constraints

@@ -18,8 +18,6 @@ from pytest_kscen.objects import names
 from pytest_kscen.objects.errors import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pytest_kscen.objects.resources import Obj
 
 
@@ -59,11 +57,19 @@ def validate_spec_changes(new: Obj, old: Obj) -> Causes:
     yield from _validate_deadline(
         spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     )
-    yield from _validate_tolerations_kept(
-        spec.get("tolerations") or (), before.get("tolerations") or ()
+    tolerations = [_without_seconds(one) for one in spec.get("tolerations") or ()]
+    detail = "existing toleration can not be modified except its tolerationSeconds"
+    yield from (
+        Cause.forbidden("spec.tolerations", detail)
+        for one in before.get("tolerations") or ()
+        if _without_seconds(one) not in tolerations
     )
-    yield from _validate_gates_kept(
-        spec.get("schedulingGates") or (), before.get("schedulingGates") or ()
+    gates = [gate.get("name") for gate in before.get("schedulingGates") or ()]
+    detail = "only deletion is allowed, but found new scheduling gate"
+    yield from (
+        Cause.forbidden(f"spec.schedulingGates[{index}].name", f"{detail} '{gate.get('name', '')}'")
+        for index, gate in enumerate(spec.get("schedulingGates") or ())
+        if gate.get("name") not in gates
     )
     allowed = _with_mutable_fields_of(spec, before)
     if before.get("schedulingGates"):
@@ -102,28 +108,8 @@ def _validate_deadline(new: int | None, old: int | None) -> Causes:
         yield Cause.invalid(path, new, "must be less than or equal to previous value")
 
 
-def _validate_tolerations_kept(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
-    kept = [_without_seconds(one) for one in new]
-    for one in old:
-        if _without_seconds(one) not in kept:
-            yield Cause.forbidden(
-                "spec.tolerations",
-                "existing toleration can not be modified except its tolerationSeconds",
-            )
-
-
 def _without_seconds(toleration: Obj) -> Obj:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
-
-
-def _validate_gates_kept(new: Sequence[Obj], old: Sequence[Obj]) -> Causes:
-    before = [gate.get("name") for gate in old]
-    for index, gate in enumerate(new):
-        if gate.get("name") not in before:
-            detail = (
-                f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
-            )
-            yield Cause.forbidden(f"spec.schedulingGates[{index}].name", detail)
 
 
 def _with_mutable_fields_of(spec: Obj, before: Obj) -> Obj:
@@ -157,22 +143,19 @@ def _validate_gated_placement(spec: Obj, before: Obj) -> Causes:
         yield Cause.invalid(path, terms, _SAME_TERMS)
         return
     for index, (term, other) in enumerate(zip(terms, earlier, strict=False)):
-        if not _only_adds_requirements(term, other):
+        kinds = ("matchExpressions", "matchFields")
+        is_kept = all(
+            (term.get(kind) or [])[: len(other.get(kind) or ())] == (other.get(kind) or [])
+            for kind in kinds
+        )
+        was_empty = not any(other.get(kind) for kind in kinds)
+        if not is_kept or (was_empty and any(term.get(kind) for kind in kinds)):
             yield Cause.invalid(f"{path}[{index}]", term, _MORE_TERM)
 
 
 def _required_terms(spec: Obj) -> list[Obj]:
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
     return affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or []
-
-
-def _only_adds_requirements(term: Obj, before: Obj) -> bool:
-    if not before.get("matchExpressions") and not before.get("matchFields"):
-        return not term.get("matchExpressions") and not term.get("matchFields")
-    return all(
-        (term.get(kind) or [])[: len(before.get(kind) or [])] == (before.get(kind) or [])
-        for kind in ("matchExpressions", "matchFields")
-    )
 
 
 RESIZABLE_LISTS = ("containers", "initContainers")
@@ -196,7 +179,13 @@ def validate_resize_changes(new: Obj, old: Obj) -> Causes:
     ]
     if not (not running or "resources" in running[0]):
         yield Cause.forbidden("spec", "Pod running on node without support for resize")
-    yield from _validate_pod_level_resize(spec.get("resources"), before.get("resources"))
+    whole, old_whole = spec.get("resources"), before.get("resources")
+    if old_whole is not None and whole is None:
+        yield Cause.forbidden("spec.resources", "pod-level resources cannot be removed")
+    else:
+        yield from _validate_amounts_kept("spec.resources", whole, old_whole, "pod-level ")
+    if _noncompute_resources(whole) != _noncompute_resources(old_whole):
+        yield Cause.forbidden("spec", "only cpu and memory resources are mutable at pod-level")
     moved = list(_validate_same_containers(spec, before))
     yield from moved
     if not moved:
@@ -204,31 +193,17 @@ def validate_resize_changes(new: Obj, old: Obj) -> Causes:
             for index, (one, other) in enumerate(
                 zip(spec.get(kind) or (), before.get(kind) or (), strict=True)
             ):
-                path = f"spec.{kind}[{index}].resources"
-                resources = one.get("resources")
-                old_resources = other.get("resources")
-                for kept_kind in ("requests", "limits"):
-                    if (
-                        not ((old_resources or {}).get(kept_kind) or {}).keys()
-                        <= ((resources or {}).get(kept_kind) or {}).keys()
-                    ):
-                        yield Cause.forbidden(
-                            f"{path}.{kept_kind}", f"resource {kept_kind} cannot be removed"
-                        )
+                yield from _validate_amounts_kept(
+                    f"spec.{kind}[{index}].resources", one.get("resources"), other.get("resources")
+                )
         yield from _validate_nothing_else_changed(spec, before)
 
 
-def _validate_pod_level_resize(new: Obj | None, old: Obj | None) -> Causes:
-    if old is not None and new is None:
-        yield Cause.forbidden("spec.resources", "pod-level resources cannot be removed")
-    elif old is not None and new is not None:
-        for kind, message in (("requests", "requests"), ("limits", "limits")):
-            if not (old.get(kind) or {}).keys() <= (new.get(kind) or {}).keys():
-                yield Cause.forbidden(
-                    f"spec.resources.{kind}", f"pod-level resource {message} cannot be removed"
-                )
-    if _noncompute_resources(new) != _noncompute_resources(old):
-        yield Cause.forbidden("spec", "only cpu and memory resources are mutable at pod-level")
+def _validate_amounts_kept(path: str, new: Obj | None, old: Obj | None, level: str = "") -> Causes:
+    """Yield the causes for requests or limits that a resize removes. `level` begins the message."""
+    for kind in ("requests", "limits"):
+        if not ((old or {}).get(kind) or {}).keys() <= ((new or {}).get(kind) or {}).keys():
+            yield Cause.forbidden(f"{path}.{kind}", f"{level}resource {kind} cannot be removed")
 
 
 def _validate_same_containers(spec: Obj, before: Obj) -> Causes:

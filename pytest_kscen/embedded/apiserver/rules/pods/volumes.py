@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.embedded.apiserver.rules import volume_sources as sources
 from pytest_kscen.embedded.apiserver.rules.checks import (
     Causes,
+    registered,
     validate_enum,
     validate_required_name,
 )
@@ -86,11 +87,6 @@ def _validate_empty_dir(path: str, given: Obj) -> Causes:
         )
 
 
-def _validate_git_repo(path: str, given: Obj) -> Causes:
-    yield from require_fields("repository")(path, given)
-    yield from sources.validate_relative_path(f"{path}.directory", given.get("directory", ""))
-
-
 def _key_files_validator(field: str) -> Callable[[str, Obj], Causes]:
     """Return the validator of a volume that shows the keys of a Secret or ConfigMap as files.
 
@@ -151,6 +147,11 @@ def _validate_projected(path: str, given: Obj) -> Causes:
             yield Cause.forbidden(here, "may not specify more than 1 volume type per source")
 
 
+PROJECTIONS: dict[str, Callable[[str, str, Obj, set[str]], Causes]] = {}
+"""Validators of a projection, by the member of a projected volume's source."""
+
+
+@registered(PROJECTIONS, "secret", "configMap")
 def _validate_projected_items(path: str, here: str, given: Obj, taken: set[str]) -> Causes:
     yield from require_fields("name")(here, given)
     yield from _validate_items(here, given)
@@ -158,6 +159,7 @@ def _validate_projected_items(path: str, here: str, given: Obj, taken: set[str])
         yield from _validate_path_free(path, item.get("path", ""), given.get("name", ""), taken)
 
 
+@registered(PROJECTIONS, "downwardAPI")
 def _validate_projected_downward(path: str, here: str, given: Obj, taken: set[str]) -> Causes:
     for file in given.get("items") or ():
         yield from _validate_downward_file(here, file)
@@ -170,6 +172,7 @@ def _validate_path_free(path: str, file: str, shown: str, taken: set[str]) -> Ca
     taken.add(file)
 
 
+@registered(PROJECTIONS, "serviceAccountToken")
 def _validate_token_projection(path: str, here: str, given: Obj, _: set[str]) -> Causes:
     seconds = given.get("expirationSeconds", 0)
     if seconds < MIN_TOKEN_SECONDS:
@@ -207,21 +210,17 @@ def _validate_ephemeral(path: str, given: Obj) -> Causes:
         yield Cause.required(f"{path}.volumeClaimTemplate")
 
 
-def _validate_image(path: str, given: Obj) -> Causes:
-    if given.get("pullPolicy") not in PULL_POLICIES:
-        yield Cause.unsupported(f"{path}.pullPolicy", given.get("pullPolicy", ""), PULL_POLICIES)
-
-
-PROJECTIONS = {
-    "secret": _validate_projected_items,
-    "configMap": _validate_projected_items,
-    "downwardAPI": _validate_projected_downward,
-    "serviceAccountToken": _validate_token_projection,
-}
 POD_VOLUME_SOURCES = {
     "emptyDir": VolumeSource(_validate_empty_dir),
     "hostPath": VolumeSource(sources.validate_host_path),
-    "gitRepo": VolumeSource(_validate_git_repo),
+    "gitRepo": VolumeSource(
+        sources.combine(
+            require_fields("repository"),
+            lambda path, given: sources.validate_relative_path(
+                f"{path}.directory", given.get("directory", "")
+            ),
+        )
+    ),
     "gcePersistentDisk": VolumeSource(
         sources.validate_partitioned_disk("pdName"), "persistentDisk"
     ),
@@ -250,7 +249,11 @@ POD_VOLUME_SOURCES = {
     "scaleIO": VolumeSource(require_fields("gateway", "system", "volumeName")),
     "csi": VolumeSource(_validate_csi),
     "ephemeral": VolumeSource(_validate_ephemeral),
-    "image": VolumeSource(_validate_image),
+    "image": VolumeSource(
+        lambda path, given: validate_enum(
+            f"{path}.pullPolicy", given.get("pullPolicy", ""), PULL_POLICIES
+        )
+    ),
 }
 
 

@@ -54,12 +54,6 @@ def _address(type_: str) -> Cell:
     return cell
 
 
-def _kernel(node: Obj) -> str:
-    info = field_at(node, "status.nodeInfo") or {}
-    architecture = info.get("architecture")
-    return (info.get("kernelVersion") or UNKNOWN) + (f" ({architecture})" if architecture else "")
-
-
 # Events come with the fields of core/v1 or of events.k8s.io/v1.
 
 
@@ -167,7 +161,19 @@ CLUSTER_TABLES = {
         wide("Internal-IP", _address("InternalIP")),
         wide("External-IP", _address("ExternalIP")),
         wide("OS-Image", text("status.nodeInfo.osImage", UNKNOWN)),
-        wide("Kernel-Version", object_cell(_kernel)),
+        wide(
+            "Kernel-Version",
+            object_cell(
+                lambda node: (
+                    (field_at(node, "status.nodeInfo.kernelVersion") or UNKNOWN)
+                    + (
+                        f" ({architecture})"
+                        if (architecture := field_at(node, "status.nodeInfo.architecture"))
+                        else ""
+                    )
+                )
+            ),
+        ),
         wide("Container-Runtime", text("status.nodeInfo.containerRuntimeVersion", UNKNOWN)),
     ),
     ("", "namespaces"): (NAME, Column("Status", text("status.phase")), AGE),

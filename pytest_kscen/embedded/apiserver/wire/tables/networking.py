@@ -43,14 +43,6 @@ def _external_ip(service: Obj) -> str:
     return "<unknown>"
 
 
-def _service_ports(service: Obj) -> str:
-    pieces = []
-    for port in field_at(service, "spec.ports") or ():
-        outside = f":{port['nodePort']}" if port.get("nodePort") else ""
-        pieces.append(f"{port['port']}{outside}/{port.get('protocol', '')}")
-    return ",".join(pieces) or NONE
-
-
 def _endpoints(endpoints: Obj) -> str:
     addresses = [
         (entry["ip"], port)
@@ -104,7 +96,20 @@ TABLES = {
             object_cell(lambda service: (field_at(service, "spec.clusterIPs") or (NONE,))[0]),
         ),
         Column("External-IP", object_cell(_external_ip)),
-        Column("Port(s)", object_cell(_service_ports)),
+        Column(
+            "Port(s)",
+            object_cell(
+                lambda service: (
+                    ",".join(
+                        str(port["port"])
+                        + (f":{port['nodePort']}" if port.get("nodePort") else "")
+                        + f"/{port.get('protocol', '')}"
+                        for port in field_at(service, "spec.ports") or ()
+                    )
+                    or NONE
+                )
+            ),
+        ),
         AGE,
         wide("Selector", labels("spec.selector")),
     ),
