@@ -71,7 +71,7 @@ class Waiter:
 
     name: str
     rules: dict[Resource, Callable[[Obj], str]]
-    calm: Callable[[Mapping[Resource, ObjectCache]], float] = lambda _: 0.0
+    quiet_time: Callable[[Mapping[Resource, ObjectCache]], float] = lambda _: 0.0
     idle: Callable[[], Awaitable[bool]] | None = None
 
     @property
@@ -85,7 +85,7 @@ class Waiter:
                 yield f"{resource.kind} {_name(obj)} {rule(obj)}"
 
     def quiet(self, cluster: Mapping[Resource, ObjectCache]) -> float:
-        return self.calm(cluster)
+        return self.quiet_time(cluster)
 
     async def is_idle(self) -> bool:
         return self.idle is None or await self.idle()
