@@ -31,8 +31,8 @@ NEW_SEQUENCES = int(os.environ.get("KSCEN_TWINS", "0"))
 SEQUENCE_COUNT = NEW_SEQUENCES or 2500
 SECONDS_PER_SEQUENCE = 0.24  # five times the duration on an idle machine
 SEED = int(
-    "c292c3cd01d2bbe9dc3c2333dd8c75e798c4d355df90f634"
-    "b383fa63b3ac238fb3d2e8b11d2a65e6daa9c61a16686deb",
+    "a1c334b3eba1dd9cc507bfe8946d50041e68cdde977ff296"
+    "52de74b5a9084bff4107e0096fa4060ad81ddac7ed99fc91",
     16,
 )  # of the fixed sequences: they stay the same if the test is renamed
 SHRINK_SECONDS = 30.0  # for shrinking

@@ -26,7 +26,7 @@ def runner():
     runner.close()
 
 
-class Site:
+class BareServer:
     """API server without controllers and admission plugins, called synchronously."""
 
     def __init__(self, runner):
@@ -130,6 +130,6 @@ class WatchReader:
 @pytest.fixture
 def site(runner):
     async def made():
-        return Site(runner)
+        return BareServer(runner)
 
     return runner.call(made())

@@ -41,11 +41,11 @@ def spec(**more):
     return {"scaleTargetRef": TARGET, "maxReplicas": 3, **more}
 
 
-def notes(obj):
+def annotations_of(obj):
     return {name: json.loads(note) for name, note in obj["metadata"].get("annotations", {}).items()}
 
 
-def test_the_older_version_is_kept_as_the_newer(site):
+def test_v1_is_stored_as_v2(site):
     made = site.create(OLD, "x", spec=spec())
     assert made["spec"] == spec(minReplicas=1, targetCPUUtilizationPercentage=80)
     assert made["status"] == {"currentReplicas": 0, "desiredReplicas": 0}
@@ -104,16 +104,16 @@ def test_the_older_version_is_kept_as_the_newer(site):
         ),
     ],
 )
-def test_metrics_stand_in_an_annotation(site, newer, older):
+def test_v1_metrics_are_in_annotation(site, newer, older):
     site.create(NEW, "x", spec=spec(metrics=[newer, CPU]))
     shown = site.get(OLD, "x")
-    assert notes(shown) == {METRICS: [older]}
+    assert annotations_of(shown) == {METRICS: [older]}
     assert shown["spec"] == spec(minReplicas=1, targetCPUUtilizationPercentage=40)
     assert site.update(OLD, shown)["spec"] == shown["spec"]
     assert site.get(NEW, "x")["spec"]["metrics"] == [newer, CPU]
 
 
-def test_a_behavior_stands_in_an_annotation(site):
+def test_v1_behavior_is_in_annotation(site):
     given = {"scaleDown": {"selectPolicy": "Min"}}
     behavior = site.create(NEW, "x", spec=spec(behavior=given))["spec"]["behavior"]
     shown = site.get(OLD, "x")
@@ -121,17 +121,17 @@ def test_a_behavior_stands_in_an_annotation(site):
         "SelectPolicy": "Min",
         "Policies": [{"Type": "Percent", "Value": 100, "PeriodSeconds": 15}],
     }
-    assert notes(shown)[BEHAVIOR]["ScaleDown"] == down
+    assert annotations_of(shown)[BEHAVIOR]["ScaleDown"] == down
     site.update(OLD, shown)
     assert site.get(NEW, "x")["spec"]["behavior"] == behavior
 
 
-def test_a_status_stands_in_annotations(site):
+def test_v1_status_is_in_annotations(site):
     site.create(NEW, "x", spec=spec())
     site.patch(NEW, "x", {"status": STATUS}, subresource="status")
     shown = site.get(OLD, "x")
     used = {"name": "cpu", "currentAverageUtilization": 33, "currentAverageValue": "1"}
-    assert notes(shown) == {
+    assert annotations_of(shown) == {
         CURRENT_METRICS: [{"type": "Resource", "resource": used}],
         CONDITIONS: [CONDITION],
     }
@@ -142,7 +142,7 @@ def test_a_status_stands_in_annotations(site):
     }
 
 
-def test_a_write_of_the_spec_leaves_the_status(site):
+def test_spec_write_keeps_status(site):
     site.create(NEW, "x", spec=spec())
     site.patch(NEW, "x", {"status": STATUS}, subresource="status")
     site.patch(OLD, "x", {"metadata": {"annotations": None}, "spec": {"maxReplicas": 5}})
@@ -150,7 +150,7 @@ def test_a_write_of_the_spec_leaves_the_status(site):
     assert (kept["spec"]["maxReplicas"], kept["status"]) == (5, STATUS)
 
 
-def test_a_write_of_the_status_leaves_the_spec(site):
+def test_status_write_keeps_spec(site):
     metric = {
         "type": "Resource",
         "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Mi"}},

@@ -24,7 +24,7 @@ from pytest_kscen.kube.api import MERGE_PATCH, Options, Request
 from pytest_kscen.objects.resources import NAMESPACES, SERVICE_ACCOUNTS
 
 
-class Site:
+class AdmissionServer:
     """An API server with Kubernetes' own gatekeepers and a namespace `n`, asked synchronously."""
 
     def __init__(self, runner):
@@ -75,7 +75,7 @@ class Site:
 @pytest.fixture
 def site():
     runner = VirtualRunner()
-    yield Site(runner)
+    yield AdmissionServer(runner)
     runner.close()
 
 
@@ -101,7 +101,7 @@ def certificate(*addresses, names=()):
     return private, signed.public_bytes(serialization.Encoding.PEM)
 
 
-class Answer:
+class WebhookResponse:
     """What a webhook says: the review, or raw bytes with a code."""
 
     def __init__(self, review, raw=None, code=200):
@@ -133,7 +133,9 @@ class WebhookServer:
                     "kind": "AdmissionReview",
                     "response": allowed,
                 }
-                answer = shop.answers[self.path.partition("?")[0]](Answer(review), asked["request"])
+                answer = shop.answers[self.path.partition("?")[0]](
+                    WebhookResponse(review), asked["request"]
+                )
                 if answer is None:
                     return
                 body = answer.body

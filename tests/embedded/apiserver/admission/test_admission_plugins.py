@@ -49,14 +49,14 @@ def refused(action, *arguments, **more):
 # --- namespaces ---
 
 
-def test_nothing_comes_into_a_namespace_that_is_not_there(site):
+def test_creation_in_missing_namespace_is_refused(site):
     with pytest.raises(NotFound) as refusal:
         site.create(CONFIG_MAPS, "c", namespace="nowhere")
     assert refusal.value.message == 'namespaces "nowhere" not found'
     assert refusal.value.status["details"] == {"name": "nowhere", "kind": "namespaces"}
 
 
-def test_nothing_comes_into_a_namespace_that_is_going(site):
+def test_creation_in_terminating_namespace_is_refused(site):
     site.create(CONFIG_MAPS, "old", metadata={"finalizers": ["x.y/z"]})
     site.delete(NAMESPACES, "n")
     with pytest.raises(Forbidden) as refusal:
@@ -74,7 +74,7 @@ def test_nothing_comes_into_a_namespace_that_is_going(site):
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-def test_some_namespaces_stay(site, name):
+def test_system_namespaces_cannot_be_deleted(site, name):
     site.create(NAMESPACES, name)
     message = refused(site.delete, NAMESPACES, name)
     assert message == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
@@ -83,7 +83,7 @@ def test_some_namespaces_stay(site, name):
 # --- pods and nodes ---
 
 
-def test_a_pod_runs_as_the_default_account_and_finds_its_token(site):
+def test_pod_uses_default_account_and_token(site):
     spec = pod(site, initContainers=[{"name": "i", "image": "i"}])["spec"]
     assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
     (volume,) = spec["volumes"]
@@ -104,7 +104,7 @@ def test_a_pod_runs_as_the_default_account_and_finds_its_token(site):
     ]
 
 
-def test_a_pod_without_automount_gets_no_token(site):
+def test_pod_without_automount_has_no_token(site):
     assert "volumes" not in pod(site, automountServiceAccountToken=False)["spec"]
     site.patch(
         SERVICE_ACCOUNTS,
@@ -116,7 +116,7 @@ def test_a_pod_without_automount_gets_no_token(site):
     assert spec["imagePullSecrets"] == [{"name": "s"}]
 
 
-def test_only_the_default_account_may_come_later(site):
+def test_missing_service_account_is_refused_except_default(site):
     site.delete(SERVICE_ACCOUNTS, "default")
     assert pod(site)["spec"]["serviceAccountName"] == "default"
     message = refused(pod, site, "q", serviceAccountName="other")
@@ -126,7 +126,7 @@ def test_only_the_default_account_may_come_later(site):
     )
 
 
-def test_an_account_may_restrict_its_secrets(site):
+def test_service_account_restricts_secrets(site):
     enforced = {"kubernetes.io/enforce-mountable-secrets": "true"}
     site.patch(SERVICE_ACCOUNTS, "default", {"metadata": {"annotations": enforced}})
     refusal = "is not allowed because service account default does not reference that"
@@ -144,7 +144,7 @@ def test_an_account_may_restrict_its_secrets(site):
     )
 
 
-def test_a_pod_bears_failing_nodes_for_five_minutes(site):
+def test_pod_tolerates_failing_nodes_for_five_minutes(site):
     keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     usual = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -158,7 +158,7 @@ def test_a_pod_bears_failing_nodes_for_five_minutes(site):
     ]
 
 
-def test_a_new_node_is_not_ready(site):
+def test_new_node_is_tainted_not_ready(site):
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     assert site.create(NODES, "a")["spec"]["taints"] == [taint]
     other = {"key": "x", "effect": "NoSchedule"}
@@ -174,7 +174,7 @@ def priority(made):
     ]
 
 
-def test_a_pod_gets_its_priority_from_its_class(site):
+def test_priority_class_sets_pod_priority(site):
     assert priority(pod(site)) == [None, 0, "PreemptLowerPriority"]
     assert priority(pod(site, "q", priorityClassName="system-node-critical")) == [
         "system-node-critical", 2000001000, "PreemptLowerPriority",
@@ -205,11 +205,11 @@ def test_a_pod_gets_its_priority_from_its_class(site):
         ),
     ],
 )
-def test_a_priority_that_is_refused(site, spec, why):
+def test_invalid_priority_is_refused(site, spec, why):
     assert refused(pod, site, **spec) == f'pods "p" is forbidden: {why}'
 
 
-def test_one_class_at_most_is_everybodys_and_the_systems_stay(site):
+def test_one_default_class_and_fixed_system_classes(site):
     site.create(PRIORITY_CLASSES, "one", value=1, globalDefault=True)
     message = refused(site.create, PRIORITY_CLASSES, "two", value=2, globalDefault=True)
     why = "PriorityClass one is already marked as default. Only one default can exist"
@@ -242,7 +242,7 @@ def limited(site):
     return site
 
 
-def test_what_a_container_does_not_ask_for_is_filled_in(limited):
+def test_limit_range_sets_container_defaults(limited):
     made = pod(limited, containers=container(limits={"cpu": "300m"}))
     resources = made["spec"]["containers"][0]["resources"]
     assert resources == {
@@ -293,20 +293,20 @@ def test_what_a_container_does_not_ask_for_is_filled_in(limited):
         ),
     ],
 )
-def test_too_little_too_much_and_too_unevenly(limited, requests, limits, why):
+def test_container_outside_limits_is_refused(limited, requests, limits, why):
     assert (
         refused(pod, limited, containers=container(requests, limits))
         == f'pods "p" is forbidden: {why}'
     )
 
 
-def test_a_pod_as_a_whole_has_limits_too(limited):
+def test_pod_totals_are_limited(limited):
     containers = [{**container(limits={"cpu": "1"})[0], "name": name} for name in "abc"]
     message = refused(pod, limited, containers=containers)
     assert message == 'pods "p" is forbidden: maximum cpu usage per Pod is 2, but limit is 3'
 
 
-def test_claims_have_limits(limited):
+def test_claim_sizes_are_limited(limited):
     start = 'persistentvolumeclaims "c" is forbidden: '
     why = "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 500Mi"
     assert refused(claim, limited, size="500Mi") == start + why
@@ -318,7 +318,7 @@ def test_claims_have_limits(limited):
 # --- storage ---
 
 
-def test_a_claim_gets_the_newest_default_class(site):
+def test_claim_receives_newest_default_class(site):
     assert "storageClassName" not in claim(site, "before")["spec"]
     site.create(STORAGE_CLASSES, "old", metadata={"annotations": DEFAULT}, provisioner="p")
     site.runner.advance(1)
@@ -330,7 +330,7 @@ def test_a_claim_gets_the_newest_default_class(site):
     assert claim(site, "own", storageClassName="plain")["spec"]["storageClassName"] == "plain"
 
 
-def test_what_is_in_use_is_protected(site):
+def test_claims_and_volumes_receive_protection_finalizer(site):
     assert claim(site)["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     spec = {
         "accessModes": ["ReadWriteOnce"],
@@ -341,7 +341,7 @@ def test_what_is_in_use_is_protected(site):
     assert volume["metadata"]["finalizers"] == ["x.y/z", "kubernetes.io/pv-protection"]
 
 
-def test_a_claim_grows_only_where_its_class_allows_it(site):
+def test_claim_growth_requires_class_permission(site):
     site.create(STORAGE_CLASSES, "s", provisioner="p")
     claim(site, storageClassName="s")
     more = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}

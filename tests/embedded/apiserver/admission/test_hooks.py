@@ -14,7 +14,7 @@ def label(review):
     review.new.get("data", {}).pop("secret", None)
 
 
-def test_a_hook_changes_its_own_copy(site):
+def test_hook_changes_its_own_copy(site):
     site.create(CONFIG_MAPS, "c", data={"secret": "x"})
     before = site.get(CONFIG_MAPS, "c")
     site.admission.add(Hook("labels", mutate=label, resources=[CONFIG_MAPS]))
@@ -24,7 +24,7 @@ def test_a_hook_changes_its_own_copy(site):
     assert "labels" not in site.create(SECRETS, "s")["metadata"]
 
 
-def test_a_hook_refuses_with_a_word_or_an_error_of_its_own(site):
+def test_hook_refuses_with_message_or_error(site):
     hook = Hook(
         "no-deletion",
         validate=lambda review: f"keep {review.name}",
@@ -47,7 +47,7 @@ def test_a_hook_refuses_with_a_word_or_an_error_of_its_own(site):
         site.create(CONFIG_MAPS, "c")
 
 
-def test_a_hook_may_wait_in_simulated_time(site):
+def test_hook_waits_in_simulated_time(site):
     async def slow(review):
         await review.core.clock.sleep(30)
 
@@ -57,7 +57,7 @@ def test_a_hook_may_wait_in_simulated_time(site):
     assert site.runner.clock.now() == before + 30
 
 
-def test_a_hook_comes_after_the_gates_and_before_the_verdict_of_the_schema(site):
+def test_hook_runs_after_plugins_and_before_validation(site):
     seen = []
     site.admission.add(
         Hook(
@@ -71,7 +71,7 @@ def test_a_hook_comes_after_the_gates_and_before_the_verdict_of_the_schema(site)
 
 
 @pytest.mark.parametrize("way", ["mutate", "validate"])
-def test_what_a_hook_keeps_is_its_own(site, way):
+def test_objects_kept_by_hook_do_not_change(site, way):
     kept = []
 
     def keep(review):
@@ -98,14 +98,14 @@ def test_what_a_hook_keeps_is_its_own(site, way):
     assert [site.get(CONFIG_MAPS, name) for name in "cd"] == before
 
 
-def test_a_judge_changes_nothing(site):
+def test_validating_hook_changes_nothing(site):
     site.admission.add(
         Hook("odd", validate=lambda review: review.new["data"].clear(), resources=[CONFIG_MAPS])
     )
     assert site.create(CONFIG_MAPS, "c", data={"a": "1"})["data"] == {"a": "1"}
 
 
-def test_a_hook_may_put_another_object_in_the_place_of_the_new_one(site):
+def test_hook_may_replace_object(site):
     def replace(review):
         review.new = {**review.new, "data": {"b": "2"}}
 

@@ -44,7 +44,7 @@ def used(site, name="q"):
     return site.get(RESOURCE_QUOTAS, name).get("status", {}).get("used")
 
 
-def test_a_quota_is_enforced_and_its_usage_reported(site):
+def test_quota_is_enforced_and_usage_reported(site):
     quota(site, pods="2", requests_cpu="1", limits_memory="1Gi")
     pod(site, "a", requests={"cpu": "600m"}, limits={"memory": "500Mi"})
     assert used(site) == {"pods": "1", "requests.cpu": "600m", "limits.memory": "500Mi"}
@@ -61,7 +61,7 @@ def test_a_quota_is_enforced_and_its_usage_reported(site):
     )
 
 
-def test_who_is_measured_must_say_what_he_needs(site):
+def test_quota_requires_resource_requests(site):
     quota(site, requests_cpu="1", limits_memory="1Gi")
     assert (
         refused(pod, site, "a")
@@ -69,7 +69,7 @@ def test_who_is_measured_must_say_what_he_needs(site):
     )
 
 
-def test_what_is_gone_or_over_counts_no_longer(site):
+def test_deleted_or_finished_pods_are_not_counted(site):
     quota(site, pods="1")
     pod(site, "a", terminationGracePeriodSeconds=0)
     assert (
@@ -82,7 +82,7 @@ def test_what_is_gone_or_over_counts_no_longer(site):
     pod(site, "c")
 
 
-def test_a_dry_run_uses_nothing_but_is_refused_all_the_same(site):
+def test_dry_run_is_checked_but_not_counted(site):
     quota(site, pods="1")
     pod(site, "a", dry_run=True)
     assert used(site) is None
@@ -107,7 +107,7 @@ def test_objects_of_any_kind_are_counted(site):
     assert refused(site.create, DEPLOYMENTS, "d", spec=spec) == why
 
 
-def test_claims_by_size_and_by_class(site):
+def test_claims_are_counted_by_size_and_class(site):
     quota(
         site,
         requests_storage="3Gi",
@@ -134,7 +134,7 @@ def test_claims_by_size_and_by_class(site):
     assert gold in refused(claim, "d", "1", storageClassName="gold")
 
 
-def test_services_by_what_they_open(site):
+def test_services_are_counted_by_type_and_ports(site):
     quota(site, services_nodeports="1", services_loadbalancers="0")
     ports = [{"name": name, "port": port} for name, port in (("a", 80), ("b", 81))]
     why = (
@@ -148,7 +148,7 @@ def test_services_by_what_they_open(site):
     )
 
 
-def test_scopes_tell_which_pods_a_quota_is_about(site):
+def test_quota_scopes_select_pods(site):
     quota(site, "best", scopes=["BestEffort"], pods="0")
     critical = {"scopeName": "PriorityClass", "operator": "In", "values": ["system-node-critical"]}
     quota(site, "critical", selector={"matchExpressions": [critical]}, pods="1")
@@ -172,14 +172,14 @@ def test_scopes_tell_which_pods_a_quota_is_about(site):
     ]
 
 
-def test_a_refusal_leaves_every_quota_as_it_was(site):
+def test_refusal_keeps_quota_usage(site):
     quota(site, "a", pods="5")
     quota(site, "b", pods="0")
     assert refused(pod, site, "p").startswith("exceeded quota: b")
     assert used(site, "a") is None
 
 
-def test_a_write_weighs_only_what_has_changed(site, monkeypatch):
+def test_update_is_charged_for_difference(site, monkeypatch):
     quota(site, pods="100")
     for number in range(20):
         pod(site, f"p{number}")
@@ -224,7 +224,7 @@ def alter(site, step, number):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(STEPS)
-def test_what_is_kept_is_what_a_count_would_find(site, steps):
+def test_incremental_usage_equals_recount(site, steps):
     runner = VirtualRunner()
     fresh = type(site)(runner)
     quota(fresh, pods="100", count__pods="100", requests_cpu="100")

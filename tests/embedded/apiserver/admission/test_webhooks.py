@@ -38,7 +38,7 @@ def configure(site, *webhooks, mutating=False, name="hooks"):
     site.create(resource, name, webhooks=list(webhooks))
 
 
-def answering(change):
+def admitting_webhook(change):
     """A webhook that says yes, but for what `change` makes of the response."""
 
     def answer(answer, request):
@@ -50,7 +50,9 @@ def answering(change):
 
 def patching(*operations):
     encoded = base64.b64encode(json.dumps(operations).encode()).decode()
-    return answering(lambda response, _: response.update(patchType="JSONPatch", patch=encoded))
+    return admitting_webhook(
+        lambda response, _: response.update(patchType="JSONPatch", patch=encoded)
+    )
 
 
 def refusal(site, name="c", **more):
@@ -62,7 +64,7 @@ def refusal(site, name="c", **more):
 # --- the request that a webhook receives ---
 
 
-def test_a_webhook_receives_the_write(site, webhook_server):
+def test_webhook_receives_admission_review(site, webhook_server):
     webhook_server.answers["/"] = lambda answer, _: answer
     configure(site, spec(webhook_server.config()))
     site.create(CONFIG_MAPS, "c", data={"a": "1"}, dry_run=True)
@@ -94,7 +96,7 @@ def test_a_webhook_receives_the_write(site, webhook_server):
     assert metadata["managedFields"][0]["fieldsV1"] == {"f:data": {".": {}, "f:a": {}}}
 
 
-def test_it_sees_the_old_object_and_the_new(site, webhook_server):
+def test_webhook_receives_old_and_new_object(site, webhook_server):
     webhook_server.answers["/"] = lambda answer, _: answer
     site.create(CONFIG_MAPS, "c", data={"a": "1"})
     configure(site, spec(webhook_server.config()))
@@ -160,14 +162,14 @@ def test_it_sees_the_old_object_and_the_new(site, webhook_server):
         ),
     ],
 )
-def test_only_those_whose_rules_selectors_and_conditions_match(site, webhook_server, more, asked):
+def test_rules_selectors_and_conditions_select_webhooks(site, webhook_server, more, asked):
     webhook_server.answers["/"] = lambda answer, _: answer
     configure(site, spec(webhook_server.config(), **more))
     site.create(CONFIG_MAPS, "c", metadata={"labels": {"l": "1"}}, data={"a": "1"})
     assert len(webhook_server.requests) == asked
 
 
-def test_a_condition_that_fails_refuses_unless_failure_does_not_matter(site, webhook_server):
+def test_failed_condition_follows_failure_policy(site, webhook_server):
     webhook_server.answers["/"] = lambda answer, _: answer
     odd = [{"name": "odd", "expression": "object.nothing.there == 1"}]
     configure(site, spec(webhook_server.config(), matchConditions=odd))
@@ -184,7 +186,7 @@ def test_a_condition_that_fails_refuses_unless_failure_does_not_matter(site, web
     assert not webhook_server.requests
 
 
-def test_an_equivalent_version_is_asked_for_unless_the_match_is_exact(site, webhook_server):
+def test_equivalent_version_matches_unless_exact(site, webhook_server):
     from pytest_kscen.objects.resources import Resource
 
     scalers = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
@@ -213,9 +215,7 @@ def test_an_equivalent_version_is_asked_for_unless_the_match_is_exact(site, webh
     assert len(webhook_server.requests) == 1
 
 
-def test_namespaces_are_selected_by_their_own_labels_and_cluster_wide_objects_by_none(
-    site, webhook_server
-):
+def test_namespace_selector_uses_namespace_labels(site, webhook_server):
     webhook_server.answers["/"] = lambda answer, _: answer
     rule = {**RULE, "resources": ["namespaces", "priorityclasses"], "scope": "Cluster"}
     selector = {"matchLabels": {"kubernetes.io/metadata.name": "m"}}
@@ -229,8 +229,10 @@ def test_namespaces_are_selected_by_their_own_labels_and_cluster_wide_objects_by
     ]
 
 
-def test_webhooks_are_never_asked_about_webhooks(site, webhook_server):
-    webhook_server.answers["/"] = answering(lambda response, _: response.update(allowed=False))
+def test_webhook_configurations_skip_webhooks(site, webhook_server):
+    webhook_server.answers["/"] = admitting_webhook(
+        lambda response, _: response.update(allowed=False)
+    )
     configure(site, spec(webhook_server.config(), rules=[{**RULE, "resources": ["*"]}]))
     site.delete(VALIDATING_WEBHOOKS, "hooks")
     site.create(CONFIG_MAPS, "c")
@@ -253,8 +255,8 @@ def test_webhooks_are_never_asked_about_webhooks(site, webhook_server):
     ],
 )
 @pytest.mark.parametrize("mutating", [False, True])
-def test_a_denial_has_the_webhooks_message(site, webhook_server, mutating, status, expected):
-    webhook_server.answers["/"] = answering(
+def test_denial_has_webhook_message(site, webhook_server, mutating, status, expected):
+    webhook_server.answers["/"] = admitting_webhook(
         lambda response, _: response.update(allowed=False, status=status)
     )
     configure(site, spec(webhook_server.config(), failurePolicy="Ignore"), mutating=mutating)
@@ -267,8 +269,8 @@ def test_a_denial_has_the_webhooks_message(site, webhook_server, mutating, statu
     ) == expected
 
 
-def test_warnings_reach_the_writer(site, webhook_server):
-    webhook_server.answers["/"] = answering(
+def test_webhook_warnings_are_returned(site, webhook_server):
+    webhook_server.answers["/"] = admitting_webhook(
         lambda response, _: response.update(warnings=["careful"], auditAnnotations={"a": "b"})
     )
     configure(site, spec(webhook_server.config()))
@@ -276,7 +278,7 @@ def test_warnings_reach_the_writer(site, webhook_server):
     assert site.warnings == ["careful"]
 
 
-def test_a_webhook_that_has_no_effects_is_asked_in_a_dry_run(site, webhook_server):
+def test_dry_run_calls_webhooks_without_side_effects(site, webhook_server):
     webhook_server.answers["/"] = lambda answer, _: answer
     configure(site, spec(webhook_server.config(), sideEffects="NoneOnDryRun"))
     site.create(CONFIG_MAPS, "c", dry_run=True)
@@ -286,7 +288,7 @@ def test_a_webhook_that_has_no_effects_is_asked_in_a_dry_run(site, webhook_serve
 # --- changing ---
 
 
-def test_a_patch_changes_the_object_but_not_who_owns_its_fields(site, webhook_server):
+def test_webhook_patch_keeps_field_owners(site, webhook_server):
     webhook_server.answers["/"] = patching(
         {"op": "add", "path": "/data/b", "value": "2"}, {"op": "add", "path": "/zork", "value": 1}
     )
@@ -297,7 +299,7 @@ def test_a_patch_changes_the_object_but_not_who_owns_its_fields(site, webhook_se
     assert made["metadata"]["managedFields"][0]["fieldsV1"] == {"f:data": {".": {}, "f:a": {}}}
 
 
-def test_the_gates_look_again_at_what_a_webhook_has_changed(site, webhook_server):
+def test_plugins_run_again_after_webhook_change(site, webhook_server):
     containers = [
         {"op": "add", "path": "/spec/containers/-", "value": {"name": "side", "image": "i"}}
     ]
@@ -310,7 +312,7 @@ def test_the_gates_look_again_at_what_a_webhook_has_changed(site, webhook_server
     assert all(each["volumeMounts"] for each in made["spec"]["containers"])
 
 
-def test_who_wants_to_is_asked_again_when_another_has_changed_the_object(site, webhook_server):
+def test_reinvocation_policy_repeats_webhook_call(site, webhook_server):
     asked = []
 
     def noting(name):
@@ -333,8 +335,8 @@ def test_who_wants_to_is_asked_again_when_another_has_changed_the_object(site, w
 # --- what can go wrong ---
 
 
-def lying(change):
-    return answering(lambda response, _: change(response))
+def malformed(change):
+    return admitting_webhook(lambda response, _: change(response))
 
 
 def raw(body, code=200):
@@ -390,7 +392,7 @@ INVALID = FAILED + "received invalid webhook response: "
         (without_response, INVALID + "webhook response was absent"),
         (of_another_version, CALLED + REGISTERED),
         (
-            lying(lambda response: response.update(patchType="JSONPatch")),
+            malformed(lambda response: response.update(patchType="JSONPatch")),
             INVALID + "validating webhook may not return response.patchType",
         ),
         (
@@ -398,7 +400,7 @@ INVALID = FAILED + "received invalid webhook response: "
             INVALID + "validating webhook may not return response.patch",
         ),
         (
-            lying(lambda response: response.update(allowed="yes")),
+            malformed(lambda response: response.update(allowed="yes")),
             CALLED
             + (
                 "json: cannot unmarshal string into Go struct field "
@@ -408,7 +410,7 @@ INVALID = FAILED + "received invalid webhook response: "
         (raw(b'{"a":"' + b"x" * 20_000_000 + b'"}'), INVALID + "webhook response was absent"),
     ],
 )
-def test_an_answer_that_cannot_be_taken(site, webhook_server, answer, message):
+def test_malformed_webhook_response_is_refused(site, webhook_server, answer, message):
     webhook_server.answers["/"] = answer
     configure(site, spec(webhook_server.config()))
     refused = refusal(site)
@@ -416,8 +418,8 @@ def test_an_answer_that_cannot_be_taken(site, webhook_server, answer, message):
     assert refused.status["details"] == {"causes": [{"message": message.partition(": ")[2]}]}
 
 
-def test_an_answer_to_another_question(site, webhook_server):
-    webhook_server.answers["/"] = lying(lambda response: response.update(uid="other"))
+def test_response_with_other_uid_is_refused(site, webhook_server):
+    webhook_server.answers["/"] = malformed(lambda response: response.update(uid="other"))
     configure(site, spec(webhook_server.config()))
     uid = (
         refusal(site)
@@ -445,7 +447,7 @@ def test_an_answer_to_another_question(site, webhook_server):
             ),
         ),
         (
-            lying(lambda response: response.update(patchType="JSONPatch", patch="e30=")),
+            malformed(lambda response: response.update(patchType="JSONPatch", patch="e30=")),
             (
                 'failed calling webhook "hook.example.com": received undecodable patch '
                 "in webhook response: "
@@ -453,14 +455,14 @@ def test_an_answer_to_another_question(site, webhook_server):
             ),
         ),
         (
-            lying(lambda response: response.update(patchType="JSONPatch", patch="!!!")),
+            malformed(lambda response: response.update(patchType="JSONPatch", patch="!!!")),
             (
                 'failed calling webhook "hook.example.com": failed to call webhook: illegal '
                 "base64 data at input byte 0"
             ),
         ),
         (
-            lying(lambda response: response.update(patch="W10=")),
+            malformed(lambda response: response.update(patch="W10=")),
             (
                 'failed calling webhook "hook.example.com": received invalid webhook response: '
                 "webhook returned response.patch but not response.patchType"
@@ -468,16 +470,14 @@ def test_an_answer_to_another_question(site, webhook_server):
         ),
     ],
 )
-def test_a_patch_that_cannot_be_taken(site, webhook_server, answer, message):
+def test_invalid_webhook_patch_is_refused(site, webhook_server, answer, message):
     webhook_server.answers["/"] = answer
     configure(site, spec(webhook_server.config()), mutating=True)
     assert refusal(site).message == f"Internal error occurred: {message}"
     assert site.ask("list", CONFIG_MAPS)["items"] == []
 
 
-def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stands(
-    site, webhook_server
-):
+def test_hanging_webhook_times_out_by_wall_clock(site, webhook_server):
     webhook_server.answers["/"] = lambda *_: time.sleep(4)
     configure(site, spec(webhook_server.config()))
     before, began = site.runner.clock.now(), time.monotonic()
@@ -508,7 +508,7 @@ def test_one_that_hangs_is_given_up_on_the_wall_clock_while_simulated_time_stand
         ),
     ],
 )
-def test_a_certificate_that_does_not_convince(site, webhook_server, client, why):
+def test_untrusted_webhook_certificate_is_refused(site, webhook_server, client, why):
     webhook_server.answers["/"] = lambda answer, _: answer
     configure(site, spec(client(webhook_server)))
     assert refusal(site).message.endswith(
@@ -517,7 +517,7 @@ def test_a_certificate_that_does_not_convince(site, webhook_server, client, why)
     assert not webhook_server.requests
 
 
-def test_no_server_listens(site):
+def test_unreachable_webhook_fails(site):
     configure(site, spec({"url": "https://127.0.0.1:1/x"}))
     refused = refusal(site)
     assert refused.message == (
@@ -532,7 +532,7 @@ def test_no_server_listens(site):
     site.create(CONFIG_MAPS, "c")
 
 
-def test_a_service_needs_somebody_who_stands_in_for_it(site, webhook_server):
+def test_service_webhook_requires_stand_in(site, webhook_server):
     webhook_server.answers["/path"] = lambda answer, _: answer
     client = {
         "service": {"name": "hook", "namespace": "n", "path": "/path"},
@@ -555,13 +555,13 @@ def test_a_service_needs_somebody_who_stands_in_for_it(site, webhook_server):
     assert len(webhook_server.requests) == 1
 
 
-def test_what_changes_meanwhile_is_not_lost(site, webhook_server):
+def test_concurrent_write_during_webhook_is_kept(site, webhook_server):
     """A webhook that writes to the same object before it says yes: the patch is made again on
     top of that.
     """
     site.create(CONFIG_MAPS, "c", data={"a": "1"})
 
-    def meddling(answer, _):
+    def concurrent_writer(answer, _):
         if len(webhook_server.requests) == 1:
             from pytest_kscen.kube.api import MERGE_PATCH, Request
 
@@ -570,7 +570,7 @@ def test_what_changes_meanwhile_is_not_lost(site, webhook_server):
             site.runner.submit(site.server.handle(request)).result()
         return answer
 
-    webhook_server.answers["/"] = meddling
+    webhook_server.answers["/"] = concurrent_writer
     rule = {**RULE, "operations": ["UPDATE"]}
     configure(
         site,

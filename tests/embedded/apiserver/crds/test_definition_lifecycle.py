@@ -112,7 +112,7 @@ def test_recreated_definition_starts_from_scratch(site):
     assert site.names(WIDGETS) == []
 
 
-def test_names_that_are_taken_are_not_accepted_until_they_are_free(site):
+def test_conflicting_names_are_accepted_once_free(site):
     install(site)
     install(site, definition(plural="gadgets", kind="Widget", names={"shortNames": ["widget"]}))
     name = "gadgets.example.org"
@@ -180,7 +180,7 @@ def test_storage_fields_are_immutable(site, change, words):
         site.patch(CRDS, NAME, {"spec": change})
 
 
-def test_a_stored_version_stays_in_the_spec(site):
+def test_stored_version_cannot_be_removed(site):
     install(site, definition(version("v1"), version("v2", storage=False)))
     site.patch(CRDS, NAME, {"spec": {"versions": [version("v1", storage=False), version("v2")]}})
     assert site.get(CRDS, NAME)["status"]["storedVersions"] == ["v1", "v2"]
@@ -208,7 +208,7 @@ def test_scale_and_selectable_fields_are_served(site):
     assert site.names(WIDGETS, fields="spec.name=x") == ["a"]
 
 
-def test_a_dry_run_establishes_nothing(site):
+def test_dry_run_establishes_nothing(site):
     site.ask("create", CRDS, body=definition(), dry_run=True)
     with pytest.raises(NotFound):
         site.list(WIDGETS)

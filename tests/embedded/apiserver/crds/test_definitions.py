@@ -499,7 +499,7 @@ def test_definition_faults_have_the_real_servers_messages(made, messages):
     assert causes_of(made) == messages
 
 
-def test_the_name_is_made_of_plural_and_group():
+def test_name_must_be_plural_and_group():
     made = definition()
     made["metadata"]["name"] = "x.y"
     assert causes_of(made) == [
@@ -507,7 +507,7 @@ def test_the_name_is_made_of_plural_and_group():
     ]
 
 
-def test_names_and_conversion_are_filled_in():
+def test_names_and_conversion_are_defaulted():
     made = definition()
     default_definition(made)
     assert made["spec"]["names"] == {

@@ -119,7 +119,7 @@ def kubectl(cluster, home):
     return run
 
 
-def test_a_deployment_from_its_cradle_to_its_grave(kubectl):
+def test_kubectl_manages_deployment(kubectl):
     assert kubectl("apply", "-f", "-", body=WEB) == "deployment.apps/web created\n"
     assert "successfully rolled out" in kubectl(
         "rollout", "status", "deployment/web", "--timeout=30s"
@@ -158,7 +158,7 @@ def test_a_deployment_from_its_cradle_to_its_grave(kubectl):
     assert kubectl("get", "pods", "-l", "app=web", "-o", "name") == ""
 
 
-def test_a_list_is_judged_and_applied(kubectl):
+def test_kubectl_applies_list(kubectl):
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "listed"}}
     of = {"apiVersion": "v1", "kind": "List"}
     assert (
@@ -171,7 +171,7 @@ def test_a_list_is_judged_and_applied(kubectl):
     assert 'unknown field "dat" in io.k8s.api.core.v1.ConfigMap' in refused
 
 
-def test_server_side_apply_tells_who_owns_what(kubectl):
+def test_kubectl_server_side_apply_shows_owners(kubectl):
     config_map = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -196,7 +196,7 @@ def test_server_side_apply_tells_who_owns_what(kubectl):
     assert kubectl("get", "configmap", "owned", "-o", "jsonpath={.data.a}") == "2"
 
 
-def test_what_kubectl_sends_in_protobuf(kubectl):
+def test_kubectl_protobuf_requests_are_accepted(kubectl):
     kubectl("create", "configmap", "made", "--from-literal=a=b")
     kubectl("create", "secret", "generic", "made", "--from-literal=p=q")
     kubectl("create", "job", "made", "--image=pause", "--", "true")
@@ -206,7 +206,7 @@ def test_what_kubectl_sends_in_protobuf(kubectl):
     assert "system:admin" in kubectl("auth", "whoami")
 
 
-def test_a_definition_and_its_objects(kubectl):
+def test_kubectl_manages_custom_resources(kubectl):
     kubectl("apply", "-f", "-", body=WIDGETS)
     kubectl("wait", "--for=condition=Established", "crd/widgets.example.com", "--timeout=30s")
     kubectl("apply", "-f", "-", body=WIDGET)
@@ -217,7 +217,7 @@ def test_a_definition_and_its_objects(kubectl):
     assert "unknown field" in kubectl("apply", "-f", "-", body={**WIDGET, "spek": {}}, fails=True)
 
 
-def test_what_there_is(kubectl):
+def test_kubectl_lists_api_resources(kubectl):
     assert "deployments   " in kubectl("api-resources", "--api-group=apps")
     assert "apps/v1" in kubectl("api-versions").splitlines()
     assert "FIELD: image <string>" in kubectl("explain", "pod.spec.containers.image")
@@ -227,7 +227,7 @@ def test_what_there_is(kubectl):
     assert "Ready            True" in kubectl("describe", "node", "node-1")
 
 
-def test_refusals(kubectl):
+def test_kubectl_prints_refusals(kubectl):
     assert (
         kubectl("get", "pod", "nope", fails=True)
         == 'Error from server (NotFound): pods "nope" not found\n'

@@ -86,7 +86,7 @@ def client(port):
     client.connection.close()
 
 
-class Spied:
+class SpiedWatch:
     """A watch that counts what was taken from it and tells when it is closed."""
 
     def __init__(self, watch):
@@ -109,7 +109,7 @@ def watches(server, monkeypatch):
     opened, watch = [], server.watch
 
     def spy(request):
-        opened.append(Spied(watch(request)))
+        opened.append(SpiedWatch(watch(request)))
         return opened[-1]
 
     monkeypatch.setattr(server, "watch", spy)
@@ -120,7 +120,7 @@ def config_map(name, size=1):
     return {"metadata": {"name": name}, "data": {"a": "x" * size}}
 
 
-def test_a_plain_request_is_answered_where_time_stands_still(client, runner):
+def test_request_takes_no_cluster_time(client, runner):
     before = runner.clock.now()
     assert client.ask("POST", MAPS, config_map("c"))[0] == 201
     status, found = client.ask("GET", f"{MAPS}/c")
@@ -129,7 +129,7 @@ def test_a_plain_request_is_answered_where_time_stands_still(client, runner):
     assert runner.replayable
 
 
-def test_the_kubeconfig_is_for_its_owners_eyes_only(port):
+def test_kubeconfig_file_is_private(port):
     assert stat.S_IMODE(port.kubeconfig.stat().st_mode) == 0o600
 
 
@@ -146,7 +146,7 @@ def test_the_kubeconfig_is_for_its_owners_eyes_only(port):
         ("/healthz", {}, 200),
     ],
 )
-def test_strangers_see_health_and_version_alone(client, path, header, status):
+def test_anonymous_requests_reach_health_and_version_only(client, path, header, status):
     client.connection.request("GET", path, headers=header)
     response = client.connection.getresponse()
     body = response.read()
@@ -163,7 +163,7 @@ def test_strangers_see_health_and_version_alone(client, path, header, status):
         }
 
 
-def test_a_watch_comes_as_it_happens(client, port, runner):
+def test_watch_sends_events_immediately(client, port, runner):
     other = Client(port)
     other.ask("POST", MAPS, config_map("c"))
     stream = client.send("GET", f"{MAPS}?watch=true")
@@ -173,7 +173,7 @@ def test_a_watch_comes_as_it_happens(client, port, runner):
     other.connection.close()
 
 
-def test_a_watch_that_must_wait_turns_the_loop_by_the_wall(client, runner):
+def test_waiting_watch_advances_time_by_wall_clock(client, runner):
     began = runner.clock.now()
     stream = client.send("GET", f"{MAPS}?watch=true&timeoutSeconds=1")
     assert stream.read() == b""
@@ -181,13 +181,13 @@ def test_a_watch_that_must_wait_turns_the_loop_by_the_wall(client, runner):
     assert not runner.replayable
 
 
-def test_a_client_that_leaves_closes_its_watch(client, watches):
+def test_disconnected_client_closes_watch(client, watches):
     client.send("GET", f"{MAPS}?watch=true").close()
     client.connection.close()
     assert watches[0].closed.wait(5)
 
 
-def test_a_client_that_stops_reading_blocks_no_other_client(client, port, runner, watches):
+def test_slow_client_blocks_no_other_client(client, port, runner, watches):
     client.send("GET", f"{MAPS}?watch=true")
     other = Client(port)
     for count in range(60):
@@ -199,7 +199,7 @@ def test_a_client_that_stops_reading_blocks_no_other_client(client, port, runner
     other.connection.close()
 
 
-def test_many_watches_at_once(port, watches):
+def test_many_concurrent_watches_are_served(port, watches):
     count = 100
     clients = [Client(port) for _ in range(count)]
     streams = [client.send("GET", f"{MAPS}?watch=true") for client in clients]
@@ -216,7 +216,7 @@ def test_many_watches_at_once(port, watches):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_is_too_large_is_refused(client, chunked):
+def test_oversized_body_is_refused(client, chunked):
     body = b"x" * (3 * 1024 * 1024 + 1)
     if chunked:
         client.connection.putrequest("POST", MAPS)
@@ -231,7 +231,7 @@ def test_a_body_that_is_too_large_is_refused(client, chunked):
     assert refusal["message"] == "Request entity too large: limit is 3145728"
 
 
-def test_a_large_list_is_zipped_for_who_can_read_it(client):
+def test_large_list_is_compressed_on_request(client):
     client.ask("POST", MAPS, config_map("c", 200_000))
     response = client.send("GET", MAPS, Accept_Encoding="gzip")
     assert response.headers["Content-Encoding"] == "gzip"
@@ -239,7 +239,7 @@ def test_a_large_list_is_zipped_for_who_can_read_it(client):
     assert client.send("GET", MAPS).read().startswith(b'{"')
 
 
-def test_a_bug_of_ours_is_an_internal_error(client, wire, monkeypatch, caplog):
+def test_exception_is_internal_error(client, wire, monkeypatch, caplog):
     async def broken(*_):
         raise ZeroDivisionError
 
@@ -249,7 +249,7 @@ def test_a_bug_of_ours_is_an_internal_error(client, wire, monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_what_a_request_that_is_under_way_sees_when_the_test_goes_on(client, runner):
+def test_request_in_progress_continues_during_test_calls(client, runner):
     stream = client.send("GET", f"{MAPS}?watch=true&timeoutSeconds=3600")
     began = time.monotonic()
     runner.advance(3600)
@@ -257,7 +257,7 @@ def test_what_a_request_that_is_under_way_sees_when_the_test_goes_on(client, run
     assert time.monotonic() - began < 5
 
 
-def test_closing_leaves_nothing_behind(wire, runner, tmp_path):
+def test_close_leaves_no_connections(wire, runner, tmp_path):
     before = set(threading.enumerate())
     port = HttpsPort(wire, runner, tmp_path)
     client = Client(port)
@@ -269,7 +269,7 @@ def test_closing_leaves_nothing_behind(wire, runner, tmp_path):
     assert set(threading.enumerate()) == before
 
 
-def test_who_asks_for_no_path_is_answered_all_the_same(client):
+def test_request_without_path_is_answered(client):
     known = client.send("OPTIONS", "*")
     assert (known.status, known.read()) == (404, b"404 page not found\n")
     client.connection.request("OPTIONS", "*")
@@ -277,6 +277,6 @@ def test_who_asks_for_no_path_is_answered_all_the_same(client):
 
 
 @pytest.mark.parametrize("shown", [b"Bearer \xff", b"Bearer", b"\xf0\x9f", b"Basic eDp4"])
-def test_a_token_that_is_none_is_a_strangers(client, shown):
+def test_invalid_token_is_unauthorized(client, shown):
     status, answer = client.ask("GET", MAPS, Authorization=shown)
     assert (status, answer["reason"]) == (401, "Unauthorized")

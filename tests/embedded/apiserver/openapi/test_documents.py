@@ -18,23 +18,23 @@ def kinds():
     return Kinds(builtin_kinds())
 
 
-def everything(part):
+def all_documents(part):
     yield part
     for inner in (
         part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     ):
-        yield from everything(inner)
+        yield from all_documents(inner)
 
 
 def references(document):
     return {
         part["$ref"]
-        for part in everything(document)
+        for part in all_documents(document)
         if isinstance(part, dict) and isinstance(part.get("$ref"), str)
     }
 
 
-def test_the_index_leads_to_every_document(kinds):
+def test_index_links_every_document(kinds):
     paths = openapi_v3_index(kinds)["paths"]
     assert list(paths)[:2] == ["api/v1", "apis/apiregistration.k8s.io/v1"]
     for path, entry in paths.items():
@@ -50,14 +50,14 @@ def test_document_is_complete_and_has_no_recording_marks(kinds):
         assert references(document) <= held
         assert not [
             key
-            for part in everything(document)
+            for part in all_documents(document)
             if isinstance(part, dict)
             for key in part
             if key.startswith("x-go-")
         ]
 
 
-def test_what_kubectl_looks_for_is_there(kinds):
+def test_kubectl_extensions_are_present(kinds):
     document = openapi_v3(kinds, "apis/apps/v1")
     patch = document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"]
     assert patch["x-kubernetes-group-version-kind"] == DEPLOYMENT
@@ -72,7 +72,7 @@ def test_what_kubectl_looks_for_is_there(kinds):
     )
 
 
-def test_a_custom_kind_has_a_document_whose_address_follows_its_schema(kinds):
+def test_custom_kind_document_url_has_schema_hash(kinds):
     kinds.add(Kind(WIDGET, custom=True, structure=STRUCTURE))
     types = openapi_v3(kinds, "apis/example.com/v1")["components"]["schemas"]
     widget = types["com.example.v1.Widget"]

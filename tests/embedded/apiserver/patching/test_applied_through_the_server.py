@@ -46,7 +46,7 @@ def owners(obj):
     }
 
 
-def test_applying_brings_into_being_what_is_not_there(site):
+def test_apply_creates_missing_object(site):
     made = apply(site, CONFIG_MAPS, "c", data={"a": "1"})
     assert site.code == 201
     assert made["metadata"]["uid"]
@@ -56,7 +56,7 @@ def test_applying_brings_into_being_what_is_not_there(site):
     assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
-def test_but_not_at_a_subresource_nor_by_any_other_patch(site):
+def test_subresource_apply_and_other_patches_create_nothing(site):
     with pytest.raises(NotFound, match='pods "p" not found'):
         apply(site, PODS, "p", subresource="status", status={"phase": "Running"})
     for patch_type, body in ((MERGE_PATCH, {}), (STRATEGIC_PATCH, {}), (JSON_PATCH, [])):
@@ -64,7 +64,7 @@ def test_but_not_at_a_subresource_nor_by_any_other_patch(site):
             site.ask("patch", CONFIG_MAPS, "c", body=body, patch_type=patch_type)
 
 
-def test_metadata_that_is_null_is_none(site):
+def test_null_metadata_is_absent(site):
     with pytest.raises(
         BadRequest,
         match=(
@@ -77,14 +77,14 @@ def test_metadata_that_is_null_is_none(site):
     assert apply(site, CONFIG_MAPS, "c", metadata=None, data={"a": "1"}) == made
 
 
-def test_a_dry_run_owns_and_changes_nothing(site):
+def test_dry_run_apply_changes_nothing(site):
     made = apply(site, CONFIG_MAPS, "c", data={"a": "1"})
     tried = apply(site, CONFIG_MAPS, "c", "bob", force=True, dry_run=True, data={"a": "2"})
     assert (tried["data"], tried["metadata"]["managedFields"][0]["manager"]) == ({"a": "2"}, "bob")
     assert site.get(CONFIG_MAPS, "c") == made
 
 
-def test_defaults_are_filled_in_without_an_owner(site):
+def test_defaults_have_no_owner(site):
     made = apply(site, DEPLOYMENTS, "d", spec=deployment())
     assert made["spec"]["strategy"]["type"] == "RollingUpdate"
     assert owners(made) == {("ann", "Apply", ""): (["f:selector", "f:template"], True)}
@@ -92,7 +92,7 @@ def test_defaults_are_filled_in_without_an_owner(site):
     assert owners(patched)["unknown", "Update", ""] == (["f:paused"], True)
 
 
-def test_an_undecodable_configuration_is_refused_like_a_patch(site):
+def test_undecodable_configuration_is_refused(site):
     site.create(CONFIG_MAPS, "c")
     with pytest.raises(Invalid) as refusal:
         site.patch(CONFIG_MAPS, "c", {"data": "x"})
@@ -122,7 +122,7 @@ def test_an_undecodable_configuration_is_refused_like_a_patch(site):
     )
 
 
-def test_a_patch_may_not_rename_or_move(site):
+def test_patch_cannot_change_name_or_namespace(site):
     site.create(CONFIG_MAPS, "c")
     with pytest.raises(
         BadRequest, match=r"the name of the object \(d\) does not match the name on the URL \(c\)"
@@ -137,7 +137,7 @@ def test_a_patch_may_not_rename_or_move(site):
         site.patch(CONFIG_MAPS, "c", {"metadata": {"namespace": "elsewhere"}})
 
 
-def test_scaling_keeps_books_of_its_own(site):
+def test_scale_has_separate_managed_fields(site):
     apply(site, DEPLOYMENTS, "d", spec=deployment(replicas=1))
     site.patch(
         DEPLOYMENTS, "d", {"spec": {"replicas": 2}}, subresource="scale", field_manager="scaler"

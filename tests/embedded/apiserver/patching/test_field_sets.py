@@ -22,7 +22,7 @@ sets = some_paths.map(lambda found: set_of(*found))
 
 
 @given(some_paths)
-def test_a_set_has_the_paths_it_was_made_of(found):
+def test_field_set_contains_its_paths(found):
     fields = set_of(*found)
     assert sorted(paths(fields)) == sorted(set(found))
     assert all(has(fields, path) for path in found)
@@ -30,7 +30,7 @@ def test_a_set_has_the_paths_it_was_made_of(found):
 
 
 @given(sets, sets)
-def test_sets_of_fields_are_sets(one, other):
+def test_field_sets_have_set_operations(one, other):
     mine, theirs = set(paths(one)), set(paths(other))
     assert set(paths(union(one, other))) == mine | theirs
     assert set(paths(difference(one, other))) == mine - theirs
@@ -42,17 +42,17 @@ def test_sets_of_fields_are_sets(one, other):
 
 
 @given(sets)
-def test_the_order_of_writing_changes_nothing(fields):
+def test_field_set_is_independent_of_order(fields):
     assert ordered(fields) == fields
     assert list(paths(ordered(fields))) == list(paths(fields))
 
 
-def test_members_with_something_below_are_marked():
+def test_members_with_children_are_marked():
     fields = set_of(("f:spec", "f:a"), ("f:spec",), ("f:data",), ("f:data", "f:x"))
     assert fields == {"f:spec": {".": {}, "f:a": {}}, "f:data": {".": {}, "f:x": {}}}
 
 
-def test_elements_are_written_in_kubernetes_order():
+def test_elements_are_in_kubernetes_order():
     given_order = [
         "v:10",
         'v:"a"',
@@ -70,6 +70,6 @@ def test_elements_are_written_in_kubernetes_order():
     ]  # fmt: skip
 
 
-def test_paths_are_spelt_as_in_messages():
+def test_paths_are_formatted_as_in_messages():
     path = ("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', "f:tags", 'v:"x"', "i:3")
     assert path_text(path) == '.spec.ports[port=80,protocol="TCP"].tags[="x"][3]'

@@ -52,7 +52,7 @@ writes = st.lists(
 )
 
 
-def play(steps, look=lambda obj: None):
+def run_writes(steps, look=lambda obj: None):
     managed_object = ManagedObject(widget_kind())
     for kind, manager, spec, given_labels, force in steps:
         content = {"spec": spec, "metadata": {"labels": given_labels}}
@@ -79,25 +79,25 @@ def is_open(obj):
 
 @settings(max_examples=60)
 @given(writes)
-def test_it_makes_no_difference_whether_anybody_looks(steps):
+def test_reads_do_not_change_managed_fields(steps):
     lazy, eager = (
-        play(steps),
-        play(steps, look=lambda obj: len(obj["metadata"].get("managedFields", ()))),
+        run_writes(steps),
+        run_writes(steps, look=lambda obj: len(obj["metadata"].get("managedFields", ()))),
     )
     assert lazy.live == eager.live
 
 
 @settings(max_examples=60)
 @given(writes)
-def test_to_note_what_differs_is_as_good_as_to_note_everything(steps):
-    brief = play(steps)
+def test_recorded_difference_equals_full_record(steps):
+    brief = run_writes(steps)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tracking, "_known_shape", lambda *_: None)
-        whole = play(steps)
+        whole = run_writes(steps)
     assert brief.live == whole.live
 
 
-def test_what_fits_its_shape_no_longer_is_found_though_the_write_has_left_it_alone():
+def test_unchanged_value_of_other_shape_is_detected():
     managed_object = ManagedObject(widget_kind())
     managed_object.create("ann", spec={"size": "s"})
     sizes = {
@@ -116,7 +116,7 @@ def test_what_fits_its_shape_no_longer_is_found_though_the_write_has_left_it_alo
     )
 
 
-def test_who_lasts_shares_what_others_have_too():
+def test_remaining_owner_keeps_shared_fields():
     one, other = ManagedObject(widget_kind()), ManagedObject(widget_kind())
     for managed_object in (one, other):
         managed_object.create("ann", spec={"size": "s"})
@@ -136,15 +136,15 @@ def test_who_lasts_shares_what_others_have_too():
 
 @settings(max_examples=60)
 @given(writes)
-def test_it_makes_no_difference_whether_it_is_settled(steps):
-    lazy, settled = play(steps), play(steps, look=compact_managed_fields)
+def test_settling_does_not_change_managed_fields(steps):
+    lazy, settled = run_writes(steps), run_writes(steps, look=compact_managed_fields)
     assert lazy.live == settled.live
 
 
 @settings(max_examples=60)
 @given(writes)
-def test_who_owns_what(steps):
-    managed_object = play(steps)
+def test_owners_follow_writes(steps):
+    managed_object = run_writes(steps)
     if managed_object.live is None:
         return
     sets = {writer: set(paths(fields)) for writer, fields in managed_object.owners().items()}
@@ -162,21 +162,21 @@ def test_who_owns_what(steps):
 
 @settings(max_examples=60)
 @given(writes, specs)
-def test_applying_twice_is_applying_once(steps, spec):
-    managed_object = play(steps)
+def test_apply_is_idempotent(steps, spec):
+    managed_object = run_writes(steps)
     once = managed_object.apply("cat", force=True, spec=spec)
     assert managed_object.apply("cat", force=True, spec=spec) is once
     assert managed_object.apply("cat", spec=spec) is once
 
 
-def test_a_plain_write_is_only_noted():
+def test_plain_write_is_only_recorded():
     managed_object = ManagedObject(widget_kind())
     managed_object.create("ann", spec={"size": "s"})
     managed_object.merge("bob", {"spec": {"size": "l"}})
     assert is_open(managed_object.live)
 
 
-def test_the_past_is_worked_out_now_and_then():
+def test_recorded_writes_are_evaluated_periodically():
     managed_object = ManagedObject(widget_kind())
     managed_object.create("ann", spec={"replicas": 0})
     history = [
@@ -206,7 +206,7 @@ lease_specs = st.fixed_dictionaries(
 )
 
 
-def renewed(renewals, *, look):
+def renewed_status(renewals, *, look):
     managed_object = ManagedObject(builtin("Lease"))
     managed_object.create("ann", spec={"leaseTransitions": 1})
     history = []
@@ -225,15 +225,15 @@ def renewed(renewals, *, look):
         max_size=PENDING_LIMIT - 2,
     )
 )
-def test_what_is_left_out_of_a_row_of_like_writes_makes_no_difference(renewals):
-    lazy, eager = renewed(renewals, look=False), renewed(renewals, look=True)
+def test_skipped_similar_writes_change_nothing(renewals):
+    lazy, eager = renewed_status(renewals, look=False), renewed_status(renewals, look=True)
     assert lazy[-1] == eager[-1]
     assert lazy == eager, "nor to what was there in between"
 
 
-def test_of_a_row_of_like_writes_the_first_and_the_last_are_worked_out():
+def test_first_and_last_similar_writes_are_evaluated():
     times = [f"2026-01-01T00:00:0{n}.000000Z" for n in range(9)]
-    history = renewed([("ann", {"renewTime": time}) for time in times], look=False)
+    history = renewed_status([("ann", {"renewTime": time}) for time in times], look=False)
     assert len(history[-1]["metadata"]["managedFields"]) == 1
     assert [is_open(obj) for obj in history] == [False, False, *[True] * 6, False]
 
@@ -258,7 +258,7 @@ def test_of_a_row_of_like_writes_the_first_and_the_last_are_worked_out():
         lambda ledger: ledger.index(ledger[0]),
     ],
 )
-def test_every_way_of_looking_fills_it(look):
+def test_every_read_access_materialises_fields(look):
     managed_object = ManagedObject(widget_kind())
     managed_object.create("ann", spec={"size": "s"})
     assert is_open(managed_object.live)

@@ -17,7 +17,7 @@ def managed_object():
     return ManagedObject(widget_kind())
 
 
-def test_who_creates_owns_what_he_wrote(managed_object):
+def test_creator_owns_written_fields(managed_object):
     managed_object.create(
         "ann",
         metadata={"labels": {"a": "b"}},
@@ -43,7 +43,7 @@ def test_who_creates_owns_what_he_wrote(managed_object):
     ]
 
 
-def test_a_built_in_struct_has_no_owner_but_its_fields_have():
+def test_struct_fields_have_owners_but_struct_has_none():
     managed_object = ManagedObject(builtin("ConfigMap"))
     managed_object.create("ann", data={"a": "1"}, metadata={"labels": {"l": "1"}})
     assert managed_object.owners() == {
@@ -60,7 +60,7 @@ def test_a_built_in_struct_has_no_owner_but_its_fields_have():
     assert list(ports) == [".", 'k:{"port":80,"protocol":"TCP"}', 'k:{"port":443,"protocol":"UDP"}']
 
 
-def test_who_changes_a_field_takes_it_over(managed_object):
+def test_update_takes_ownership(managed_object):
     managed_object.create("ann", spec={"size": "s", "replicas": 1})
     managed_object.merge("bob", {"spec": {"size": "l"}})
     assert managed_object.owners(times=True) == {
@@ -69,7 +69,7 @@ def test_who_changes_a_field_takes_it_over(managed_object):
     }
 
 
-def test_what_is_removed_has_no_owner(managed_object):
+def test_removed_field_has_no_owner(managed_object):
     managed_object.create("ann", spec={"size": "s", "tags": ["x", "y"]})
     managed_object.merge("bob", {"spec": {"size": None, "tags": ["y"]}})
     assert managed_object.owners() == {
@@ -77,7 +77,7 @@ def test_what_is_removed_has_no_owner(managed_object):
     }
 
 
-def test_a_write_that_changes_nothing_moves_no_time(managed_object):
+def test_write_without_change_keeps_time(managed_object):
     managed_object.create("ann", spec={"size": "s"})
     before = managed_object.live
     managed_object.merge("bob", {"spec": {"size": "s"}})
@@ -86,7 +86,7 @@ def test_a_write_that_changes_nothing_moves_no_time(managed_object):
     assert managed_object.live is before
 
 
-def test_the_status_has_writers_of_its_own(managed_object):
+def test_status_has_separate_owners(managed_object):
     managed_object.create("ann", spec={"size": "s"}, status={"phase": "ignored"})
     managed_object.merge(
         "kubelet",
@@ -105,7 +105,7 @@ def test_the_status_has_writers_of_its_own(managed_object):
     }
 
 
-def test_applying_creates_and_owns_only_what_it_names(managed_object):
+def test_apply_owns_applied_fields_only(managed_object):
     managed_object.apply(
         "ann",
         spec={"parts": [{"name": "p"}], "free": {"deep": {"er": [1, 2]}}, "whole": {"a": "1"}},
@@ -126,7 +126,7 @@ def test_applying_creates_and_owns_only_what_it_names(managed_object):
     }
 
 
-def test_what_an_applier_gives_up_goes_unless_somebody_else_owns_it(managed_object):
+def test_field_no_longer_applied_is_removed_unless_shared(managed_object):
     managed_object.apply(
         "ann",
         spec={"size": "s", "tags": ["x", "y"], "parts": [{"name": "p", "v": 1}, {"name": "q"}]},
@@ -136,7 +136,7 @@ def test_what_an_applier_gives_up_goes_unless_somebody_else_owns_it(managed_obje
     assert managed_object.live["spec"] == {"size": "s", "tags": ["y"], "parts": [{"name": "q"}]}
 
 
-def test_a_conflict_names_the_owners_and_their_fields(managed_object):
+def test_conflict_names_owners_and_fields(managed_object):
     managed_object.apply("ann", spec={"size": "s", "parts": [{"name": "p", "v": 1}]})
     with pytest.raises(Conflict) as one:
         managed_object.apply("bob", spec={"size": "l"})
@@ -165,7 +165,7 @@ def test_a_conflict_names_the_owners_and_their_fields(managed_object):
         managed_object.apply("bob", subresource="status", status={"phase": "down"})
 
 
-def test_force_takes_the_fields_over(managed_object):
+def test_force_takes_ownership(managed_object):
     managed_object.apply("ann", spec={"size": "s", "replicas": 1})
     managed_object.apply("bob", spec={"size": "l"}, force=True)
     assert managed_object.live["spec"] == {"size": "l", "replicas": 1}
@@ -175,7 +175,7 @@ def test_force_takes_the_fields_over(managed_object):
     }
 
 
-def test_the_same_value_is_shared_and_a_first_apply_without_effect_has_no_time(managed_object):
+def test_equal_value_is_shared_ownership(managed_object):
     managed_object.apply("ann", spec={"size": "s"})
     managed_object.apply("bob", spec={"size": "s"})
     assert managed_object.owners(times=True) == {
@@ -187,13 +187,13 @@ def test_the_same_value_is_shared_and_a_first_apply_without_effect_has_no_time(m
     assert managed_object.live is before
 
 
-def test_order_of_an_applied_list(managed_object):
+def test_applied_list_order(managed_object):
     managed_object.create("ann", spec={"parts": [{"name": name} for name in "abcd"]})
     managed_object.apply("bob", spec={"parts": [{"name": name} for name in "xdb"]})
     assert "".join(part["name"] for part in managed_object.live["spec"]["parts"]) == "acxdb"
 
 
-def test_who_asks_for_it_clears_the_record_and_the_next_apply_starts_it_anew(managed_object):
+def test_cleared_managed_fields_restart_with_next_apply(managed_object):
     managed_object.create("ann", spec={"size": "s"})
     managed_object.merge("bob", {"metadata": {"managedFields": [{}]}})
     managed_object.merge("bob", {"spec": {"replicas": 1}})
@@ -205,7 +205,7 @@ def test_who_asks_for_it_clears_the_record_and_the_next_apply_starts_it_anew(man
     }
 
 
-def test_a_record_that_makes_no_sense_is_not_taken(managed_object):
+def test_invalid_managed_fields_are_ignored(managed_object):
     managed_object.create("ann", spec={"size": "s"})
     for nonsense in (
         [{"manager": "x"}],
@@ -233,7 +233,7 @@ def test_a_record_that_makes_no_sense_is_not_taken(managed_object):
     assert managed_object.owners() == {"eve/Update": {"f:spec": {'k:{"a":2,"b":1}': {}}}}
 
 
-def test_more_than_ten_updaters_share_an_entry(managed_object):
+def test_old_updaters_beyond_ten_are_merged(managed_object):
     managed_object.create("m0", spec={"free": {"f0": 0}})
     for n in range(1, 13):
         managed_object.merge(f"m{n}", {"spec": {"free": {f"f{n}": n}}})
@@ -244,7 +244,7 @@ def test_more_than_ten_updaters_share_an_entry(managed_object):
     assert sorted(ancient["f:spec"]["f:free"]) == [".", "f:f0", "f:f1", "f:f2", "f:f3"]
 
 
-def test_kubectl_takes_over_what_it_applied_on_the_client_side():
+def test_client_side_apply_is_migrated():
     managed_object = ManagedObject(builtin("ConfigMap"))
     last = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"w"},"data":{"a":"1","b":"1"}}'
     annotation = "kubectl.kubernetes.io/last-applied-configuration"
@@ -285,14 +285,14 @@ def test_kubectl_takes_over_what_it_applied_on_the_client_side():
         ),
     ],
 )
-def test_a_configuration_that_is_refused(managed_object, content, error, message):
+def test_invalid_configuration_is_refused(managed_object, content, error, message):
     with pytest.raises(ApiError) as refusal:
         managed_object.apply("ann", **content)
     assert type(refusal.value) is error
     assert refusal.value.message.endswith(message)
 
 
-def test_the_writer_must_be_named_and_the_name_be_readable(managed_object):
+def test_field_manager_name_is_validated(managed_object):
     with pytest.raises(Invalid) as refusal:
         managed_object.apply("")
     assert refusal.value.message == (
@@ -307,7 +307,7 @@ def test_the_writer_must_be_named_and_the_name_be_readable(managed_object):
         managed_object.apply("x" * 129)
 
 
-def test_a_write_that_does_not_fit_the_shape_owns_no_fields(managed_object):
+def test_write_of_other_shape_owns_no_fields(managed_object):
     managed_object.create("ann", spec={"size": "1"})
     before = managed_object.owners()
     managed_object.merge("bob", {"spec": {"plain": [1]}})

@@ -63,7 +63,7 @@ def containers(*items, **more):
     ]
 
 
-def test_lists_merge_by_their_keys():
+def test_lists_merge_by_key():
     new = after(
         {
             "spec": {
@@ -80,11 +80,11 @@ def test_lists_merge_by_their_keys():
     assert new["spec"]["volumes"] is LIVE["spec"]["volumes"]
 
 
-def test_lists_without_a_strategy_are_replaced():
+def test_lists_without_strategy_are_replaced():
     assert after({"spec": {"tolerations": [{"key": "z"}]}})["spec"]["tolerations"] == [{"key": "z"}]
 
 
-def test_null_removes():
+def test_null_removes_field():
     assert after({"metadata": {"labels": None}})["metadata"] == {
         "name": "p",
         "finalizers": ["x/a", "x/b"],
@@ -102,11 +102,11 @@ def test_null_removes():
         ([{"name": "y"}, {"name": "x"}], "yx"),
     ],
 )
-def test_items_come_go_and_stand_where_the_patch_says(items, names):
+def test_list_items_are_added_removed_and_ordered(items, names):
     assert "".join(containers(*items)) == names
 
 
-def test_an_order_may_be_asked_for():
+def test_set_element_order_directive():
     assert after({"spec": {"$setElementOrder/containers": [{"name": "y"}, {"name": "x"}]}})["spec"][
         "containers"
     ] == [
@@ -119,7 +119,7 @@ def test_an_order_may_be_asked_for():
     assert after({"metadata": finalizers})["metadata"]["finalizers"] == ["x/c", "x/b", "x/a"]
 
 
-def test_primitive_lists_lose_the_listed_items():
+def test_delete_from_primitive_list_directive():
     assert after({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/a"]}})["metadata"][
         "finalizers"
     ] == ["x/b"]
@@ -130,7 +130,7 @@ def test_primitive_lists_lose_the_listed_items():
     ]
 
 
-def test_maps_are_replaced_deleted_or_keep_what_is_named():
+def test_map_directives():
     assert after({"spec": {"$patch": "replace", "containers": []}})["spec"] == {"containers": []}
     assert after({"metadata": {"labels": {"$patch": "delete"}}})["metadata"]["labels"] == {}
     volumes = [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]
@@ -193,7 +193,7 @@ def test_maps_are_replaced_deleted_or_keep_what_is_named():
         ),
     ],
 )
-def test_a_strategic_patch_that_makes_no_sense(spec, error, message):
+def test_invalid_strategic_patch_is_refused(spec, error, message):
     with pytest.raises(ApiError) as refusal:
         after({"spec": spec})
     assert type(refusal.value) is error
@@ -204,7 +204,7 @@ items = st.lists(st.sampled_from("abcde"), unique=True, max_size=5)
 
 
 @given(items, items)
-def test_merged_lists_have_everything_once_and_in_both_orders(live, patch):
+def test_merged_list_is_complete_and_ordered(live, patch):
     pods = [{"spec": {"containers": [{"name": name} for name in names]}} for names in (live, patch)]
     found = [item["name"] for item in after(pods[1], live=pods[0])["spec"]["containers"]]
     assert sorted(found) == sorted({*live, *patch})
@@ -302,13 +302,13 @@ def asked(patch_type, body, *, kind=CONFIG_MAP, **options):
         ),
     ],
 )
-def test_a_patch_that_cannot_be_read(patch_type, body, error, message):
+def test_malformed_patch_is_refused(patch_type, body, error, message):
     with pytest.raises(error) as refusal:
         asked(patch_type, body)
     assert refusal.value.message == message
 
 
-def test_custom_kinds_take_no_strategic_patch():
+def test_custom_kinds_refuse_strategic_patch():
     with pytest.raises(UnsupportedMediaType) as refusal:
         asked(STRATEGIC_PATCH, {}, kind=widget_kind())
     assert refusal.value.message.endswith(
@@ -317,12 +317,12 @@ def test_custom_kinds_take_no_strategic_patch():
     )
 
 
-def test_force_is_for_applying():
+def test_force_requires_apply():
     with pytest.raises(Invalid, match="force: Forbidden: may not be specified for non-apply patch"):
         asked(MERGE_PATCH, {}, force=True)
 
 
-def test_an_unknown_field_in_a_json_patch_is_warned_of_or_refused():
+def test_unknown_field_in_json_patch_follows_validation_level():
     body = [{"op": "test", "path": "/kind", "value": "ConfigMap", "zork": 1}]
     assert asked(JSON_PATCH, body)[1].warnings == ['json patch unknown field "[0].zork"']
     with pytest.raises(
@@ -342,14 +342,14 @@ def test_an_unknown_field_in_a_json_patch_is_warned_of_or_refused():
         (STRATEGIC_PATCH, "oh", ' "" is invalid: patch: Invalid value: "map[data:x]": oh'),
     ],
 )
-def test_an_outcome_that_is_no_object_of_its_kind(patch_type, why, message):
+def test_patch_result_of_other_shape_is_refused(patch_type, why, message):
     request = Request("patch", CONFIG_MAP.resource, body={"data": "x"}, patch_type=patch_type)
     refusal = patch_refusal(request, {"b": {}, "a": 1}, why)
     assert (refusal.code, refusal.message) == (422, message)
     assert refusal.status["details"]["causes"][0]["field"] == "patch"
 
 
-def test_apply_goes_its_own_way():
+def test_apply_patch_type_is_dispatched():
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"b": "2"}}
     new, _ = asked(APPLY_PATCH, body, field_manager="ann")
     assert new["data"] == {"a": "1", "b": "2"}

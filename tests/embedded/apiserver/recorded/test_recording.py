@@ -26,7 +26,7 @@ def test_descriptions_are_dropped_and_single_references_unwrapped():
     }
 
 
-def test_a_type_that_several_documents_have_is_kept_once_with_all_its_kinds():
+def test_shared_type_is_recorded_once():
     definitions = TypeDefinitions()
     for group in ("b", "a"):
         gvk = {"group": group, "version": "v1", "kind": "Options"}
@@ -44,7 +44,7 @@ def test_a_type_that_several_documents_have_is_kept_once_with_all_its_kinds():
     assert definitions.by_kind() == {"apps/v1/Thing": "apps.Thing"}
 
 
-def test_discovery_becomes_rows():
+def test_discovery_is_recorded_as_rows():
     part = {
         "subresource": "scale",
         "responseKind": {"group": "autoscaling", "version": "v1", "kind": "Scale"},
@@ -72,7 +72,7 @@ def test_discovery_becomes_rows():
     }
 
 
-def test_types_are_read_from_refusals():
+def test_types_are_derived_from_refusals():
     schemas = {
         "io.v1.Pod": {"properties": {"spec": {"$ref": "io.v1.Spec"}}},
         "io.v1.Spec": {
@@ -112,7 +112,7 @@ def test_types_are_read_from_refusals():
     }
 
 
-def test_every_recorded_kind_has_a_definition_and_all_references_lead_somewhere():
+def test_recorded_kinds_and_references_are_defined():
     seen = set()
 
     def follow(name):
@@ -134,7 +134,7 @@ def test_every_recorded_kind_has_a_definition_and_all_references_lead_somewhere(
     assert len(seen) > 400
 
 
-def test_the_kinds_of_a_kubernetes():
+def test_recorded_kinds_of_kubernetes_version():
     kinds = {kind.resource.qualified: kind for kind in builtin_kinds()}
     pods = kinds["pods"]
     assert (pods.singular, pods.short_names, pods.categories) == ("pod", ("po",), ("all",))
@@ -145,7 +145,7 @@ def test_the_kinds_of_a_kubernetes():
     assert builtin_kinds() is builtin_kinds()
 
 
-def test_the_command_line_names_its_commands(capsys):
+def test_usage_lists_commands(capsys):
     assert main([]) == 2
     usage = capsys.readouterr().err
     assert all(name in usage for name in COMMANDS)
@@ -160,7 +160,7 @@ def test_the_command_line_names_its_commands(capsys):
     assert "--kubeconfig" in help_text.stdout
 
 
-def test_a_first_pod_costs_a_fresh_process_little():
+def test_first_pod_in_new_process_is_fast():
     script = """
 import time
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds

@@ -4,7 +4,7 @@ from pytest_kscen.kube.api import MERGE_PATCH
 from pytest_kscen.objects.errors import Invalid
 
 
-class Judge:
+class RulesServer:
     """A server that is asked what it thinks of an object: what it makes of it, or what is wrong
     with it.
     """
@@ -46,4 +46,4 @@ def _causes(write):
 
 @pytest.fixture
 def judge(site):
-    return Judge(site)
+    return RulesServer(site)

@@ -12,13 +12,13 @@ def named(**content):
     return {"metadata": {"name": "rules-x"}, **content}
 
 
-def test_a_namespace(judge):
+def test_namespace_defaults(judge):
     made = judge.made(NAMESPACES, named())
     assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": "rules-x"}
     assert (made["spec"], made["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
 
 
-def test_a_namespaces_label_is_the_servers(judge):
+def test_namespace_name_label_is_restored(judge):
     given = {
         "metadata": {"name": "rules-x", "labels": {"kubernetes.io/metadata.name": "foo", "a": "b"}}
     }
@@ -128,7 +128,7 @@ def test_nodes(judge, content, wrong):
         ({"podCIDRs": ["10.1.0.0/24"]}, {"podCIDR": "10.1.0.0/24", "podCIDRs": ["10.1.0.0/24"]}),
     ],
 )
-def test_a_nodes_range_is_said_in_two_ways(judge, spec, filled):
+def test_node_pod_cidr_equals_first_of_pod_cidrs(judge, spec, filled):
     made = judge.made(NODES, named(spec=spec))["spec"]
     assert {name: made[name] for name in ("podCIDR", "podCIDRs")} == filled
 
@@ -157,7 +157,7 @@ def test_a_nodes_range_is_said_in_two_ways(judge, spec, filled):
         ),
     ],
 )
-def test_changes_of_a_node(judge, patch, wrong):
+def test_node_changes(judge, patch, wrong):
     judge.made(NODES, named(spec={"podCIDR": "10.1.0.0/24", "providerID": "a://b"}))
     assert judge.change(NODES, "rules-x", {"spec": patch}) == wrong
 
@@ -176,7 +176,7 @@ def test_changes_of_a_node(judge, patch, wrong):
         ),
     ],
 )
-def test_a_nodes_status(judge, patch, wrong):
+def test_node_status(judge, patch, wrong):
     judge.made(NODES, named())
     assert judge.change(NODES, "rules-x", {"status": patch}, "status") == wrong
 
@@ -265,7 +265,7 @@ def test_quotas(judge, spec, wrong):
     assert judge.create(RESOURCE_QUOTAS, named(spec=spec)) == wrong
 
 
-def test_a_quotas_scopes_stay(judge):
+def test_quota_scopes_are_immutable(judge):
     judge.made(RESOURCE_QUOTAS, named(spec={"hard": {"pods": "3"}, "scopes": ["BestEffort"]}))
     wrong = judge.change(RESOURCE_QUOTAS, "rules-x", {"spec": {"scopes": ["NotBestEffort"]}})
     assert wrong == ['spec.scopes: Invalid value: ["NotBestEffort"]: field is immutable']
@@ -305,7 +305,7 @@ def test_a_quotas_scopes_stay(judge):
         ({"type": "Pod", "max": {"cpu": "1"}}, [{"type": "Pod", "max": {"cpu": "1"}}]),
     ],
 )
-def test_limits_defaults(judge, limit, filled):
+def test_limit_range_defaults(judge, limit, filled):
     assert judge.made(LIMIT_RANGES, named(spec={"limits": [limit]}))["spec"]["limits"] == filled
 
 

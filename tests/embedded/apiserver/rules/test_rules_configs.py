@@ -48,7 +48,7 @@ def test_config_maps(judge, content, wrong):
 
 
 @pytest.mark.parametrize("kind", [CONFIG_MAPS, SECRETS], ids=lambda kind: kind.plural)
-def test_what_is_immutable_stays(judge, kind):
+def test_immutable_config_map_cannot_change(judge, kind):
     judge.made(kind, named(data={"a": "YQ=="}, immutable=True))
     wrong = "Forbidden: field is immutable when `immutable` is set"
     assert judge.change(kind, "x", {"data": {"a": "Yg=="}}) == [f"data: {wrong}"]
@@ -56,7 +56,7 @@ def test_what_is_immutable_stays(judge, kind):
     assert judge.change(kind, "x", {"metadata": {"labels": {"a": "b"}}}) == []
 
 
-def test_a_secret_is_opaque(judge):
+def test_secret_type_defaults_to_opaque(judge):
     assert judge.made(SECRETS, named())["type"] == "Opaque"
 
 
@@ -118,10 +118,10 @@ def test_secrets(judge, content, wrong):
         ({"immutable": True}, []),
     ],
 )
-def test_changes_of_a_secret(judge, patch, wrong):
+def test_secret_changes(judge, patch, wrong):
     judge.made(SECRETS, named(data={"a": "YQ=="}))
     assert judge.change(SECRETS, "x", patch) == wrong
 
 
-def test_a_service_account_has_no_generation(judge):
+def test_service_account_has_no_generation(judge):
     assert "generation" not in judge.made(SERVICE_ACCOUNTS, named())["metadata"]

@@ -110,7 +110,7 @@ def test_defaults(judge, given, filled):
     assert made["status"] == {}
 
 
-def test_the_server_makes_selector_and_labels(judge):
+def test_selector_and_labels_are_generated(judge):
     made = judge.made(JOBS, job(given=template({"a": "b"})))
     uid = made["metadata"]["uid"]
     labels = {
@@ -126,7 +126,7 @@ def test_the_server_makes_selector_and_labels(judge):
 
 
 @pytest.mark.parametrize("own", [{"a": "b"}, {"c": "d"}])
-def test_a_jobs_own_labels_stay_even_if_they_are_its_templates_too(judge, own):
+def test_job_labels_are_kept(judge, own):
     made = judge.made(
         JOBS, {**job(given=template({"a": "b"})), "metadata": {"name": "j", "labels": own}}
     )
@@ -134,7 +134,7 @@ def test_a_jobs_own_labels_stay_even_if_they_are_its_templates_too(judge, own):
     assert made["spec"]["template"]["metadata"]["labels"]["job-name"] == "j"
 
 
-def test_a_manual_selector_stays(judge):
+def test_manual_selector_is_kept(judge):
     made = judge.made(
         JOBS,
         job(given=template({"a": "b"}), manualSelector=True, selector={"matchLabels": {"a": "b"}}),
@@ -359,7 +359,7 @@ def test_changes(judge, patch, wrong):
     assert judge.change(JOBS, "j", {"spec": patch}) == wrong
 
 
-def test_a_template_stays(judge):
+def test_template_is_immutable(judge):
     judge.made(JOBS, job())
     (wrong,) = judge.change(
         JOBS, "j", {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}
@@ -368,7 +368,7 @@ def test_a_template_stays(judge):
     assert wrong.endswith(": field is immutable")
 
 
-def test_a_suspended_job_is_still_placed(judge):
+def test_suspended_job_allows_scheduling_changes(judge):
     judge.made(JOBS, job(suspend=True, completionMode="Indexed", completions=3))
     assert (
         judge.change(JOBS, "j", {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}})
@@ -478,7 +478,7 @@ def test_status(judge, status, wrong):
     assert judge.change(JOBS, "j", {"status": status}, "status") == wrong
 
 
-def test_a_cron_jobs_defaults(judge):
+def test_cron_job_defaults(judge):
     made = judge.made(CRON_JOBS, cron_job())
     rest = {name: value for name, value in made["spec"].items() if name != "jobTemplate"}
     assert rest == {

@@ -145,7 +145,7 @@ def test_ingresses(judge, spec, wrong):
         ([{"hostname": "a.b", "ports": [{"port": 0, "protocol": "X", "error": "a b"}]}], []),
     ],
 )
-def test_an_ingresss_status(judge, ingress, wrong):
+def test_ingress_status(judge, ingress, wrong):
     judge.made(INGRESSES, named(spec={"defaultBackend": BACKEND}))
     assert (
         judge.change(
@@ -186,7 +186,7 @@ def test_ingress_classes(judge, spec, wrong):
     assert judge.create(CLASSES, named(spec=spec)) == wrong
 
 
-def test_an_ingress_classs_controller_stays(judge):
+def test_ingress_class_controller_is_immutable(judge):
     judge.made(CLASSES, named(spec={"controller": "a.b/c"}))
     wrong = judge.change(CLASSES, "rules-x", {"spec": {"controller": "a.b/d"}})
     assert wrong == ['spec.controller: Invalid value: "a.b/d": field is immutable']
@@ -200,7 +200,7 @@ def test_an_ingress_classs_controller_stays(judge):
         ({"policyTypes": ["Egress"]}, ["Egress"]),
     ],
 )
-def test_a_network_policys_types(judge, spec, types):
+def test_network_policy_types_are_defaulted(judge, spec, types):
     assert (
         judge.made(POLICIES, named(spec={"podSelector": {}, **spec}))["spec"]["policyTypes"]
         == types
@@ -501,7 +501,7 @@ def test_endpoint_slices(judge, content, wrong):
     )
 
 
-def test_a_slices_address_type_stays(judge):
+def test_endpoint_slice_address_type_is_immutable(judge):
     judge.made(ENDPOINT_SLICES, named(addressType="IPv4", endpoints=[]))
     wrong = judge.change(ENDPOINT_SLICES, "rules-x", {"addressType": "IPv6"})
     assert wrong == ['addressType: Invalid value: "IPv6": field is immutable']

@@ -152,12 +152,12 @@ def test_signing_requests(judge, spec, wrong):
         ),
     ],
 )
-def test_a_requests_parts(judge, part, status, wrong):
+def test_signing_request_fields(judge, part, status, wrong):
     judge.made(REQUESTS, signing())
     assert judge.change(REQUESTS, "rules-x", {"status": status}, part) == wrong
 
 
-def test_a_request_is_asked_once_and_decided_once(judge):
+def test_signing_request_and_decision_are_immutable(judge):
     judge.made(REQUESTS, signing())
     assert judge.changed(REQUESTS, "rules-x", {"spec": {"usages": ["server auth"]}})["spec"][
         "usages"
@@ -318,7 +318,7 @@ def test_flow_schemas(judge, spec, wrong):
     )
 
 
-def test_a_flow_schemas_precedence(judge):
+def test_flow_schema_precedence(judge):
     made = judge.made(
         SCHEMAS, named(spec={"priorityLevelConfiguration": {"name": "global-default"}})
     )
@@ -349,7 +349,7 @@ def test_a_flow_schemas_precedence(judge):
         ),
     ],
 )
-def test_a_levels_defaults(judge, limited, filled):
+def test_priority_level_defaults(judge, limited, filled):
     assert (
         judge.made(LEVELS, named(spec={"type": "Limited", "limited": limited}))["spec"]["limited"]
         == filled
@@ -439,7 +439,7 @@ def test_a_levels_defaults(judge, limited, filled):
         ),
     ],
 )
-def test_levels(judge, spec, wrong):
+def test_priority_levels(judge, spec, wrong):
     assert judge.create(LEVELS, named(spec=spec)) == wrong
 
 
@@ -500,11 +500,11 @@ def test_levels(judge, spec, wrong):
         ),
     ],
 )
-def test_claims_of_devices(judge, requests, wrong):
+def test_device_claims(judge, requests, wrong):
     assert judge.create(CLAIMS, named(spec={"devices": {"requests": requests}})) == wrong
 
 
-def test_a_request_for_one_device(judge):
+def test_device_request_defaults(judge):
     given = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
     made = judge.made(CLAIMS, named(spec=given))["spec"]["devices"]["requests"]
     assert made == [
@@ -557,7 +557,7 @@ def test_a_request_for_one_device(judge):
         ),
     ],
 )
-def test_slices_of_devices(judge, spec, wrong):
+def test_resource_slices(judge, spec, wrong):
     given = {
         "nodeName": "n",
         "driver": "a.b",

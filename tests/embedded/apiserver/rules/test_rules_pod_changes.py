@@ -71,7 +71,7 @@ def container(**more):
         ),
     ],
 )
-def test_what_may_change(judge, patch, wrong):
+def test_mutable_fields(judge, patch, wrong):
     judge.made(PODS, pod(tolerations=[TOLERATION]))
     assert judge.change(PODS, "p", {"spec": patch}) == wrong
 
@@ -87,7 +87,7 @@ def test_what_may_change(judge, patch, wrong):
         {"hostname": "h"},
     ],
 )
-def test_what_may_not(judge, patch):
+def test_immutable_fields(judge, patch):
     judge.made(PODS, pod())
     (wrong,) = judge.change(PODS, "p", {"spec": patch})
     assert wrong.startswith(ALLOWED)
@@ -119,7 +119,7 @@ def test_what_may_not(judge, patch):
         ),
     ],
 )
-def test_a_deadline_only_comes_nearer(judge, patch, wrong):
+def test_deadline_can_only_decrease(judge, patch, wrong):
     judge.made(PODS, pod(activeDeadlineSeconds=5))
     assert judge.change(PODS, "p", {"spec": patch}) == wrong
 
@@ -150,12 +150,12 @@ def test_a_deadline_only_comes_nearer(judge, patch, wrong):
         ),
     ],
 )
-def test_a_gated_pod_is_still_placed(judge, patch, wrong):
+def test_gated_pod_allows_scheduling_changes(judge, patch, wrong):
     judge.made(PODS, pod(schedulingGates=[{"name": "g"}], nodeSelector={"x": "y"}))
     assert judge.change(PODS, "p", {"spec": patch}) == wrong
 
 
-def test_the_status_is_for_its_own_subresource(judge):
+def test_status_requires_subresource(judge):
     judge.made(PODS, pod())
     assert (
         judge.changed(PODS, "p", {"status": {"phase": "Running"}})["status"]["phase"] == "Pending"
@@ -248,13 +248,13 @@ def test_status(judge, status, wrong):
         ),
     ],
 )
-def test_one_address_is_the_first_of_all(judge, given, filled):
+def test_pod_ip_is_first_of_pod_ips(judge, given, filled):
     judge.made(PODS, pod())
     status = judge.changed(PODS, "p", {"status": given}, "status")["status"]
     assert {name: status[name] for name in ("podIP", "podIPs")} == filled
 
 
-def test_a_write_of_the_status_leaves_the_rest(judge):
+def test_status_write_keeps_other_fields(judge):
     before = judge.made(PODS, pod())
     patch = {
         "metadata": {"labels": {"a": "b"}},
@@ -351,7 +351,7 @@ def test_resize(judge, resources, wrong):
     )
 
 
-def test_only_resizing_changes_resources(judge):
+def test_resources_change_through_resize_only(judge):
     judge.made(
         PODS, pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}])
     )

@@ -18,7 +18,7 @@ def container(**more):
     return pod(containers=[{"name": "c", "image": "i", **more}])
 
 
-def test_what_a_pod_says_when_nobody_said_it(judge):
+def test_pod_defaults(judge):
     made = judge.made(PODS, pod())
     spec = made["spec"]
     assert {
@@ -62,7 +62,7 @@ def test_what_a_pod_says_when_nobody_said_it(judge):
         ("NGINX:1.27", "IfNotPresent"),
     ],
 )
-def test_an_image_is_pulled_by_its_tag(judge, image, policy):
+def test_pull_policy_follows_image_tag(judge, image, policy):
     assert (
         judge.made(PODS, container(image=image))["spec"]["containers"][0]["imagePullPolicy"]
         == policy
@@ -158,7 +158,7 @@ def test_an_image_is_pulled_by_its_tag(judge, image, policy):
         ),
     ],
 )
-def test_a_containers_parts(judge, given, filled):
+def test_container_defaults(judge, given, filled):
     made = judge.made(PODS, container(**given))["spec"]["containers"][0]
     assert {
         name: value for name, value in made.items() if name not in {"name", "image", *QUIET}
@@ -229,7 +229,7 @@ def test_resources(judge, given, filled, quality):
         ({"requests": {"cpu": "2"}}, ({"requests": {"cpu": "2"}}, "Burstable")),
     ],
 )
-def test_resources_of_the_whole_pod(judge, given, filled):
+def test_pod_level_resources(judge, given, filled):
     own = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "100m"}}}]
     made = judge.made(PODS, pod(resources=given, containers=own))
     assert (made["spec"]["resources"], made["status"]["qosClass"]) == filled
@@ -388,7 +388,7 @@ def test_other_fields(judge, given, field, filled):
     assert judge.made(PODS, pod(**given))["spec"][field] == filled
 
 
-def test_on_the_hosts_network_ports_are_the_hosts(judge):
+def test_host_network_sets_host_ports(judge):
     given = [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]
     made = judge.made(PODS, pod(hostNetwork=True, containers=given))
     assert made["spec"]["containers"][0]["ports"] == [
@@ -396,7 +396,7 @@ def test_on_the_hosts_network_ports_are_the_hosts(judge):
     ]
 
 
-def test_a_gated_pod_is_born_unscheduled(judge):
+def test_gated_pod_has_unscheduled_condition(judge):
     made = judge.made(PODS, pod(schedulingGates=[{"name": "example.com/gate"}]))
     assert made["status"]["conditions"] == [
         {
@@ -430,7 +430,7 @@ def test_a_gated_pod_is_born_unscheduled(judge):
         ({"matchLabelKeys": ["other"]}, {"matchLabels": {"a": "b"}}),
     ],
 )
-def test_label_keys_become_terms(judge, keys, joined):
+def test_match_label_keys_become_terms(judge, keys, joined):
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}, **keys}
     anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     made = judge.made(PODS, pod({"labels": {"app": "x"}}, affinity=anti))
@@ -440,7 +440,7 @@ def test_label_keys_become_terms(judge, keys, joined):
     assert terms[0]["labelSelector"] == joined
 
 
-def test_an_annotation_becomes_the_profile_it_stands_for(judge):
+def test_profile_annotations_become_fields(judge):
     note = {"container.apparmor.security.beta.kubernetes.io/c": "localhost/strict"}
     made = judge.made(PODS, pod({"annotations": note}))
     profile = {"appArmorProfile": {"type": "Localhost", "localhostProfile": "strict"}}

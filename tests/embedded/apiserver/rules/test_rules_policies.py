@@ -70,7 +70,7 @@ def test_budgets(judge, spec, wrong):
     assert judge.create(POD_DISRUPTION_BUDGETS, named(spec=spec)) == wrong
 
 
-def test_a_new_budgets_status(judge):
+def test_new_budget_status_is_reset(judge):
     made = judge.made(POD_DISRUPTION_BUDGETS, named(spec={"minAvailable": 1}))
     assert made["status"] == {
         "currentHealthy": 0,
@@ -117,7 +117,7 @@ def test_a_new_budgets_status(judge):
         ),
     ],
 )
-def test_a_budgets_status(judge, status, wrong):
+def test_budget_status(judge, status, wrong):
     judge.made(POD_DISRUPTION_BUDGETS, named(spec={"minAvailable": 1}))
     assert judge.change(POD_DISRUPTION_BUDGETS, "rules-x", {"status": status}, "status") == wrong
 
@@ -169,7 +169,7 @@ def test_priority_classes(judge, name, content, wrong):
         ({"description": "q"}, []),
     ],
 )
-def test_changes_of_a_priority_class(judge, patch, wrong):
+def test_priority_class_changes(judge, patch, wrong):
     assert (
         judge.made(PRIORITY_CLASSES, named(value=3))["preemptionPolicy"] == "PreemptLowerPriority"
     )
@@ -314,7 +314,7 @@ def test_cluster_roles(judge, content, wrong):
         ),
     ],
 )
-def test_what_is_bound(judge, role, wrong):
+def test_binding_role_references(judge, role, wrong):
     assert judge.create(BINDINGS, named(roleRef=role)) == wrong
 
 
@@ -350,7 +350,7 @@ def test_what_is_bound(judge, role, wrong):
         ),
     ],
 )
-def test_who_is_bound(judge, subject, wrong):
+def test_binding_subjects(judge, subject, wrong):
     assert judge.create(BINDINGS, named(roleRef=ROLE, subjects=[subject])) == wrong
 
 
@@ -371,13 +371,13 @@ def test_who_is_bound(judge, subject, wrong):
         ),
     ],
 )
-def test_a_subjects_group(judge, subject, filled):
+def test_subject_api_group_is_defaulted(judge, subject, filled):
     made = judge.made(BINDINGS, named(roleRef={"kind": "Role", "name": "a"}, subjects=[subject]))
     assert made["roleRef"] == ROLE
     assert made["subjects"] == filled
 
 
-def test_a_binding_is_for_one_role(judge):
+def test_binding_role_is_immutable(judge):
     judge.made(BINDINGS, named(roleRef=ROLE))
     assert judge.change(BINDINGS, "rules-x", {"roleRef": {"name": "b"}}) == [
         (
@@ -463,7 +463,7 @@ def test_events(judge, content, wrong):
         ),
     ],
 )
-def test_newer_events(judge, content, wrong):
+def test_events_v1(judge, content, wrong):
     about = {"kind": "Pod", "name": "p", "namespace": judge.namespace}
     told = {"regarding": about, "reason": "R", "note": "m", "type": "Normal", "eventTime": TIME}
     by = {"reportingController": "a.b/c", "reportingInstance": "i", "action": "A"}

@@ -94,6 +94,6 @@ def test_other_kinds(judge, resource, content, selector):
     assert found(judge, resource, f"{name}={value}-not") == []
 
 
-def test_a_field_that_is_not_selectable(judge):
+def test_unsupported_field_selector_is_refused(judge):
     with pytest.raises(BadRequest, match=r"field label not supported: spec.priority$"):
         found(judge, PODS, "spec.priority=1")

@@ -12,7 +12,7 @@ def service(**spec):
     return {"metadata": {"name": "s"}, "spec": {"clusterIP": "10.0.0.220", **spec}}
 
 
-def test_addresses_are_given_out_once(judge):
+def test_cluster_ips_are_unique(judge):
     made = [
         judge.made(SERVICES, {"metadata": {"name": f"s{n}"}, "spec": {"ports": PORTS}})
         for n in range(254)
@@ -23,7 +23,7 @@ def test_addresses_are_given_out_once(judge):
     assert {one["spec"]["clusterIP"] for one in made[-16:]} == low
 
 
-def test_an_address_that_is_taken(judge):
+def test_allocated_address_is_refused(judge):
     judge.made(SERVICES, service(ports=PORTS))
     wrong = judge.create(
         SERVICES, {"metadata": {"name": "t"}, "spec": {"ports": PORTS, "clusterIP": "10.0.0.220"}}
@@ -36,7 +36,7 @@ def test_an_address_that_is_taken(judge):
     ]
 
 
-def test_an_address_that_was_given_back(judge):
+def test_released_address_is_reused(judge):
     judge.made(SERVICES, service(ports=PORTS))
     judge.site.delete(SERVICES, "s", namespace=judge.namespace)
     assert judge.made(SERVICES, service(ports=PORTS))["spec"]["clusterIP"] == "10.0.0.220"
@@ -70,7 +70,7 @@ def test_node_ports(judge):
     ]
 
 
-def test_one_number_serves_two_protocols(judge):
+def test_protocols_share_node_port(judge):
     given = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}]
     made = judge.made(SERVICES, service(type="NodePort", ports=given))
     first, second = (port["nodePort"] for port in made["spec"]["ports"])

@@ -520,7 +520,7 @@ def test_changes(judge, given, patch, wrong):
         ),
     ],
 )
-def test_what_a_change_keeps_and_gives_back(judge, given, patch, filled):
+def test_type_change_keeps_or_releases_addresses(judge, given, patch, filled):
     judge.made(SERVICES, service(**given))
     assert judge.changed(SERVICES, "s", {"spec": patch})["spec"] == filled
 
@@ -574,7 +574,7 @@ def test_status(judge, kind, status, wrong):
     )
 
 
-def test_a_change_of_the_type_ends_the_balancing(judge):
+def test_type_change_clears_load_balancer_status(judge):
     judge.made(SERVICES, service(ports=PORTS, type="LoadBalancer"))
     judge.changed(
         SERVICES, "s", {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}, "status"

@@ -127,7 +127,7 @@ def volume(**spec):
         ),
     ],
 )
-def test_a_claims_defaults(judge, given, filled):
+def test_claim_defaults(judge, given, filled):
     made = judge.made(PERSISTENT_VOLUME_CLAIMS, claim(**given))
     assert (made["spec"], made["status"]) == filled
 
@@ -187,13 +187,13 @@ def test_claims(judge, spec, wrong):
         {"volumeAttributesClassName": "q"},
     ],
 )
-def test_a_claim_stays(judge, patch):
+def test_claim_spec_is_immutable(judge, patch):
     judge.made(PERSISTENT_VOLUME_CLAIMS, claim())
     (wrong, *_) = judge.change(PERSISTENT_VOLUME_CLAIMS, "rules-x", {"spec": patch})
     assert wrong.startswith(STAYS)
 
 
-def test_a_claim_is_bound_once(judge):
+def test_claim_volume_is_set_once(judge):
     judge.made(PERSISTENT_VOLUME_CLAIMS, claim())
     judge.changed(PERSISTENT_VOLUME_CLAIMS, "rules-x", {"spec": {"volumeName": "v"}})
     judge.changed(PERSISTENT_VOLUME_CLAIMS, "rules-x", {"status": {"phase": "Bound"}}, "status")
@@ -216,7 +216,7 @@ def test_a_claim_is_bound_once(judge):
         ),
     ],
 )
-def test_a_bound_claim_grows(judge, size, wrong):
+def test_bound_claim_can_grow(judge, size, wrong):
     judge.made(
         STORAGE_CLASSES,
         {"metadata": {"name": "rules-c"}, "provisioner": "p", "allowVolumeExpansion": True},
@@ -262,12 +262,12 @@ def test_a_bound_claim_grows(judge, size, wrong):
         ),
     ],
 )
-def test_a_claims_status(judge, status, wrong):
+def test_claim_status(judge, status, wrong):
     judge.made(PERSISTENT_VOLUME_CLAIMS, claim())
     assert judge.change(PERSISTENT_VOLUME_CLAIMS, "rules-x", {"status": status}, "status") == wrong
 
 
-def test_a_volumes_defaults(judge):
+def test_volume_defaults(judge):
     made = judge.made(PERSISTENT_VOLUMES, volume())
     assert made["spec"] == {
         "accessModes": ["ReadWriteOnce"],
@@ -362,13 +362,13 @@ def test_volumes(judge, given, wrong):
         ),
     ],
 )
-def test_changes_of_a_volume(judge, patch, wrong):
+def test_volume_changes(judge, patch, wrong):
     judge.made(PERSISTENT_VOLUMES, volume())
     told = judge.change(PERSISTENT_VOLUMES, "rules-x", {"spec": patch})
     assert [line.split("\n")[0] for line in told] == wrong
 
 
-def test_a_storage_classs_defaults(judge):
+def test_storage_class_defaults(judge):
     made = judge.made(STORAGE_CLASSES, named(provisioner="a.b/c"))
     assert (made["reclaimPolicy"], made["volumeBindingMode"]) == ("Delete", "Immediate")
 
@@ -423,12 +423,12 @@ def test_storage_classes(judge, content, wrong):
         ({"allowVolumeExpansion": True, "mountOptions": ["a"]}, []),
     ],
 )
-def test_changes_of_a_storage_class(judge, patch, wrong):
+def test_storage_class_changes(judge, patch, wrong):
     judge.made(STORAGE_CLASSES, named(provisioner="p", parameters={"a": "b"}))
     assert judge.change(STORAGE_CLASSES, "rules-x", patch) == wrong
 
 
-def test_a_drivers_defaults(judge):
+def test_driver_defaults(judge):
     assert judge.made(DRIVERS, named(spec={}))["spec"] == {
         "attachRequired": True,
         "fsGroupPolicy": "ReadWriteOnceWithFSType",

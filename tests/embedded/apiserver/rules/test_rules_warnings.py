@@ -29,7 +29,7 @@ def container(**more):
     return [{**CONTAINERS[0], **more}]
 
 
-def told(judge, resource, body):
+def warnings_of(judge, resource, body):
     judge.made(resource, body)
     return judge.warnings
 
@@ -169,14 +169,14 @@ def test_pods_and_templates(judge, spec, words):
         "containers": CONTAINERS,
         **spec,
     }
-    assert told(judge, PODS, named(spec=given)) == words
+    assert warnings_of(judge, PODS, named(spec=given)) == words
     template = {"metadata": metadata, "spec": given}
     workload = named(spec={"selector": {"matchLabels": {"a": "b"}}, "template": template})
     in_a_template = [
         line if line.startswith("volume ") else f"spec.template.{line}" for line in words
     ]
     fix = [line.replace(" with spec.", " with spec.template.spec.") for line in in_a_template]
-    assert told(judge, DEPLOYMENTS, workload) == fix
+    assert warnings_of(judge, DEPLOYMENTS, workload) == fix
 
 
 @pytest.mark.parametrize(
@@ -289,15 +289,15 @@ def test_pods_and_templates(judge, spec, words):
     ],
 )
 def test_other_kinds(judge, resource, body, words):
-    assert told(judge, resource, body) == words
+    assert warnings_of(judge, resource, body) == words
 
 
-def test_a_name_that_is_no_hostname(judge):
+def test_name_that_is_no_hostname_is_warned_of(judge):
     given = {"containers": CONTAINERS}
-    (word,) = told(judge, PODS, {"metadata": {"name": "a.b"}, "spec": given})
+    (word,) = warnings_of(judge, PODS, {"metadata": {"name": "a.b"}, "spec": given})
     assert word.startswith("metadata.name: this is used in the Pod's hostname")
     job = {"template": {"spec": {**given, "restartPolicy": "Never"}}}
-    (word,) = told(
+    (word,) = warnings_of(
         judge,
         CRON_JOBS,
         {"metadata": {"name": "a.b"}, "spec": {"schedule": "@daily", "jobTemplate": {"spec": job}}},
@@ -305,7 +305,7 @@ def test_a_name_that_is_no_hostname(judge):
     assert word.startswith("metadata.name: this is used in Pod names and hostnames")
 
 
-def test_pods_are_warned_of_only_once(judge):
+def test_pod_update_repeats_no_warnings(judge):
     judge.made(
         PODS,
         named(spec={"containers": CONTAINERS, "nodeSelector": {"beta.kubernetes.io/os": "linux"}}),

@@ -274,13 +274,13 @@ def test_refused(judge, hook, wrong):
     assert judge.create(VALIDATING_WEBHOOKS, named(webhooks=[{**HOOK, **hook}])) == wrong
 
 
-def test_hooks_have_names_of_their_own(judge):
+def test_webhook_names_are_unique(judge):
     assert judge.create(MUTATING_WEBHOOKS, named(webhooks=[HOOK, HOOK])) == [
         'webhooks[1].name: Duplicate value: "a.b.c"'
     ]
 
 
-def test_a_change_counts(judge):
+def test_change_increments_generation(judge):
     judge.made(VALIDATING_WEBHOOKS, named(webhooks=[HOOK]))
     assert (
         judge.changed(VALIDATING_WEBHOOKS, "rules-x", {"webhooks": []})["metadata"]["generation"]
@@ -288,7 +288,7 @@ def test_a_change_counts(judge):
     )
 
 
-def test_a_policys_defaults(judge):
+def test_policy_defaults(judge):
     made = judge.made(
         POLICIES,
         named(

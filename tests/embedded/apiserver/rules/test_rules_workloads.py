@@ -104,7 +104,7 @@ def test_defaults(judge, kind, filled):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
-def test_a_template_gets_a_pods_defaults(judge, kind):
+def test_template_receives_pod_defaults(judge, kind):
     spec = judge.made(kind, workload())["spec"]["template"]["spec"]
     assert (
         spec["restartPolicy"],
@@ -119,7 +119,7 @@ def test_a_template_gets_a_pods_defaults(judge, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.plural)
-def test_only_a_stateful_sets_name_has_no_dots(judge, kind):
+def test_stateful_set_name_has_no_dots(judge, kind):
     dots = (
         ['metadata.name: Invalid value: "a.b": must not contain dots']
         if kind is STATEFUL_SETS
@@ -396,7 +396,7 @@ def test_refused(judge, kind, spec, wrong):
     assert judge.create(kind, workload(**spec)) == wrong
 
 
-def test_claims_are_volumes_of_the_template(judge):
+def test_claim_templates_are_template_volumes(judge):
     mounted = template(
         containers=[{"name": "c", "image": "i", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}]
     )
@@ -527,7 +527,7 @@ def test_generations(judge, kind, patch, generation):
     assert judge.changed(kind, "w", patch)["metadata"]["generation"] == generation
 
 
-def test_an_annotation_counts_a_daemon_sets_templates(judge):
+def test_daemon_set_template_generation_annotation(judge):
     note = "deprecated.daemonset.template.generation"
     assert judge.made(DAEMON_SETS, workload())["metadata"]["annotations"] == {note: "1"}
     assert judge.changed(DAEMON_SETS, "w", {"spec": {"minReadySeconds": 3}})["metadata"][
@@ -591,7 +591,7 @@ def test_status(judge, kind, status, wrong):
     assert judge.change(kind, "w", {"status": status}, "status") == wrong
 
 
-def test_a_deployments_status_is_written_without_its_labels(judge):
+def test_deployment_status_write_ignores_labels(judge):
     judge.made(DEPLOYMENTS, workload())
     patch = {
         "metadata": {"labels": {"x": "y"}, "annotations": {"x": "y"}},
@@ -608,7 +608,7 @@ def test_a_deployments_status_is_written_without_its_labels(judge):
     assert after["metadata"]["annotations"] == {"x": "y"}
 
 
-def test_a_replication_controller_borrows_from_its_template(judge):
+def test_replication_controller_defaults_from_template(judge):
     made = judge.made(CONTROLLERS, {"metadata": {"name": "r"}, "spec": {"template": template()}})
     assert (made["metadata"]["labels"], made["spec"]["selector"], made["spec"]["replicas"]) == (
         {"a": "b"},
@@ -646,7 +646,7 @@ def test_replication_controllers_refused(judge, spec, wrong):
     assert judge.create(CONTROLLERS, {"metadata": {"name": "r"}, "spec": spec}) == wrong
 
 
-def test_a_revision_keeps_its_data(judge):
+def test_revision_data_is_immutable(judge):
     judge.made(CONTROLLER_REVISIONS, {"metadata": {"name": "r"}, "revision": 1, "data": {"a": 1}})
     assert judge.change(CONTROLLER_REVISIONS, "r", {"revision": 2}) == []
     assert judge.change(CONTROLLER_REVISIONS, "r", {"data": {"a": 2}}) == [

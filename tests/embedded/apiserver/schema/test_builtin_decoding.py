@@ -135,14 +135,14 @@ LAYOUT = '"2006-01-02T15:04:05Z07:00"'
         ),
     ],
 )
-def test_a_bad_timestamp_is_refused(time, why):
+def test_bad_timestamp_is_refused(time, why):
     with pytest.raises(BadRequest) as refusal:
         decoded(POD, {"metadata": {"creationTimestamp": time}})
     assert refusal.value.why == f"parsing time {why}"
 
 
 @pytest.mark.parametrize("limit", ["x", [], True, "1 Gi"])
-def test_a_bad_quantity_is_refused(limit):
+def test_bad_quantity_is_refused(limit):
     with pytest.raises(BadRequest, match="quantities must match the regular expression"):
         decoded(POD, container(resources={"limits": {"cpu": limit}}))
 
@@ -201,7 +201,7 @@ def test_empty_values_that_go_omits_are_omitted():
     }
 
 
-def test_zeros_that_go_prints_are_filled_in():
+def test_zero_values_printed_by_go_are_added():
     assert decoded(BuiltinSchema("rbac.authorization.k8s.io", "v1", "ClusterRole"), {}) == {
         "metadata": {},
         "rules": None,
@@ -234,7 +234,7 @@ def test_timestamps_are_printed_in_utc(written, printed):
 LEASE = BuiltinSchema("coordination.k8s.io", "v1", "Lease")
 
 
-def test_a_microtime_has_six_digits():
+def test_microtime_has_six_digits():
     written = "2026-01-01T00:00:00.500000+01:00"
     assert (
         decoded(LEASE, {"spec": {"renewTime": written}})["spec"]["renewTime"]
@@ -295,13 +295,13 @@ json = st.recursive(
 )
 
 
-def fitting(definition, depth=0):
+def matching_objects(definition, depth=0):
     """Objects whose fields are the definition's own, with values that may fit."""
     from pytest_kscen.embedded.apiserver.recorded import definition as recorded
 
     def value(schema):
         if "$ref" in schema:
-            return json if depth > 3 else fitting(schema["$ref"], depth + 1)
+            return json if depth > 3 else matching_objects(schema["$ref"], depth + 1)
         plain = {
             "string": st.sampled_from(["", "a", "YWE="]),
             "integer": st.integers(-1, 2),
@@ -330,7 +330,7 @@ KINDS = ["Pod", "Service", "PersistentVolume", "Node", "Event"]
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(KINDS).flatmap(
-        lambda kind: st.tuples(st.just(kind), fitting(f"io.k8s.api.core.v1.{kind}"))
+        lambda kind: st.tuples(st.just(kind), matching_objects(f"io.k8s.api.core.v1.{kind}"))
     )
 )
 def test_decoding_twice_changes_nothing(drawn):

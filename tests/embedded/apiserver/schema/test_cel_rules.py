@@ -147,7 +147,7 @@ def test_rules_have_the_real_servers_messages(spec, messages):
     assert asked(spec) == messages
 
 
-def test_a_rule_at_the_root_sees_the_name():
+def test_root_rule_can_read_name():
     assert asked({}, name="bb") == ["<nil>: Invalid value: name starts with a"]
 
 
@@ -169,7 +169,7 @@ def test_a_rule_at_the_root_sees_the_name():
         ({"s": "bad"}, {"s": "bad "}, []),
     ],
 )
-def test_updates_are_compared_with_what_was_there(old, new, messages):
+def test_transition_rules_read_old_object(old, new, messages):
     assert asked(new, old) == messages
 
 

@@ -71,7 +71,7 @@ def decoded(spec, old=None, strictness="Warn", warnings=None):
         ),
     ],
 )
-def test_pruned_and_filled_in(given, kept):
+def test_object_is_pruned_and_defaulted(given, kept):
     if kept == {"closed": ...}:
         kept = {"closed": {"apiVersion": "v1", "kind": "Pod", "spec": {"a": "b"}}}
     assert decoded(given)["spec"] == {**FILLED, **kept}
@@ -113,7 +113,7 @@ def test_unknown_fields_are_reported_in_kubernetes_order():
         ({"apiVersion": 1}, "spec.embedded.apiVersion: Invalid value: 1: must be a string"),
     ],
 )
-def test_embedded_resources_must_be_resources(embedded, why):
+def test_embedded_resource_requires_kind_and_version(embedded, why):
     with pytest.raises(BadRequest) as refusal:
         decoded({"embedded": embedded})
     assert refusal.value.why == why
@@ -141,7 +141,7 @@ def test_unchanged_parts_are_shared():
     assert new["spec"]["any"] is old["spec"]["any"]
 
 
-def test_defaults_are_a_new_copy_each_time():
+def test_defaults_are_copied():
     one, other = decoded({}), decoded({})
     assert one["spec"]["inner"] is not other["spec"]["inner"]
 
@@ -166,7 +166,7 @@ def test_decoding_twice_changes_nothing_and_leaves_nothing_unknown(spec):
     assert decoded(once["spec"], strictness="Strict") == once
 
 
-def test_true_is_not_one_though_they_are_equal():
+def test_true_and_one_are_distinct():
     old = decoded({"any": {"a": [True, 1, 1.5], "b": 2}})
     new = decoded({"any": {"a": [1, 1, 1.5], "b": 2}}, old)
     assert [type(part) for part in new["spec"]["any"]["a"]] == [int, int, float]

@@ -75,7 +75,7 @@ def test_one_of_several_faults_is_reported(schema, body, is_json, why):
     assert schema.patch_error(body, is_json=is_json) == why
 
 
-def test_bytes_may_be_a_list_of_numbers():
+def test_bytes_are_decoded_from_number_list():
     assert SECRET.decode(
         {"data": {"x": [1, 255, None], "y": []}}, None, strictness="Warn", warnings=[]
     )["data"] == {

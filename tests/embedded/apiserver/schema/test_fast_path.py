@@ -109,7 +109,7 @@ OBJECTS = st.fixed_dictionaries(
 STATUSES = st.builds(lambda obj, status: {**obj, "status": status}, OBJECTS, CONTENTS)
 
 
-def said(schema, body, old, subresource):
+def write_result(schema, body, old, subresource):
     """What becomes of a write: the object, what is wrong with it, and the warnings."""
     warnings = []
     try:
@@ -134,7 +134,9 @@ def test_fast_and_slow_path_agree(writes):
             else {**old, **{name: part for name, part in body.items() if name != "metadata"}}
         )
         before = copy.deepcopy(given_body)
-        found, wanted = (said(schema, given_body, old, subresource) for schema in (quick, slow))
+        found, wanted = (
+            write_result(schema, given_body, old, subresource) for schema in (quick, slow)
+        )
         assert repr(found) == repr(wanted)
         assert repr(given_body) == repr(before)
         old = found[0] or old
@@ -145,13 +147,13 @@ def test_fast_and_slow_path_agree(writes):
 def test_acceptance_depends_on_the_old_object(one, other):
     quick, slow = CustomSchema("K", "v1", ROOT), CustomSchema("K", "v1", ROOT)
     slow._take = None
-    one, other = (said(slow, each, None, "")[0] for each in (one, other))
+    one, other = (write_result(slow, each, None, "")[0] for each in (one, other))
     assume(one and other)
-    assert repr(said(quick, one, one, "")) == repr(said(slow, one, one, ""))
-    assert repr(said(quick, {**other, "spec": one["spec"]}, other, "")) == repr(
-        said(slow, {**other, "spec": one["spec"]}, other, "")
+    assert repr(write_result(quick, one, one, "")) == repr(write_result(slow, one, one, ""))
+    assert repr(write_result(quick, {**other, "spec": one["spec"]}, other, "")) == repr(
+        write_result(slow, {**other, "spec": one["spec"]}, other, "")
     )
-    assert repr(said(quick, one, None, "")) == repr(said(slow, one, None, ""))
+    assert repr(write_result(quick, one, None, "")) == repr(write_result(slow, one, None, ""))
 
 
 def test_decoded_object_is_not_shared():

@@ -39,7 +39,7 @@ def test_formats(name, fitting, other):
     assert other is None or not fits_format(name, other)
 
 
-def test_a_format_means_something_only_for_its_types():
+def test_format_applies_to_its_types_only():
     assert known_format("string", "date-time") == "date-time"
     assert known_format("integer", "int32") == "int32"
     assert (

@@ -245,7 +245,7 @@ def test_rules_are_evaluated_again_after_many_valid_values(spec, faults):
     ]
 
 
-def test_true_is_not_one_though_they_are_equal():
+def test_true_and_one_are_distinct():
     old = {
         "b": True,
         "i": 1,
