@@ -63,7 +63,7 @@ def told(trouble, at, **suspects):
     return (names[id(owner)] if owner else "", [names[id(other)] for other in others])
 
 
-def test_whoever_is_alone_has_it():
+def test_single_candidate_incident_is_the_cause():
     assert told(LOST, 10, cut=cut(0)) == ("cut", [])
     assert told(LOST, 10, elsewhere=SuspectedIncident(Reach(ON_LINKS, ("a",), ("c",)), 0)) == (
         "",
@@ -71,21 +71,21 @@ def test_whoever_is_alone_has_it():
     )
 
 
-def test_a_silence_that_drbd_cannot_have_noticed_is_no_cause():
+def test_link_loss_too_early_for_drbd_to_detect_is_not_attributed():
     assert told(LOST, NOTICING - 0.1, cut=cut(0)) == ("", ["cut"])
     assert told(LOST, NOTICING, cut=cut(0)) == ("cut", [])
     assert told(LOST, 8, short=cut(0, until=NOTICING - 0.1)) == ("", [])
     assert told(LOST, 8, short=worse(3)) == ("", ["short"])
 
 
-def test_a_machine_explains_what_it_takes_with_it_once_it_was_seen_to_go():
+def test_machine_explains_lost_links_only_after_it_was_seen_down():
     assert told(STOPPING, 1, machine=machine(0)) == ("machine", [])
     for trouble in (LOST, STUCK, NOT_READY):
         assert told(trouble, 20, ordered=machine(0)) == ("", ["ordered"])
         assert told(trouble, 20, gone=machine(0, seen=5)) == ("gone", [])
 
 
-def test_a_machine_that_is_gone_explains_a_link_better_than_a_cut_and_a_cut_better_than_a_worse_network():
+def test_machine_down_outranks_cut_and_cut_outranks_degradation():
     assert told(LOST, 20, gone=machine(0, seen=5), later=cut(10)) == ("gone", [])
     assert told(LOST, 20, earlier=cut(0), gone=machine(0, seen=5)) == ("gone", ["earlier"])
     assert told(LOST, 20, ordered=machine(0), cut=cut(1)) == ("cut", [])
@@ -94,7 +94,7 @@ def test_a_machine_that_is_gone_explains_a_link_better_than_a_cut_and_a_cut_bett
     assert told(LOST, 20, worse=worse(0), too_new=cut(15)) == ("worse", [])
 
 
-def test_of_two_alike_the_first_has_it_for_the_second_found_nothing_to_stop():
+def test_first_of_two_equal_incidents_is_the_cause():
     assert told(LOST, 20, second=cut(5), first=cut(0)) == ("first", [])
     assert told(NOT_READY, 40, second=machine(0, seen=20), first=machine(10, seen=15)) == (
         "first",
@@ -102,18 +102,18 @@ def test_of_two_alike_the_first_has_it_for_the_second_found_nothing_to_stop():
     )
 
 
-def test_a_cut_makes_no_node_unready_but_may_hide_it_from_its_watchers():
+def test_block_explains_no_unready_node_but_possibly_an_unwatched_one():
     assert told(NOT_READY, 60, cut=cut(0)) == ("", ["cut"])
     assert told(NOT_READY, 60, cut=cut(0), gone=machine(0, seen=5)) == ("gone", [])
     assert told(NOT_READY, 60, link=cut(0, volume="v")) == ("", [])
 
 
-def test_a_cut_reaches_a_volume_through_its_links_alone():
+def test_block_affects_volumes_only_through_their_links():
     assert told(STUCK, 20, cut=cut(0)) == ("", ["cut"])
     assert told(STUCK, 20, cut=shaken(cut(0))) == ("cut", [])
 
 
-def test_a_cut_of_one_volumes_link_reaches_no_other_volume():
+def test_block_of_one_volumes_link_affects_no_other_volume():
     of_w = LOST._replace(key=(LINK, "w-0", "w-1"), volume="w")
     assert told(LOST, 20, link=cut(0, volume="v")) == ("link", [])
     assert told(of_w, 20, link=cut(0, volume="v")) == ("", [])
@@ -121,7 +121,7 @@ def test_a_cut_of_one_volumes_link_reaches_no_other_volume():
     assert told(STUCK._replace(volume="w"), 20, link=shaken(cut(0, volume="v"), of_w)) == ("", [])
 
 
-def test_what_several_alike_may_have_done_to_a_volume_is_nobodys_proof():
+def test_effect_on_volume_with_several_candidates_is_only_possible():
     assert told(STUCK, 20, cut=shaken(cut(0)), pods=pods(10)) == ("", ["cut", "pods"])
     assert told(STUCK, 20, cut=shaken(cut(0)), pods=pods(10, node="d")) == ("cut", [])
     assert told(STUCK, 20, pods=pods(10), gone=machine(0, seen=5)) == ("", ["gone", "pods"])
@@ -134,7 +134,7 @@ def test_what_several_alike_may_have_done_to_a_volume_is_nobodys_proof():
     assert told(STUCK, 20, one=machine(0, seen=5), two=machine(0, seen=9)) == ("", ["one", "two"])
 
 
-def test_what_is_over_answers_for_what_it_has_shaken_and_for_what_begins_at_its_end():
+def test_ended_incident_answers_for_its_effects_and_for_their_immediate_followers():
     assert told(LOST, 20 + SETTLED, over=cut(0, until=20)) == ("over", [])
     assert told(LOST, 21 + SETTLED, over=cut(0, until=20)) == ("", [])
     assert told(LOST, 60, over=shaken(cut(0, until=20))) == ("over", [])
@@ -142,7 +142,7 @@ def test_what_is_over_answers_for_what_it_has_shaken_and_for_what_begins_at_its_
     assert told(LOST, 60, over=shaken(cut(0, until=20)), worse=worse(30)) == ("over", [])
 
 
-def test_a_link_that_was_to_be_made_is_kept_from_it_by_what_was_on_before():
+def test_link_not_established_is_attributed_to_earlier_block():
     at = UNMADE.due + NOTICING
     assert told(UNMADE, at, cut=cut(10)) == ("cut", [])
     assert told(UNMADE, at, cut=cut(9, until=at)) == ("cut", [])
@@ -153,7 +153,7 @@ def test_a_link_that_was_to_be_made_is_kept_from_it_by_what_was_on_before():
     assert told(UNMADE, at, worse=worse(0), cut=cut(5)) == ("cut", ["worse"])
 
 
-def test_a_link_proves_nothing_while_an_end_of_it_may_not_be_at_work():
+def test_link_is_no_proof_while_an_end_may_be_down():
     at = UNMADE.due + NOTICING
     assert told(UNMADE, at, cut=cut(0), agent=pods(12, node="b")) == ("", ["cut"])
     assert told(UNMADE, at, cut=cut(0), elsewhere=pods(12, node="c")) == ("cut", [])
@@ -163,7 +163,7 @@ def test_a_link_proves_nothing_while_an_end_of_it_may_not_be_at_work():
     assert told(UNMADE._replace(excused=True), at, cut=cut(0)) == ("", ["cut"])
 
 
-def test_what_was_not_done_has_perhaps_done_nothing():
+def test_refused_fault_has_only_possible_effects():
     asked = cut(0)
     asked.maybe = {one.key: one for one in (LOST, STUCK)}
     asked.reaches(asked.reach)
@@ -172,7 +172,7 @@ def test_what_was_not_done_has_perhaps_done_nothing():
     assert asked.in_trouble == []
 
 
-def test_what_was_left_to_one_and_is_its_own_or_out_of_its_reach_is_left_to_it_no_more():
+def test_inherited_effect_is_dropped_when_own_or_out_of_reach():
     for changed in (
         lambda one: one.add_trouble(LOST, 2),
         lambda one: one.reaches(NOWHERE),

@@ -30,7 +30,7 @@ def policy_of(world, fault):
     return incident, policy
 
 
-def test_everything_between_two_machines():
+def test_all_traffic_between_two_machines_is_blocked():
     with staged() as world:
         incident, policy = policy_of(world, manual_faults.network_block("node-1", "node-3"))
 
@@ -54,7 +54,7 @@ def test_everything_between_two_machines():
         }
 
 
-def test_it_lasts_until_its_end_and_no_longer():
+def test_block_lasts_exactly_until_its_end():
     with staged() as world:
         begun = world.journal.now
         incident, _ = policy_of(world, manual_faults.network_block("node-1", "node-3"))
@@ -82,7 +82,7 @@ class Reluctant(NetworkCut):
         await super().heal(incident)
 
 
-def test_whoever_is_cancelled_while_it_is_undone_waits_until_it_is():
+def test_cancelled_caller_waits_until_the_block_is_undone():
     with staged() as world:
         incident = world.call(
             cause_incident(world.stage, Reluctant("blocking-everything", ("node-1",), ("node-3",)))
@@ -101,7 +101,7 @@ def test_whoever_is_cancelled_while_it_is_undone_waits_until_it_is():
         assert (incident.removed_at, world.names(CILIUM_NETWORK_POLICIES, VMS)) == (began + 10, [])
 
 
-def test_two_groups_are_two_selectors():
+def test_two_groups_make_two_selectors():
     with staged() as world:
         incident, policy = policy_of(
             world, manual_faults.split_brain(["node-1", "node-2"], ["node-3", "node-4"])
@@ -119,7 +119,7 @@ def test_two_groups_are_two_selectors():
 
 
 @pytest.mark.parametrize("newer", [False, True])
-def test_one_link_is_cut_by_the_port_that_each_end_listens_on(newer):
+def test_single_link_is_blocked_by_both_listening_ports(newer):
     with staged() as world:
         for number, (node, port) in enumerate(
             [("node-1", 7001), ("node-2", 7009), ("node-3", 7004)]
@@ -147,7 +147,7 @@ def test_one_link_is_cut_by_the_port_that_each_end_listens_on(newer):
 
 
 @pytest.mark.parametrize("ports", [[], [0], [True], [70000], ["80"], range(1, 42)])
-def test_ports_are_numbers_and_not_too_many(ports):
+def test_ports_must_be_numbers_within_the_limit(ports):
     with pytest.raises(ValueError, match="give 1 to 40 numbers from 1 to 65535"):
         manual_faults.network_block("node-1", "node-2", ports=ports)
 
@@ -165,7 +165,7 @@ def test_ports_are_numbers_and_not_too_many(ports):
         ),
     ],
 )
-def test_what_cannot_be_is_refused_and_nothing_is_made(fault, words):
+def test_invalid_block_is_refused_without_creating_anything(fault, words):
     with staged() as world:
         with pytest.raises(FaultImpossible, match=words):
             world.call(cause_incident(world.stage, fault))

@@ -67,7 +67,7 @@ from pytest_kscen.chaos.network_blocks import NetworkCut
         (lambda: manual_faults.pod_destroy(""), "label='': write it as in app=agent"),
     ],
 )
-def test_mistakes(mistake, words):
+def test_invalid_arguments_are_refused(mistake, words):
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         mistake()
 

@@ -49,7 +49,7 @@ def elsewhere(name, labels):
     return {"name": f"{name}-elsewhere", "namespace": VMS, "labels": labels}
 
 
-def test_on_our_own_cluster_all_policies_and_jobs_go():
+def test_owned_cluster_loses_all_policies_and_jobs():
     with staged() as world:
         furnish(world)
         world.call(cleanup.clear_before(world.stage))
@@ -59,7 +59,7 @@ def test_on_our_own_cluster_all_policies_and_jobs_go():
         assert world.names(JOBS, VMS) == []
 
 
-def test_the_jobs_of_the_system_and_of_the_storage_are_the_clusters_own():
+def test_jobs_of_system_and_storage_namespaces_are_kept():
     with staged() as world:
         world.make(NAMESPACES, STORAGE)
         for namespace in ("kube-system", STORAGE, "default", VMS):
@@ -79,7 +79,7 @@ def test_the_jobs_of_the_system_and_of_the_storage_are_the_clusters_own():
         ]
 
 
-def test_on_somebodys_cluster_only_what_is_chaos_goes():
+def test_foreign_cluster_loses_only_chaos_objects():
     with staged(owned=False) as world:
         furnish(world)
         world.call(cleanup.clear_before(world.stage))
@@ -89,7 +89,7 @@ def test_on_somebodys_cluster_only_what_is_chaos_goes():
         assert world.names(JOBS, VMS) == ["go-elsewhere", "ours-elsewhere", "theirs-elsewhere"]
 
 
-def test_finished_operations_of_chaos_go():
+def test_finished_chaos_operations_are_deleted():
     with staged() as world:
         for name, phase, labels in (
             ("a", "Completed", OURS),
@@ -110,7 +110,7 @@ def test_finished_operations_of_chaos_go():
 
 
 @pytest.mark.parametrize(("phase", "waited"), [("InProgress", 300), ("Completed", 0)])
-def test_a_stop_that_has_not_stopped_its_machine_goes_and_nothing_is_started(phase, waited):
+def test_unfinished_stop_is_deleted_without_starting_the_machine(phase, waited):
     with staged() as world:
         stop = {"type": "Stop", "virtualMachineName": "node-1"}
         metadata = {"labels": OURS}
@@ -142,11 +142,11 @@ def test_a_stop_that_has_not_stopped_its_machine_goes_and_nothing_is_started(pha
         ),
     ],
 )
-def test_jobs_tell_where_rules_may_have_stayed(script, mark):
+def test_chaos_jobs_name_nodes_that_may_keep_rules(script, mark):
     assert cleanup.marks([job("j", "node-1", script, 30, {})]) == [("node-1", mark)]
 
 
-def test_other_jobs_tell_nothing():
+def test_other_jobs_name_no_nodes():
     assert (
         cleanup.marks(
             [job("j", "node-1", 'echo --comment "x"', 30, {}), job("k", "", GO_SCRIPT, 30, {})]
@@ -184,7 +184,7 @@ def test_each_node_is_swept_once(monkeypatch):
         assert world.names(JOBS, "default") == []
 
 
-def test_a_node_that_nobody_may_sweep_is_named_and_the_next_is_swept(monkeypatch):
+def test_node_that_may_not_be_swept_is_reported_and_the_next_is_swept(monkeypatch):
     swept = at_once(monkeypatch, refused=["node-1"])
     with staged(nodes=2) as world:
         for node in ("node-1", "node-2"):
@@ -201,7 +201,7 @@ def test_a_node_that_nobody_may_sweep_is_named_and_the_next_is_swept(monkeypatch
         ]
 
 
-def test_rules_on_a_node_that_does_not_answer_are_told_in_the_journal_and_in_the_log(caplog):
+def test_rules_on_unreachable_node_are_reported_in_journal_and_log(caplog):
     with staged(nodes=2) as world:
         for node in ("node-1", "node-2"):
             world.call(
@@ -234,7 +234,7 @@ def test_rules_on_a_node_that_does_not_answer_are_told_in_the_journal_and_in_the
         assert world.names(JOBS, "default") not in ([], [there])
 
 
-def test_after_a_run_nothing_of_it_is_left():
+def test_nothing_is_left_after_a_run():
     with staged(owned=False) as world:
         furnish(world)
         world.call(cause_incident(world.stage, manual_faults.network_block("node-1", "node-2")))
@@ -247,7 +247,7 @@ def test_after_a_run_nothing_of_it_is_left():
         ]
 
 
-def test_without_a_parent_jobs_go_all_the_same():
+def test_jobs_are_deleted_without_a_parent():
     with staged() as world:
         furnish(world)
         world.stage = type(world.stage)(
@@ -289,7 +289,7 @@ class Refusing(ForwardingApi):
 
 @pytest.mark.parametrize("refusal", [Forbidden("not yours"), ServiceUnavailable("no leader")])
 @pytest.mark.parametrize("refused", [JOBS, CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS])
-def test_what_is_refused_at_the_end_keeps_nothing_else_from_going(refused, refusal):
+def test_refusal_at_the_end_does_not_stop_the_other_deletions(refused, refusal):
     with staged() as world:
         mine = {"labels": {"kscen.io/run": "run-1"}}
         kinds = (JOBS, "default"), (CILIUM_NETWORK_POLICIES, VMS), (VIRTUAL_MACHINE_OPERATIONS, VMS)
@@ -315,7 +315,7 @@ def test_what_is_refused_at_the_end_keeps_nothing_else_from_going(refused, refus
         assert left == {resource: ["mine"] if resource == refused else [] for resource, _ in kinds}
 
 
-def test_what_is_cleared_away_is_told_by_name(caplog):
+def test_deleted_leftovers_are_reported_by_name(caplog):
     with staged() as world, caplog.at_level("INFO"):
         furnish(world)
         world.call(cleanup.clear_before(world.stage))
@@ -325,7 +325,7 @@ def test_what_is_cleared_away_is_told_by_name(caplog):
     )
 
 
-def test_a_mistake_in_one_step_keeps_no_other_from_being_taken():
+def test_error_in_one_step_does_not_stop_the_other_steps():
     taken = []
 
     async def step(number):

@@ -70,7 +70,7 @@ def cause_of(world, fault):
     }
 
 
-def test_a_rule_is_brought_and_taken_away_on_each_side(nodes):
+def test_rule_is_added_and_removed_on_each_side(nodes):
     with staged() as world:
         incident, jobs = cause_of(world, PacketLoss(("node-1", "node-2"), 0.001, 30.5))
 
@@ -113,7 +113,7 @@ def test_a_rule_is_brought_and_taken_away_on_each_side(nodes):
         assert jobs["add-a"]["spec"]["template"]["spec"]["nodeName"] == "node-1"
 
 
-def test_the_packets_that_were_lost_are_the_effect(nodes):
+def test_dropped_packets_are_the_effect(nodes):
     with staged() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         world.runner.advance(30)
@@ -127,7 +127,7 @@ def test_the_packets_that_were_lost_are_the_effect(nodes):
         assert nodes.swept == []
 
 
-def test_an_early_end_takes_the_rule_away_at_once(nodes):
+def test_early_end_removes_the_rule_at_once(nodes):
     with staged() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 60))
         world.runner.advance(5)
@@ -141,7 +141,7 @@ def test_an_early_end_takes_the_rule_away_at_once(nodes):
         assert world.names(JOBS, "default") == []
 
 
-def test_by_hand_it_lasts_as_long_as_it_is_held(nodes):
+def test_degradation_by_hand_lasts_as_long_as_its_context(nodes):
     with staged() as world:
         incident, jobs = cause_of(world, manual_faults.losses("node-1", "node-2", 0.5))
         assert list(jobs) == ["add-a", "add-b"]
@@ -153,7 +153,7 @@ def test_by_hand_it_lasts_as_long_as_it_is_held(nodes):
 
 
 @pytest.mark.parametrize("trouble", ["stuck", "nothing found"])
-def test_a_rule_that_may_still_be_there_is_swept(nodes, trouble):
+def test_rule_that_may_remain_is_swept(nodes, trouble):
     with staged() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         nodes.stuck = ("del",) if trouble == "stuck" else ()
@@ -168,7 +168,7 @@ def test_a_rule_that_may_still_be_there_is_swept(nodes, trouble):
         assert world.names(JOBS, "default") == []
 
 
-def test_what_could_not_be_swept_is_tried_again_and_the_rest_is_not(nodes):
+def test_failed_sweep_is_retried_without_repeating_the_rest(nodes):
     with staged() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         nodes.stuck, nodes.down = ("del",), "node-2"
@@ -179,7 +179,7 @@ def test_what_could_not_be_swept_is_tried_again_and_the_rest_is_not(nodes):
         assert incident.removed_at - incident.started_at == 40
 
 
-def test_a_machine_that_is_off_has_forgotten_its_rules(nodes):
+def test_stopped_machine_has_lost_its_rules(nodes):
     with staged() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         world.call(
@@ -195,7 +195,7 @@ def test_a_machine_that_is_off_has_forgotten_its_rules(nodes):
         assert [step for step, _ in nodes.awaited] == ["del"]
 
 
-def test_a_rule_that_does_not_come_is_a_failed_incident_that_is_undone(nodes):
+def test_rule_that_is_not_added_fails_the_incident_and_is_undone(nodes):
     nodes.stuck = ("add",)
     with staged() as world:
         with pytest.raises(TimeoutError, match="did not come to node-1"):
@@ -212,7 +212,7 @@ def test_a_rule_that_does_not_come_is_a_failed_incident_that_is_undone(nodes):
         assert world.names(JOBS, "default") == []
 
 
-def test_whoever_is_cancelled_while_it_begins_leaves_nothing(nodes):
+def test_cancellation_during_start_leaves_nothing(nodes):
     nodes.slow = "add"
     with staged() as world:
 
@@ -230,7 +230,7 @@ def test_whoever_is_cancelled_while_it_begins_leaves_nothing(nodes):
         assert len(world.told("incident-ended")) == 1
 
 
-def test_the_link_is_loaded_from_both_sides(nodes):
+def test_link_is_loaded_from_both_sides(nodes):
     nodes.logs["load"] = "[  5]   0.00-1.00   sec  2.50 GBytes  21.5 Gbits/sec\n"
     with staged() as world:
         incident, jobs = cause_of(world, LinkLoad(("node-1", "node-2"), 30))
@@ -262,7 +262,7 @@ def test_the_link_is_loaded_from_both_sides(nodes):
         "nobody answered",
     ],
 )
-def test_a_link_that_was_not_loaded_is_no_effect(nodes, log, bits):
+def test_link_without_load_is_no_effect(nodes, log, bits):
     nodes.logs["load"] = log
     with staged() as world:
         incident, _ = cause_of(world, LinkLoad(("node-1", "node-2"), 30))
@@ -277,7 +277,7 @@ def test_a_link_that_was_not_loaded_is_no_effect(nodes, log, bits):
         assert told == [("node-1", "node-2", bits), ("node-2", "node-1", bits)]
 
 
-def test_a_machine_without_an_address_cannot_be_degraded():
+def test_machine_without_address_cannot_be_degraded():
     with staged() as world:
         world.machine("node-9", "")
         with pytest.raises(FaultImpossible, match="node-9 has no address yet"):
@@ -285,6 +285,6 @@ def test_a_machine_without_an_address_cannot_be_degraded():
 
 
 @pytest.mark.parametrize("loss", [5, -0.1, True, "0.1"])
-def test_a_loss_is_a_share(loss):
+def test_loss_is_a_fraction(loss):
     with pytest.raises(ValueError, match=r"from 0 to 1: 0\.05 is 5 %"):
         manual_faults.losses("a", "b", loss)

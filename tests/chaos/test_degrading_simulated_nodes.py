@@ -33,7 +33,7 @@ def effects(w):
 
 
 @pytest.mark.parametrize("seconds", [30.0, None], ids=["for a time", "until it is told to end"])
-def test_losses(w, seconds):
+def test_packet_loss(w, seconds):
     incident = w.cause(PacketLoss(PAIR, 0.05, seconds))
     w.runner.advance(20)
     assert [
@@ -48,21 +48,21 @@ def test_losses(w, seconds):
     assert jobs(w) == []
 
 
-def test_a_taint_keeps_no_job_away(w):
+def test_taint_does_not_keep_jobs_away(w):
     taint = {"spec": {"taints": [{"key": "for/others", "effect": "NoExecute"}]}}
     w.runner.call(w.cluster.api("test").patch(NODES, "node-1", taint))
     w.cause(PacketLoss(PAIR, 0.05, 30.0))
     assert [round(impairment(w, *pair).loss, 6) for pair in (PAIR, PAIR[::-1])] == [0.05, 0.05]
 
 
-def test_a_loss_of_nothing_is_a_rule_without_an_effect(w):
+def test_zero_loss_rule_has_no_effect(w):
     incident = w.cause(PacketLoss(PAIR, 0, 30.0))
     w.runner.advance(35)
     w.end(incident)
     assert w.told("incident-failed") == w.told("incident-not-undone") == effects(w) == []
 
 
-def test_a_machine_that_reboots_meanwhile_has_no_rule_left(w):
+def test_rebooted_machine_has_no_rule_left(w):
     incident = w.cause(PacketLoss(PAIR, 0.05, 60.0))
     w.runner.advance(10)
     w.cluster.site.machines.power_off("node-1")

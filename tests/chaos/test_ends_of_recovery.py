@@ -39,7 +39,7 @@ def perhaps_shaken_volume(world):
 @pytest.mark.parametrize(
     ("volume", "is_well"), [("stays", True), ("goes", False), ("is gone", False)]
 )
-def test_a_link_that_is_to_be_no_more_is_well_unless_its_volume_goes(volume, is_well):
+def test_link_being_deleted_is_recovered_unless_its_volume_goes(volume, is_well):
     with staged() as world:
         storage, incident = shaken_volume(world)
         storage.health("v", IOReady="True", Quorum="True")
@@ -61,7 +61,7 @@ def test_a_link_that_is_to_be_no_more_is_well_unless_its_volume_goes(volume, is_
 
 
 @pytest.mark.parametrize("within", [0, 20])
-def test_what_goes_before_it_is_well_was_not_seen_to_recover(within):
+def test_volume_deleted_before_recovery_was_not_seen_to_recover(within):
     with staged() as world:
         storage, incident = shaken_volume(world)
         storage.link("v-0", "v-1", "Connected")
@@ -78,7 +78,7 @@ def test_what_goes_before_it_is_well_was_not_seen_to_recover(within):
         assert (incident.recovered_at, world.told("incident-recovered")) == (None, [])
 
 
-def test_what_went_while_it_was_on_had_not_to_recover_if_others_do():
+def test_volume_deleted_during_incident_needs_no_recovery_if_others_recover():
     with staged() as world:
         storage, incident = shaken_volume(world)
         storage.volume("w", "node-1", "node-2")
@@ -93,7 +93,7 @@ def test_what_went_while_it_was_on_had_not_to_recover_if_others_do():
         assert incident.recovered_at == incident.removed_at + 20
 
 
-def test_whoever_is_overtaken_has_no_time_of_recovery():
+def test_overtaken_incident_has_no_recovery_time():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -114,7 +114,7 @@ def test_whoever_is_overtaken_has_no_time_of_recovery():
         assert [incident.recovered_at for incident in (first, second)] == [None, second.removed_at]
 
 
-def test_what_one_has_left_is_waited_for_by_whoever_overtakes_it():
+def test_inherited_effect_is_awaited_by_the_overtaking_incident():
     with staged() as world:
         storage, first = shaken_volume(world)
         second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
@@ -133,7 +133,7 @@ def test_what_one_has_left_is_waited_for_by_whoever_overtakes_it():
         assert world.told("incident-recovered") == []
 
 
-def test_what_one_has_left_is_waited_for_by_all_that_overtake_it():
+def test_inherited_effect_is_awaited_by_all_overtaking_incidents():
     with staged() as world:
         storage, first = shaken_volume(world)
         others = [
@@ -158,7 +158,7 @@ def test_what_one_has_left_is_waited_for_by_all_that_overtake_it():
         assert told == [(others[1].id, [first.id])]
 
 
-def test_what_was_left_to_one_and_is_well_before_its_end_is_not_mingled_with_its_own():
+def test_inherited_effect_recovered_before_the_end_is_not_overlapping():
     with staged() as world:
         storage, first = shaken_volume(world)
         second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
@@ -173,7 +173,7 @@ def test_what_was_left_to_one_and_is_well_before_its_end_is_not_mingled_with_its
         assert second.recovered_at == second.removed_at
 
 
-def test_what_one_does_not_cover_is_not_left_to_it():
+def test_effect_out_of_reach_is_not_inherited():
     with staged() as world:
         storage = Storage(world)
         first = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
@@ -190,7 +190,7 @@ def test_what_one_does_not_cover_is_not_left_to_it():
         assert second.recovered_at == second.removed_at
 
 
-def test_of_what_one_has_left_each_waits_for_what_it_may_have_done():
+def test_each_overtaking_incident_awaits_only_its_possible_effects():
     with staged() as world:
         storage, first = shaken_volume(world)
         elsewhere = storage.cause(manual_faults.network_block("node-1", "node-3"))
@@ -206,7 +206,7 @@ def test_of_what_one_has_left_each_waits_for_what_it_may_have_done():
         ]
 
 
-def test_whoever_ends_within_another_has_no_time_of_recovery_either():
+def test_incident_ending_within_another_has_no_recovery_time():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -219,7 +219,7 @@ def test_whoever_ends_within_another_has_no_time_of_recovery_either():
         assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[outer.id]]
 
 
-def test_what_it_perhaps_did_is_waited_for_as_well():
+def test_possible_effect_is_awaited():
     with staged() as world:
         storage, cut = perhaps_shaken_volume(world)
         world.call(cut.end())
@@ -232,7 +232,7 @@ def test_what_it_perhaps_did_is_waited_for_as_well():
         assert cut.recovered_at == cut.removed_at + 30
 
 
-def test_what_it_perhaps_did_and_goes_was_not_seen_to_recover():
+def test_possible_effect_deleted_before_recovery_was_not_seen_to_recover():
     with staged() as world:
         _, cut = perhaps_shaken_volume(world)
         world.call(cut.end())
@@ -244,7 +244,7 @@ def test_what_it_perhaps_did_and_goes_was_not_seen_to_recover():
         ]
 
 
-def test_once_what_is_certainly_its_own_is_over_it_answers_for_nothing_new():
+def test_incident_answers_for_nothing_new_after_its_certain_effects_recovered():
     with staged() as world:
         storage = Storage(world)
         for volume in "vw":
@@ -260,7 +260,7 @@ def test_once_what_is_certainly_its_own_is_over_it_answers_for_nothing_new():
         assert cut.effects == ["the link of v from node-1 to node-2 is Connecting"]
 
 
-def test_what_it_perhaps_did_and_another_has_is_not_its_own_to_wait_for():
+def test_possible_effect_owned_by_another_incident_is_not_awaited():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -283,7 +283,7 @@ def test_what_it_perhaps_did_and_another_has_is_not_its_own_to_wait_for():
         assert cut.recovered_at == cut.removed_at + 20
 
 
-def test_what_went_counts_no_more_once_anything_is_seen_to_recover_while_it_is_on():
+def test_deleted_volume_is_ignored_once_another_recovery_was_seen():
     with staged() as world:
         storage, cut = shaken_volume(world)
         storage.volume("w", "node-1", "node-2")
@@ -298,7 +298,7 @@ def test_what_went_counts_no_more_once_anything_is_seen_to_recover_while_it_is_o
         assert cut.recovered_at == cut.removed_at
 
 
-def test_of_much_that_went_the_first_is_told_and_how_much_more_there_is():
+def test_first_of_many_deleted_volumes_is_named_with_the_remaining_count():
     with staged() as world:
         storage = Storage(world)
         names = [f"v{number:02}" for number in range(12)]

@@ -125,7 +125,7 @@ def host():
 
 
 @pytest.mark.parametrize("backend", ["nft", "legacy"])
-def test_the_same_words_make_the_same_table(host, backend):
+def test_same_commands_make_the_same_table(host, backend):
     namespaces.demand_backend(backend)
     tables = FilterTable()
     host.iptables(backend, "-F")

@@ -39,7 +39,7 @@ def comes(storage, *, state="Connecting"):
     storage.world.runner.advance(0)
 
 
-def test_an_end_whose_peer_has_gone_is_forgotten():
+def test_end_whose_peer_is_deleted_is_forgotten():
     """Its peer is known by another name then: who comes to the same node later is not taken for
     it.
     """
@@ -77,7 +77,7 @@ def is_due(storage):
     storage.link("v-0", "v-1", "Connecting")
 
 
-def test_a_link_that_a_block_keeps_from_being_made_is_its_effect_and_its_coming_the_recovery():
+def test_link_prevented_by_block_is_its_effect_and_connecting_is_the_recovery():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         is_due(storage)
@@ -95,7 +95,7 @@ def test_a_link_that_a_block_keeps_from_being_made_is_its_effect_and_its_coming_
         assert block.recovered_at == block.removed_at + 40
 
 
-def test_its_volume_is_explained_by_it_once_it_is_proved():
+def test_volume_is_explained_by_the_block_once_it_is_proved():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         is_due(storage)
@@ -107,7 +107,7 @@ def test_its_volume_is_explained_by_it_once_it_is_proved():
         assert block.effects[3:] == ["Quorum of the volume v is False (IsFalse)"]
 
 
-def test_what_the_volume_lacked_before_the_link_was_due_is_explained_by_nothing():
+def test_condition_lost_before_the_link_was_due_is_not_explained():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         storage.health("v", IOReady="False", Quorum="True")
@@ -118,7 +118,7 @@ def test_what_the_volume_lacked_before_the_link_was_due_is_explained_by_nothing(
         assert block.effects == [FROM_2, FROM_1]
 
 
-def test_what_came_when_the_link_was_due_has_no_part_in_it():
+def test_condition_lost_when_the_link_was_due_is_not_explained():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"), 2)
         is_due(storage)
@@ -144,7 +144,7 @@ def third_comes(storage):
     storage.set(REPLICATED_VOLUME_REPLICAS, "v-0", {"peers": peers})
 
 
-def test_what_befell_the_volume_before_another_took_a_link_of_it_is_not_the_others():
+def test_condition_lost_before_another_incident_took_a_link_is_not_attributed_to_it():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-3")
@@ -161,7 +161,7 @@ def test_what_befell_the_volume_before_another_took_a_link_of_it_is_not_the_othe
         assert other.effects == ["the link of v from node-3 to node-1 is Connecting"]
 
 
-def test_a_machine_that_went_after_the_volume_suffered_is_not_why():
+def test_machine_lost_after_the_volume_suffered_is_not_the_cause():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-3")
@@ -177,7 +177,7 @@ def test_a_machine_that_went_after_the_volume_suffered_is_not_why():
         assert NOT_READY not in reboot.effects
 
 
-def test_a_link_that_comes_in_time_is_nothing():
+def test_link_established_in_time_is_no_effect():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
@@ -188,7 +188,7 @@ def test_a_link_that_comes_in_time_is_nothing():
         assert (block.effects, perhaps(world)) == ([], [])
 
 
-def test_a_link_that_goes_on_and_off_is_due_anew():
+def test_flapping_link_gets_a_new_due_time():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
@@ -202,7 +202,7 @@ def test_a_link_that_goes_on_and_off_is_due_anew():
 
 
 @pytest.mark.parametrize("elsewhere", [("node-1", "node-3"), ("node-3", "node-4")])
-def test_a_block_between_others_is_not_the_reason(elsewhere):
+def test_block_between_other_nodes_is_not_the_cause(elsewhere):
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block(*elsewhere))
         is_due(storage)
@@ -211,7 +211,7 @@ def test_a_block_between_others_is_not_the_reason(elsewhere):
         assert (block.effects, perhaps(world)) == ([], [])
 
 
-def test_a_link_that_was_due_before_is_not_the_blocks():
+def test_link_due_before_the_block_is_not_its_effect():
     with one_replica() as (world, storage):
         early = storage.cause(manual_faults.network_block("node-3", "node-4"), 0)
         is_due(storage)
@@ -221,7 +221,7 @@ def test_a_link_that_was_due_before_is_not_the_blocks():
         assert (early.effects, block.effects) == ([], [])
 
 
-def test_what_was_so_at_the_first_look_was_so_nobody_knows_since_when():
+def test_state_at_the_first_observation_has_unknown_age():
     with one_replica() as (_, storage):
         is_due(storage)
         block = storage.cause(manual_faults.network_block("node-1", "node-2"), 20)
@@ -229,7 +229,7 @@ def test_what_was_so_at_the_first_look_was_so_nobody_knows_since_when():
         assert block.effects == []
 
 
-def test_who_was_on_for_a_moment_has_perhaps_kept_it_from_being_made():
+def test_incident_active_for_a_moment_is_only_a_possible_cause():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
@@ -245,7 +245,7 @@ def test_who_was_on_for_a_moment_has_perhaps_kept_it_from_being_made():
         assert block.recovered_at == block.removed_at + 20
 
 
-def test_the_first_of_two_blocks_has_it():
+def test_first_of_two_blocks_is_the_cause():
     with one_replica() as (world, storage):
         first = storage.cause(manual_faults.network_block("node-1", "node-2"), 1)
         second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2"]), 1)
@@ -255,7 +255,7 @@ def test_the_first_of_two_blocks_has_it():
         assert (first.effects, second.effects) == ([FROM_2, FROM_1], [])
 
 
-def test_an_end_whose_machine_goes_meanwhile_proves_nothing():
+def test_end_whose_machine_stops_meanwhile_proves_nothing():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
@@ -268,7 +268,7 @@ def test_an_end_whose_machine_goes_meanwhile_proves_nothing():
 
 
 @pytest.mark.parametrize("state", ["StandAlone", "Disconnecting"])
-def test_an_end_that_does_not_try_has_another_reason(state):
+def test_end_that_does_not_connect_has_another_cause(state):
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         comes(storage, state=state)
@@ -278,7 +278,7 @@ def test_an_end_that_does_not_try_has_another_reason(state):
         assert (block.effects, perhaps(world)) == ([], [])
 
 
-def test_an_end_that_does_not_tell_of_it_is_not_at_work():
+def test_end_that_does_not_report_is_not_running():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.replica("v", 1, "node-2")
@@ -288,7 +288,7 @@ def test_an_end_that_does_not_tell_of_it_is_not_at_work():
         assert (block.effects, perhaps(world)) == ([], [])
 
 
-def test_a_replica_that_goes_needs_no_link():
+def test_deleted_replica_needs_no_link():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
@@ -303,7 +303,7 @@ def test_a_replica_that_goes_needs_no_link():
         assert (block.effects, perhaps(world)) == ([], [])
 
 
-def test_the_link_of_a_replica_that_is_gone_is_recovered_from():
+def test_deletion_of_the_replica_is_recovery_of_its_link():
     with one_replica() as (world, storage):
         block = storage.cause(manual_faults.network_block("node-1", "node-2"))
         is_due(storage)
@@ -363,7 +363,7 @@ def links_not_made(volume, *ends):
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_a_replica_that_comes_under_a_block_is_its_effect(generation):
+def test_replica_created_during_block_is_its_effect(generation):
     with playing(generation) as (cluster, run, volume, away):
         one = volume.nodes[0]
         with run.chaos.network_block(away, one) as incident:
@@ -380,7 +380,7 @@ def test_a_replica_that_comes_under_a_block_is_its_effect(generation):
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_a_block_under_which_the_other_node_is_down_is_proved_by_nothing(generation):
+def test_block_with_the_other_node_down_proves_nothing(generation):
     with playing(generation) as (cluster, run, volume, away):
         with run.chaos.vm_stop(away), run.chaos.network_block(away, volume.nodes[0]) as incident:
             attach(cluster, volume, away)
@@ -392,7 +392,7 @@ def test_a_block_under_which_the_other_node_is_down_is_proved_by_nothing(generat
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_a_replica_that_comes_beside_a_block_connects_and_nothing_is_told(generation):
+def test_replica_created_outside_the_block_connects_without_an_effect(generation):
     with playing(generation) as (cluster, run, volume, away):
         names = [f"node-{number}" for number in range(1, 7)]
         a, b = (name for name in names if name not in (*volume.nodes, away))

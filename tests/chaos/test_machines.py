@@ -72,7 +72,7 @@ def spec(kind, **more):
     return {"type": kind, "virtualMachineName": "node-1", **more}
 
 
-def test_a_restart_lasts_until_the_node_is_ready_in_another_boot():
+def test_restart_lasts_until_the_node_is_ready_in_another_boot():
     with staged(nodes=2) as world:
         hypervisor = Hypervisor(world)
         incident = world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
@@ -94,7 +94,7 @@ def test_a_restart_lasts_until_the_node_is_ready_in_another_boot():
         assert len(hypervisor.made) == 1
 
 
-def test_a_restart_that_fails_is_over_without_an_effect():
+def test_failed_restart_ends_without_an_effect():
     with staged(nodes=2) as world:
         Hypervisor(world, ends="Failed")
         incident = world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
@@ -107,7 +107,7 @@ def test_a_restart_that_fails_is_over_without_an_effect():
         assert [data["nodes"] for _, _, data in world.told("incident-refused")] == [["node-1"]]
 
 
-def test_a_restart_that_fails_waits_for_no_boot_whatever_others_do_to_its_links():
+def test_failed_restart_awaits_no_boot_despite_other_effects_on_its_links():
     with staged(nodes=2) as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -130,7 +130,7 @@ def test_a_restart_that_fails_waits_for_no_boot_whatever_others_do_to_its_links(
         )
 
 
-def test_a_machine_that_went_before_its_restart_failed_is_brought_back():
+def test_machine_down_before_its_restart_failed_is_recovered():
     with staged(nodes=2) as world:
         storage = Storage(world)
         hypervisor = Hypervisor(world, ends="Failed", takes=20)
@@ -146,7 +146,7 @@ def test_a_machine_that_went_before_its_restart_failed_is_brought_back():
         assert not reboot.is_on
 
 
-def test_a_stop_lasts_until_it_is_undone_by_a_start():
+def test_stop_lasts_until_it_is_undone_by_a_start():
     with staged(nodes=2) as world:
         hypervisor = Hypervisor(world)
         incident = world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
@@ -162,7 +162,7 @@ def test_a_stop_lasts_until_it_is_undone_by_a_start():
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
 
 
-def test_a_machine_that_is_off_is_not_restarted():
+def test_stopped_machine_is_not_restarted():
     with staged(nodes=2) as world:
         Hypervisor(world)
         world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
@@ -170,7 +170,7 @@ def test_a_machine_that_is_off_is_not_restarted():
             world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
 
 
-def test_a_stop_that_nobody_does_is_taken_back():
+def test_stop_that_is_never_executed_is_withdrawn():
     with staged(nodes=2) as world:
         with pytest.raises(TimeoutError):
             world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
@@ -179,7 +179,7 @@ def test_a_stop_that_nobody_does_is_taken_back():
         assert len(world.told("incident-ended")) == 1
 
 
-def test_a_stop_that_the_hypervisor_refuses_fails():
+def test_stop_refused_by_the_hypervisor_fails():
     with staged(nodes=2) as world:
         Hypervisor(world, ends="Failed")
         with pytest.raises(OperationFailed, match="Stop of node-1 is Failed: no such luck"):
@@ -199,7 +199,7 @@ def run(world, profile, seconds):
     world.call(play())
 
 
-def test_the_next_restart_does_not_wait_for_the_last():
+def test_next_restart_does_not_wait_for_the_previous_one():
     with staged(nodes=4) as world:
         hypervisor = Hypervisor(world, takes=0, boots=200)
         run(world, VmReboot(period=(50, 50)), 180)
@@ -212,7 +212,7 @@ def test_the_next_restart_does_not_wait_for_the_last():
 
 
 @pytest.mark.parametrize("phase", [None, "Pending", "InProgress", "Terminating"])
-def test_a_machine_with_unfinished_operations_is_left_alone(phase):
+def test_machine_with_unfinished_operations_is_skipped(phase):
     with staged(1) as world:
         status = {"status": {"phase": phase}} if phase else {}
         world.make(VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), **status)
@@ -224,7 +224,7 @@ def test_a_machine_with_unfinished_operations_is_left_alone(phase):
         ]
 
 
-def test_unfinished_operations_of_another_machine_are_in_nobodys_way():
+def test_unfinished_operations_of_another_machine_do_not_interfere():
     with staged(nodes=2, machines=2) as world:
         world.make(
             VIRTUAL_MACHINE_OPERATIONS,
@@ -245,7 +245,7 @@ def test_unfinished_operations_of_another_machine_are_in_nobodys_way():
 
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Superseded"])
-def test_finished_operations_are_in_nobodys_way(phase):
+def test_finished_operations_do_not_interfere(phase):
     with staged(nodes=1, machines=1) as world:
         world.make(
             VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), status={"phase": phase}
@@ -257,7 +257,7 @@ def test_finished_operations_are_in_nobodys_way(phase):
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["theirs"]
 
 
-def test_the_floor_holds_for_the_default_alone(caplog):
+def test_minimum_applies_to_the_default_only(caplog):
     with staged(1) as world:
         chance = world.cluster.chance.stream("test")
         pauses = [VmReboot().pause(chance) for _ in range(200)]

@@ -19,7 +19,7 @@ DEMANDS = {
 @pytest.mark.parametrize(
     ("must", "end"), [("must", pytest.fail.Exception), (None, pytest.skip.Exception)]
 )
-def test_a_missing_tool(monkeypatch, missing, must, end):
+def test_missing_tool_is_reported(monkeypatch, missing, must, end):
     which = namespaces.shutil.which
     monkeypatch.setattr(
         namespaces.shutil,

@@ -10,7 +10,7 @@ from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 
 
-def test_a_cut_link_is_an_effect_and_its_return_the_recovery():
+def test_cut_link_is_an_effect_and_its_return_the_recovery():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -51,7 +51,7 @@ def test_flapping_is_no_recovery():
         assert incident.recovered_at == incident.removed_at + 12
 
 
-def test_without_an_effect_it_is_recovered_from_at_its_end():
+def test_incident_without_effect_is_recovered_at_its_end():
     with staged() as world:
         incident = Storage(world).cause(manual_faults.network_block("node-1", "node-2"))
         world.call(incident.end())
@@ -60,7 +60,7 @@ def test_without_an_effect_it_is_recovered_from_at_its_end():
         assert (incident.had_effect, incident.recovered_at) == (False, incident.removed_at)
 
 
-def test_overlapping_incidents_have_each_its_own():
+def test_overlapping_incidents_have_separate_effects():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -79,7 +79,7 @@ def test_overlapping_incidents_have_each_its_own():
         assert theirs.is_on
 
 
-def test_a_link_is_lost_to_the_machine_that_is_gone_and_before_that_to_the_worse_network():
+def test_link_loss_is_attributed_to_a_stopped_machine_then_to_degradation():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -98,7 +98,7 @@ def test_a_link_is_lost_to_the_machine_that_is_gone_and_before_that_to_the_worse
         assert perhaps(world) == [(worse.id, "the link of w from node-1 to node-2 is Connecting")]
 
 
-def test_a_machine_that_was_ordered_to_go_and_is_there_explains_nothing():
+def test_machine_ordered_to_stop_but_running_explains_nothing():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -109,7 +109,7 @@ def test_a_machine_that_was_ordered_to_go_and_is_there_explains_nothing():
         assert perhaps(world) == [(ordered.id, "the link of v from node-1 to node-2 is Connecting")]
 
 
-def test_what_nobody_can_have_noticed_is_no_effect_of_a_cut():
+def test_undetectable_change_is_no_effect_of_a_block():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -122,7 +122,7 @@ def test_what_nobody_can_have_noticed_is_no_effect_of_a_cut():
         assert perhaps(world) == [(cut.id, "the link of v from node-1 to node-2 is Connecting")]
 
 
-def test_what_begins_after_the_end_belongs_to_whoever_is_on():
+def test_change_after_the_end_is_attributed_to_the_active_incident():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -136,7 +136,7 @@ def test_what_begins_after_the_end_belongs_to_whoever_is_on():
         assert over.recovered_at == over.removed_at
 
 
-def test_one_link_that_was_cut_answers_for_its_volume_alone():
+def test_block_of_one_link_affects_only_its_volume():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -157,7 +157,7 @@ def test_one_link_that_was_cut_answers_for_its_volume_alone():
         assert one.effects == [], "its packets were stopped already"
 
 
-def test_what_was_never_well_or_is_being_deleted_is_no_effect():
+def test_volume_never_ready_or_being_deleted_is_no_effect():
     with staged() as world:
         storage = Storage(world)
         storage.volume("old", "node-1", "node-2")
@@ -177,7 +177,7 @@ def test_what_was_never_well_or_is_being_deleted_is_no_effect():
         assert incident.effects == []
 
 
-def test_an_observer_that_crashes_says_so_and_looks_again(monkeypatch):
+def test_crashed_observer_reports_it_and_observes_again(monkeypatch):
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -193,7 +193,7 @@ def test_an_observer_that_crashes_says_so_and_looks_again(monkeypatch):
         assert (first.had_effect, second.had_effect) == (False, True)
 
 
-def test_a_fault_that_cannot_be_undone_is_never_recovered_from(monkeypatch):
+def test_fault_that_cannot_be_undone_never_recovers(monkeypatch):
     with staged() as world:
         incident = Storage(world).cause(manual_faults.network_block("node-1", "node-2"))
 
@@ -213,7 +213,7 @@ def test_a_fault_that_cannot_be_undone_is_never_recovered_from(monkeypatch):
         )
 
 
-def test_whoever_does_not_come_back_is_named():
+def test_resource_that_does_not_recover_is_named():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -232,7 +232,7 @@ def test_whoever_does_not_come_back_is_named():
         assert incident.recovered_at is None
 
 
-def test_the_older_generation_names_peers_by_their_nodes():
+def test_older_generation_identifies_peers_by_node():
     with staged() as world:
         storage = Storage(world)
 
@@ -249,7 +249,7 @@ def test_the_older_generation_names_peers_by_their_nodes():
         assert incident.effects == ["the link of v from node-1 to node-2 is Connecting"]
 
 
-def test_of_many_effects_of_a_kind_on_one_volume_the_first_are_told():
+def test_first_of_many_similar_effects_on_a_volume_are_listed():
     with staged() as world:
         storage = Storage(world)
         many = [f"node-{number}" for number in range(1, 5)]
@@ -281,7 +281,7 @@ def peers(*states):
     return {"peers": [{"name": peer, "connectionState": state} for peer, state in states]}
 
 
-def test_a_cut_reaches_a_volume_through_its_links_alone():
+def test_block_affects_volumes_only_through_their_links():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
@@ -292,7 +292,7 @@ def test_a_cut_reaches_a_volume_through_its_links_alone():
 
 
 @pytest.mark.parametrize("peer", ["v-1", "node-2"])
-def test_a_link_to_a_replica_that_goes_is_no_effect(peer):
+def test_link_to_a_replica_being_deleted_is_no_effect(peer):
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2", "node-3")
@@ -310,7 +310,7 @@ def test_a_link_to_a_replica_that_goes_is_no_effect(peer):
         assert incident.effects == []
 
 
-def test_a_machine_and_its_node_answer_for_a_stop():
+def test_machine_and_its_node_are_effects_of_a_stop():
     with staged(nodes=2) as world:
         storage = Storage(world)
         cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
@@ -326,7 +326,7 @@ def test_a_machine_and_its_node_answer_for_a_stop():
         ]
 
 
-def test_a_node_that_nothing_else_explains_may_have_been_cut_off_from_its_watchers():
+def test_unexplained_unready_node_may_be_cut_off_from_its_watchers():
     with staged(nodes=2) as world:
         storage = Storage(world)
         cut = storage.cause(manual_faults.network_block("node-1", "node-2"))

@@ -62,7 +62,7 @@ async def new_and_ready(world, app, before, count):
 
 
 @pytest.mark.parametrize("app", ["agent", "controller"])
-def test_it_lasts_until_the_replacements_are_ready(app):
+def test_incident_lasts_until_the_replacements_are_ready(app):
     with staged(nodes=3) as world:
         workloads(world)
         before = uids(world, app)
@@ -104,12 +104,12 @@ def pod(uid, node, kind="DaemonSet", *, ready=True):
         (pod("old", "node-2", "ReplicaSet"), [pod("new", "node-1", "ReplicaSet")], True),
     ],
 )
-def test_a_pod_is_replaced_where_it_was_missed(lost, pods, over):
+def test_replacement_pod_is_expected_on_the_same_node(lost, pods, over):
     fault = PodDeletion("app=theirs", 1, doomed=(lost,), before=frozenset({"old", "its like"}))
     assert fault._replaced(pods) is over
 
 
-def test_whoever_is_down_elsewhere_is_not_waited_for():
+def test_pods_down_on_other_nodes_are_not_awaited():
     with staged(nodes=4) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
@@ -126,7 +126,7 @@ def test_whoever_is_down_elsewhere_is_not_waited_for():
         assert incident.removed_at - incident.started_at < 15
 
 
-def test_a_controllers_pod_serves_no_node():
+def test_controller_pod_is_not_bound_to_a_node():
     with staged(nodes=2) as world:
         workloads(world)
         incident = world.call(
@@ -135,7 +135,7 @@ def test_a_controllers_pod_serves_no_node():
         assert (len(incident.targets["pods"]), incident.targets["nodes"]) == (3, [])
 
 
-def test_a_pod_on_a_node_that_is_down_is_waited_for_until_the_node_is_back():
+def test_pod_on_a_down_node_is_awaited_until_the_node_is_back():
     with staged(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
@@ -150,7 +150,7 @@ def test_a_pod_on_a_node_that_is_down_is_waited_for_until_the_node_is_back():
         assert 100 < incident.removed_at - incident.started_at < 160
 
 
-def test_and_not_for_ever():
+def test_pod_on_a_down_node_is_awaited_for_a_limited_time():
     with staged(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
@@ -168,7 +168,7 @@ def test_and_not_for_ever():
         assert [data["waited"] for _, _, data in world.told("pods-missing")] == [300]
 
 
-def test_nothing_to_destroy():
+def test_no_matching_pods_is_a_failed_incident():
     with staged() as world:
         world.make(NAMESPACES, NAMESPACE)
         with pytest.raises(
@@ -178,7 +178,7 @@ def test_nothing_to_destroy():
             world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent")))
 
 
-def test_more_than_there_are_cannot_be_destroyed():
+def test_count_larger_than_the_number_of_pods_is_refused():
     with staged(nodes=2) as world:
         workloads(world)
         with pytest.raises(
@@ -197,7 +197,7 @@ def test_more_than_there_are_cannot_be_destroyed():
         assert len(world.told("incident-started")) == 1
 
 
-def test_none_that_goes_already_is_destroyed():
+def test_terminating_pods_are_not_destroyed():
     with staged(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
@@ -213,7 +213,7 @@ def test_none_that_goes_already_is_destroyed():
         assert (sorted(first.targets["nodes"]), lives) == (["node-1", "node-2"], "node-2")
 
 
-def test_a_pod_that_went_before_it_was_destroyed_is_no_effect(monkeypatch):
+def test_pod_deleted_before_its_destruction_is_no_effect(monkeypatch):
     with staged(nodes=2) as world:
         workloads(world)
         aim = PodDeletion.aim
@@ -236,7 +236,7 @@ def test_a_pod_that_went_before_it_was_destroyed_is_no_effect(monkeypatch):
         ]
 
 
-def test_without_a_label_agents_and_controllers_are_destroyed_side_by_side():
+def test_without_label_agents_and_controllers_are_destroyed_independently():
     with staged(nodes=3) as world:
         workloads(world)
         stop = Signal()
@@ -256,6 +256,6 @@ def test_without_a_label_agents_and_controllers_are_destroyed_side_by_side():
         assert len(world.told("incident-started")) == len(world.told("incident-ended")) == 20
 
 
-def test_mistakes():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match="found"):
         PodDestroy(label="a=(")

@@ -51,7 +51,7 @@ class Number:
         (NetworkDegrade.weights, 50, "latency"),
     ],
 )
-def test_a_number_from_0_to_99_decides(weights, number, variant):
+def test_number_from_0_to_99_selects_the_variant(weights, number, variant):
     assert draw_variant(Number(number), tuple(reversed(weights)), weights) == variant
 
 
@@ -77,7 +77,7 @@ def draws(world, profile, count=40):
     ("machines", "group_size", "sizes"),
     [(4, 0, (2, 2)), (5, 0, (3, 2)), (5, 1, (1, 4)), (5, 4, (4, 1))],
 )
-def test_split_brain_has_its_larger_part_first(machines, group_size, sizes):
+def test_split_brain_puts_its_larger_part_first(machines, group_size, sizes):
     with staged(machines) as world:
         for fault in draws(
             world, NetworkBlock(group_size=group_size, variants=("split-brain",)), 5
@@ -88,7 +88,7 @@ def test_split_brain_has_its_larger_part_first(machines, group_size, sizes):
             ]
 
 
-def test_blocking_drbd_draws_one_link_of_the_machine():
+def test_drbd_block_draws_one_link_of_the_machine():
     with staged(3) as world:
         for volume in "ab":
             for number, node in enumerate(("node-1", "node-2", "node-3")):
@@ -108,7 +108,7 @@ def test_blocking_drbd_draws_one_link_of_the_machine():
         assert len({(fault.side_a, fault.side_b, fault.volume) for fault in faults}) == 12
 
 
-def test_a_degraded_pair_and_its_time():
+def test_degraded_pair_and_its_duration_are_drawn():
     with staged() as world:
         faults = draws(world, NetworkDegrade(loss=0.1))
         assert {fault.variant for fault in faults} == {"losses", "latency"}
@@ -133,7 +133,7 @@ def test_a_degraded_pair_and_its_time():
         (NetworkDegrade(), 1, "network-degrade needs 2 virtual machines, and there are 1"),
     ],
 )
-def test_too_little_for_an_incident(profile, machines, words):
+def test_insufficient_machines_for_an_incident(profile, machines, words):
     with staged(machines) as world, pytest.raises(FaultImpossible, match=words):
         draws(world, profile, 1)
 
@@ -154,7 +154,7 @@ def run(world, profile, seconds, *, cancel=False):
     world.call(play())
 
 
-def test_pauses_and_incidents_are_exactly_as_long_as_drawn():
+def test_pauses_and_incidents_last_exactly_as_drawn():
     with staged() as world:
         began = world.journal.now
         run(
@@ -171,7 +171,7 @@ def test_pauses_and_incidents_are_exactly_as_long_as_drawn():
 
 
 @pytest.mark.parametrize("cancel", [False, True])
-def test_what_is_on_is_undone_when_the_time_is_up_or_everything_is_cancelled(cancel):
+def test_active_fault_is_undone_at_the_deadline_or_on_cancellation(cancel):
     with staged() as world:
         began = world.journal.now
         run(
@@ -186,7 +186,7 @@ def test_what_is_on_is_undone_when_the_time_is_up_or_everything_is_cancelled(can
         assert (round(at - began, 3), data["lasted"]) == (60, 50)
 
 
-def test_too_few_machines_are_noted_and_tried_again():
+def test_too_few_machines_are_recorded_and_retried():
     with staged(1) as world:
         run(world, NetworkBlock(period=(10, 10), incident=(10, 10)), 35)
 
@@ -217,7 +217,7 @@ class Unreliable:
         return first_refused
 
 
-def test_an_api_that_stumbles_stops_nothing():
+def test_temporary_api_errors_stop_nothing():
     with staged() as world:
         parent = world.stage.parent
         api_for = parent.api_for
@@ -240,7 +240,7 @@ def test_an_api_that_stumbles_stops_nothing():
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
 
 
-def test_a_policy_of_the_same_name_is_deleted_first():
+def test_existing_policy_of_the_same_name_is_deleted_first():
     with staged() as world:
         name = f"chaos-net-blocking-everything-{Chance(0).stream('blocker').suffix(8)}"
         old = world.make(CILIUM_NETWORK_POLICIES, name, VMS, spec={})
@@ -268,7 +268,7 @@ def test_a_policy_of_the_same_name_is_deleted_first():
         ("pod-destroy", PodDestroy),
     ],
 )
-def test_names(name, kind):
+def test_profile_names(name, kind):
     assert profile_named(name) is kind
     assert PROFILES[kind.name] is kind
 
@@ -295,7 +295,7 @@ def test_names(name, kind):
         ("vm-reboot", ["incident"], "its parameters are period"),
     ],
 )
-def test_an_unknown_name_or_parameter_lists_the_valid_ones(name, parameters, words):
+def test_unknown_name_or_parameter_lists_the_valid_ones(name, parameters, words):
     with pytest.raises(ValueError, match=words):
         profile_named(name, parameters)
 
@@ -317,7 +317,7 @@ def test_an_unknown_name_or_parameter_lists_the_valid_ones(name, parameters, wor
         (lambda: NetworkDegrade(variants=("loss",)), "losses, latency"),
     ],
 )
-def test_mistakes(mistake, words):
+def test_invalid_parameters_are_refused(mistake, words):
     with pytest.raises(ValueError, match=words):
         mistake()
 
@@ -338,12 +338,12 @@ ORDER = "give the least and the most, in this order, each more than zero"
         (PodDestroy, "pods", f"{ORDER}, in whole numbers"),
     ],
 )
-def test_a_range_has_its_least_first(kind, parameter, words, given):
+def test_range_requires_minimum_first(kind, parameter, words, given):
     with pytest.raises(ValueError, match=f"^{re.escape(f'{parameter}={given!r}: {words}')}$"):
         kind(**{parameter: given})
 
 
-def test_a_number_of_pods_is_whole_and_a_time_need_not_be():
+def test_number_of_pods_is_an_integer_and_a_duration_may_be_a_fraction():
     assert PodDestroy(pods=(1, 1), period=(0.5, 1.5)).pods == (1, 1)
     with pytest.raises(ValueError, match="in whole numbers"):
         PodDestroy(pods=(1, 1.5))
@@ -360,5 +360,5 @@ def test_a_number_of_pods_is_whole_and_a_time_need_not_be():
         (PodDestroy(), 0),
     ],
 )
-def test_how_many_machines_a_profile_needs(profile, machines):
+def test_number_of_machines_required_by_each_profile(profile, machines):
     assert profile.needs_machines() == machines

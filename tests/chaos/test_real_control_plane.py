@@ -51,7 +51,7 @@ def runner(cluster):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_by_hand(cluster, runner, fault):
+def test_fault_by_hand(cluster, runner, fault):
     cause, effect = FAULTS[fault]
     with runner as run:
         volume = run.volumes.create(storage_class="consistency-and-availability")

@@ -83,7 +83,7 @@ def refused(world, fault):
     return refusal.value, records(world)[-1]
 
 
-def test_nobody_waits_for_the_like_of_a_pod_that_was_not_deleted():
+def test_replacement_of_a_pod_that_was_not_deleted_is_not_awaited():
     with staged(nodes=3) as world:
         workloads(world)
         deaf(world, NO)
@@ -92,7 +92,7 @@ def test_nobody_waits_for_the_like_of_a_pod_that_was_not_deleted():
         assert (incident.lasted, incident.effects, incident.affected_nodes) == (0, [], [])
 
 
-def test_of_two_pods_the_one_that_was_deleted_is_waited_for():
+def test_only_the_replacement_of_the_deleted_pod_is_awaited():
     with staged(nodes=3) as world:
         workloads(world)
         deaf(world, None, NO)
@@ -107,7 +107,7 @@ def test_of_two_pods_the_one_that_was_deleted_is_waited_for():
         assert len(incident.affected_nodes) == len(incident.refused_nodes) == 1
 
 
-def test_a_pod_that_others_destroy_is_not_ours():
+def test_pod_destroyed_by_others_is_no_effect():
     with staged(nodes=3) as world:
         workloads(world)
         deaf(world, InternalError("down"))
@@ -128,7 +128,7 @@ def test_a_pod_that_others_destroy_is_not_ours():
 
 
 @pytest.mark.parametrize("then", [NO, LOST])
-def test_a_pod_whose_deletion_was_accepted_unheard_is_perhaps_gone_by_us(then):
+def test_pod_whose_deletion_response_was_lost_is_a_possible_effect(then):
     with staged(nodes=3) as world:
         workloads(world)
         deaf(world, LOST, then, done=(LOST,))
@@ -147,7 +147,7 @@ def test_a_pod_whose_deletion_was_accepted_unheard_is_perhaps_gone_by_us(then):
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.variant)
-def test_what_others_do_is_not_of_a_fault_that_was_refused(fault):
+def test_changes_by_others_are_no_effects_of_a_refused_fault(fault):
     with staged(nodes=2) as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
@@ -163,7 +163,7 @@ def test_what_others_do_is_not_of_a_fault_that_was_refused(fault):
 
 
 @pytest.mark.parametrize("fault", [FAULTS[0], *FAULTS[3:]], ids=lambda fault: fault.variant)
-def test_while_nobody_answers_it_is_perhaps_and_then_it_was_not(fault):
+def test_effect_is_possible_until_the_request_is_answered_with_a_refusal(fault):
     with staged(nodes=2) as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
@@ -198,7 +198,7 @@ def stalled():
     )
 
 
-def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
+def test_block_whose_create_response_was_lost_is_undone_and_has_possible_effects():
     with staged(nodes=2) as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
@@ -212,7 +212,7 @@ def test_a_block_that_was_made_unheard_is_undone_and_may_have_done_something():
         assert (len(incident.possible_effects), incident.affected_nodes) == (1, list(PAIR))
 
 
-def test_a_machine_that_others_switched_off_is_not_started_by_a_stop_that_was_refused(monkeypatch):
+def test_refused_stop_does_not_start_a_machine_stopped_by_others(monkeypatch):
     with staged(nodes=2) as world:
         stop = MachineStop.inject
 
@@ -228,7 +228,7 @@ def test_a_machine_that_others_switched_off_is_not_started_by_a_stop_that_was_re
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
 
 
-def test_nobody_is_overtaken_by_what_was_refused():
+def test_refused_fault_overtakes_no_incident():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
@@ -243,7 +243,7 @@ def test_nobody_is_overtaken_by_what_was_refused():
         assert first.recovered_at == first.removed_at
 
 
-def test_nobody_is_overtaken_by_what_is_asked_for_and_not_answered():
+def test_unanswered_fault_overtakes_no_incident():
     with staged() as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
@@ -268,7 +268,7 @@ def test_nobody_is_overtaken_by_what_is_asked_for_and_not_answered():
         assert first.recovered_at == first.removed_at + 20
 
 
-def test_half_of_a_degradation_is_undone_alone():
+def test_half_applied_degradation_is_undone_on_that_side_only():
     with staged(nodes=2) as world:
         deaf(world, None, NO, None)
         _, incident = refused(world, manual_faults.latency(*PAIR))

@@ -35,7 +35,7 @@ iperf3: interrupt - the client has terminated
         (0.0, "0"),
     ],
 )
-def test_a_small_loss_stays_what_it_is(loss, text):
+def test_small_loss_keeps_its_value(loss, text):
     assert f" --probability {text} -m " in add_rule("j", "10.0.0.1", loss)
     assert f" --probability {text} -m " in remove_rule("j", "10.0.0.1", loss, 30)
 
@@ -43,7 +43,7 @@ def test_a_small_loss_stays_what_it_is(loss, text):
 @pytest.mark.parametrize(
     ("seconds", "text"), [(30, "30"), (30.0, "30"), (12.5, "12.5"), (100000.0, "100000")]
 )
-def test_durations_are_what_sleep_and_timeout_understand(seconds, text):
+def test_durations_are_accepted_by_sleep_and_timeout(seconds, text):
     assert f"\nsleep {text}\n" in remove_rule("j", "10.0.0.1", 0.01, seconds)
     assert f"\ntimeout {text} sh -c '\n" in load_link("10.0.0.1", seconds)
 
@@ -59,22 +59,22 @@ def test_durations_are_what_sleep_and_timeout_understand(seconds, text):
         ("", None),
     ],
 )
-def test_how_many_packets_were_dropped(log, packets):
+def test_dropped_packets_are_counted(log, packets):
     assert dropped_packets(log) == packets
 
 
 @pytest.mark.parametrize(
     ("log", "rules"), [("swept 2 rules\n", 2), ("swept 0 rules\n", 0), ("swept rules", None)]
 )
-def test_how_many_rules_were_swept(log, rules):
+def test_swept_rules_are_counted(log, rules):
     assert swept_rules(log) == rules
 
 
-def test_how_much_was_pushed_is_counted_once():
+def test_transferred_bytes_are_counted_once():
     assert pushed_bytes(IPERF3) == 2 * 2**30
     assert pushed_bytes(IPERF3 + IPERF3) == 4 * 2**30
     assert pushed_bytes(IPERF3[: IPERF3.index("- - -")]) == 2 * 2**30
 
 
-def test_nothing_was_pushed_where_nobody_listened():
+def test_no_bytes_are_counted_without_a_listener():
     assert pushed_bytes("iperf3: error - unable to connect to server: Connection refused\n") is None

@@ -76,7 +76,7 @@ def test_packets_before_during_and_after(host, hosts, path):
 
 
 @pytest.mark.parametrize("loss", [0.001, 0.01, 0.05, 1 / 3, 1.0])
-def test_every_rule_of_a_job_goes_and_no_other(host, path, loss):
+def test_all_rules_of_a_job_and_no_others_are_removed(host, path, loss):
     for rule in FOREIGN:
         host.run(f"iptables -w -A INPUT {rule}", path)
     theirs = rules(host, path)
@@ -91,11 +91,11 @@ def test_every_rule_of_a_job_goes_and_no_other(host, path, loss):
     assert rules(host, path) == theirs
 
 
-def test_where_no_rule_is_left_nothing_is_said(host, path):
+def test_sweep_without_rules_prints_nothing(host, path):
     assert dropped_packets(host.run(remove_rule("worker-1", "10.99.0.2", 0.01, 0), path)) is None
 
 
-def test_a_sweep_finds_all_of_ours_and_no_other(host, path):
+def test_sweep_finds_all_our_rules_and_no_others(host, path):
     host.run(f"iptables -w -A INPUT {FOREIGN[0]}", path)
     for job in ("worker-1", "worker-10", "worker-1"):
         host.run(add_rule(job, "10.99.0.2", 0.01), path)
@@ -105,7 +105,7 @@ def test_a_sweep_finds_all_of_ours_and_no_other(host, path):
     assert swept_rules(host.run(sweep_rules(), path)) == 0
 
 
-def test_both_push_at_once_and_nothing_runs_on(hosts, shell, tmp_path):
+def test_both_sides_load_the_link_and_no_process_remains(hosts, shell, tmp_path):
     namespaces.demand_tool("iperf3")
     path = namespaces.programs(tmp_path, shell, "nft")
     containers = [
@@ -121,7 +121,7 @@ GO = "-s 10.0.0.1 -m statistic --mode random --probability 0.01 -m comment --com
 
 
 @pytest.mark.parametrize("mark", ["node-1-add-iptables", "node 1 add", "worker_1.add"])
-def test_a_sweep_finds_the_rules_of_a_comment_however_it_is_printed(host, path, mark):
+def test_sweep_finds_rules_in_every_comment_format(host, path, mark):
     for comment in (mark, f"{mark}-not", mark, f"not-{mark}"):
         host.run(f'iptables -w -A INPUT {GO} "{comment}" -j DROP', path)
     assert swept_rules(host.run(sweep_rules(mark), path)) == 2
@@ -131,7 +131,7 @@ def test_a_sweep_finds_the_rules_of_a_comment_however_it_is_printed(host, path, 
     assert f"not-{mark}" in left
 
 
-def test_a_sweep_that_cannot_tell_or_leaves_a_rule_fails(host, path, tmp_path):
+def test_sweep_fails_if_rules_cannot_be_listed_or_remain(host, path, tmp_path):
     hostile = 'kscen/$(touch "$BAIT")'
     host.run(f"iptables -w -A INPUT {GO} '{hostile}' -j DROP", path)
     bait = tmp_path / "bait"

@@ -46,7 +46,7 @@ def attempts(*profiles):
     ],
     ids=lambda given: getattr(given, "name", ""),
 )
-def test_another_shifts_nothing(profile, names):
+def test_additional_profile_does_not_shift_the_draws_of_others(profile, names):
     alone, beside = attempts(profile), attempts(profile, profile)
     assert sorted(alone) == names
     assert sorted(beside) == sorted([*names, *(f"{name}/2" for name in names)])
@@ -55,7 +55,7 @@ def test_another_shifts_nothing(profile, names):
         assert beside[name] == alone[name] != beside[f"{name}/2"]
 
 
-def test_only_what_is_of_one_kind_is_numbered():
+def test_only_profiles_of_one_kind_are_numbered():
     assert sorted(attempts(PodDestroy(), PodDestroy("app=agent"), PodDestroy("app=other"))) == [
         "pod-destroyer/app=agent",
         "pod-destroyer/app=agent/2",

@@ -69,7 +69,7 @@ def world(seed=0):
         one.journal.close()
 
 
-def test_two_machines_are_cut_off_from_each_other_and_from_nobody_else():
+def test_two_machines_are_cut_off_from_each_other_only():
     with world() as w:
         incident = w.cause(manual_faults.network_block("node-1", "node-2"))
         w.runner.advance(1)
@@ -85,7 +85,7 @@ def test_two_machines_are_cut_off_from_each_other_and_from_nobody_else():
         assert not w.blocked("node-1", "node-2")
 
 
-def test_two_groups():
+def test_two_groups_are_cut_off_from_each_other():
     with world() as w:
         w.cause(manual_faults.split_brain(["node-1", "node-2"], ["node-3", "node-4"]))
         w.runner.advance(1)
@@ -94,7 +94,7 @@ def test_two_groups():
         assert cut == {(a, b) for a in names for b in names if (a in names[:2]) != (b in names[:2])}
 
 
-def test_single_ports():
+def test_single_ports_are_blocked():
     with world() as w:
         w.cause(manual_faults.network_block("node-1", "node-2", ports=[7001, 7009]))
         w.runner.advance(1)
@@ -110,7 +110,7 @@ def test_single_ports():
         ]
 
 
-def test_a_link_is_cut_and_no_other_between_the_same_machines_though_its_ports_are_the_same_the_other_way_round():
+def test_link_is_cut_without_affecting_a_link_with_swapped_ports():
     with world() as w:
         w.cause(block_of_link(ReplicaLink("v", "node-1", "node-2", (7000, 7001))))
         w.runner.advance(1)
@@ -118,7 +118,7 @@ def test_a_link_is_cut_and_no_other_between_the_same_machines_though_its_ports_a
         assert [w.blocked("node-2", "node-1", port) for port in (7000, 7001)] == [True, False]
 
 
-def test_a_restart():
+def test_machine_is_restarted():
     with world() as w:
         incident = w.cause(manual_faults.vm_reboot("node-2"))
         w.runner.advance(200)
@@ -129,7 +129,7 @@ def test_a_restart():
         assert incident.recovered_at is not None
 
 
-def test_a_stop_and_its_end():
+def test_machine_is_stopped_and_started_at_the_end():
     with world() as w:
         incident = w.cause(manual_faults.vm_stop("node-2"))
         w.runner.advance(120)
@@ -141,7 +141,7 @@ def test_a_stop_and_its_end():
 
 
 @pytest.mark.parametrize("clear", [clear_before, clear_after])
-def test_a_machine_that_a_run_that_died_has_stopped_is_started(clear):
+def test_machine_stopped_by_a_killed_run_is_started(clear):
     with world() as w:
         w.cause(manual_faults.vm_stop("node-2"))
         w.stage.shared.clear()
@@ -157,7 +157,7 @@ def operations(w):
     return [one["metadata"]["name"] for one in listing.items]
 
 
-def test_a_machine_that_somebody_else_has_stopped_stays_so():
+def test_machine_stopped_by_others_stays_stopped():
     with world() as w:
         theirs = operation(
             "their-stop-1", w.parent.namespace, "Stop", "node-2", {"chaos.megatest/type": "vm-stop"}
@@ -186,7 +186,7 @@ def rules(w, node):
     return w.runner.call(sweep_node(actor, f"look-at-{node}", node, "kscen/", actor.labels))
 
 
-def test_a_rule_that_nobody_takes_away_is_swept():
+def test_leftover_rule_is_swept():
     with world() as w:
         incident = w.cause(PacketLoss(("node-1", "node-2"), 0.1, 30))
         w.runner.call(
@@ -203,7 +203,7 @@ def test_a_rule_that_nobody_takes_away_is_swept():
         assert (rules(w, "node-1"), rules(w, "node-2")) == (0, 0)
 
 
-def test_rules_of_a_run_that_died_are_swept_before_the_next():
+def test_rules_of_a_killed_run_are_swept_before_the_next_run():
     with world() as w:
         w.cause(manual_faults.losses("node-1", "node-2", 0.1))
         w.stage.shared.clear()
@@ -219,7 +219,7 @@ def test_rules_of_a_run_that_died_are_swept_before_the_next():
 @pytest.mark.parametrize(
     ("comment", "left"), [("node-1-add-iptables", 0), ("node-1-add-iptables-too", 1)]
 )
-def test_a_rule_of_the_go_megatest_is_swept_and_none_that_is_like_it(comment, left):
+def test_rule_of_the_go_megatest_is_swept_and_similar_rules_are_kept(comment, left):
     rule = "-s 10.0.0.1 -m statistic --mode random --probability 0.5 -m comment --comment"
     text = f'set -e\niptables -A INPUT {rule} "node-1-add-iptables" -j DROP\n'
     with world() as w:
@@ -240,7 +240,7 @@ def test_a_rule_of_the_go_megatest_is_swept_and_none_that_is_like_it(comment, le
         )
 
 
-def test_losses_outlast_no_reboot():
+def test_losses_do_not_survive_a_reboot():
     with world() as w:
         losses = w.cause(PacketLoss(("node-1", "node-2"), 0.1, 60))
         w.cause(manual_faults.vm_reboot("node-2"))
@@ -252,7 +252,7 @@ def test_losses_outlast_no_reboot():
 
 
 @pytest.mark.parametrize("name", [name for name in PROFILES if name != "pod-destroy"])
-def test_an_hour_of_each_profile_leaves_nothing(name):
+def test_one_hour_of_each_profile_leaves_nothing(name):
     with world() as w:
         stop = Signal()
 
@@ -274,7 +274,7 @@ def test_an_hour_of_each_profile_leaves_nothing(name):
         assert w.told("incident-failed", "incident-not-undone") == []
 
 
-def test_the_same_seed_tells_the_same_story():
+def test_same_seed_gives_the_same_story():
     def told():
         with world(7) as w:
             stop = Signal()

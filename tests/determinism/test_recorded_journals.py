@@ -48,7 +48,7 @@ def present_outcome(recorded):
 
 
 @pytest.mark.parametrize("before", recorded(), ids=lambda before: f"seed-{before['seed']}")
-def test_the_journal_is_as_before(before):
+def test_journal_equals_the_recorded_one(before):
     cluster = EmbeddedCluster(before["seed"])
     runner = ScenarioRunner(cluster, Plan(CHURN, CHAOS), parent=cluster.parent)
     with warnings.catch_warnings():

@@ -37,13 +37,13 @@ def first():
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])
-def test_the_same_seed_gives_the_same_bytes(first, hash_seed):
+def test_same_seed_gives_the_same_bytes(first, hash_seed):
     assert played(hash_seed) == first
 
 
-def test_all_that_there_is_was_in_it(first):
+def test_run_covers_all_record_kinds(first):
     assert first.rstrip().partition(": ")[2] == PLAYED
 
 
-def test_another_seed_gives_others(first):
+def test_another_seed_gives_other_bytes(first):
     assert played("0", "8") != first

@@ -20,7 +20,7 @@ PUBLIC = re.findall(
 
 
 @pytest.mark.parametrize("program", ["architecture_tables.py", "api_page.py"])
-def test_a_generated_page_is_up_to_date(program):
+def test_generated_page_is_up_to_date(program):
     done = subprocess.run(
         [sys.executable, ROOT / ".ci" / program, "--check"],
         capture_output=True, text=True, check=False, cwd=ROOT,

@@ -25,14 +25,14 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("code", EXAMPLES)
-def test_an_example_runs(pytester, code):
+def test_example_runs(pytester, code):
     pytester.makepyfile(test_example=code)
     result = pytester.runpytest("-q")
     assert result.ret == 0
     assert result.parseoutcomes()["passed"] == code.count("def test_")
 
 
-def test_there_are_examples():
+def test_docs_contain_examples():
     assert len(EXAMPLES) >= 6
 
 
@@ -41,7 +41,7 @@ def test_there_are_examples():
     [option.flag for option in options.OPTIONS]
     + [line.partition("(")[0] for line in markers.MARKERS if "(" in line],
 )
-def test_the_reference_names_it(name):
+def test_reference_names_the_option(name):
     assert f"`{name}" in (ROOT / "docs" / "reference.md").read_text()
 
 
@@ -49,12 +49,12 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
     for link in LINK.findall(page.read_text()):
         assert (page.parent / link).exists(), link
 
 
-def test_architecture_names_every_room():
+def test_architecture_names_every_package():
     package = ROOT / "pytest_kscen"
     rooms = {path.name for path in package.iterdir() if path.is_dir() and any(path.glob("*.py"))}
     rooms |= {path.stem for path in package.glob("*.py") if not path.stem.startswith("__")}
@@ -62,12 +62,12 @@ def test_architecture_names_every_room():
     assert set(told) == rooms
 
 
-def test_the_reference_names_every_command():
+def test_reference_names_every_command():
     reference = (ROOT / "docs" / "reference.md").read_text()
     assert [name for name in COMMANDS if f"`python -m pytest_kscen {name}" not in reference] == []
 
 
-def test_the_page_on_results_tells_of_two_runs(pytester, capsys):
+def test_results_page_describes_two_runs(pytester, capsys):
     """Its second example, and the command that it gives."""
     page = (ROOT / "docs" / "scenarios-analysis.md").read_text()
     pytester.makepyfile(test_two=BLOCK.findall(page)[1])
@@ -87,7 +87,7 @@ def test_the_page_on_results_tells_of_two_runs(pytester, capsys):
     ] in told
 
 
-def test_the_storage_page_tells_a_story(pytester, capsys):
+def test_storage_page_contains_a_story(pytester, capsys):
     """Its own example, and the commands that it gives for it."""
     page = (ROOT / "docs" / "storage.md").read_text()
     pytester.makepyfile(test_storage="\n".join(BLOCK.findall(page)))

@@ -65,13 +65,13 @@ def pytest_in(installed, *arguments):
     return installed[1]("pytest", "-p", "no:cacheprovider", *arguments)
 
 
-def test_the_profile(installed):
+def test_installed_profile_runs(installed):
     done = pytest_in(installed, "-k", "cordoned")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "node-cordon" in done.stdout
 
 
-def test_a_profiles_options(installed):
+def test_profile_options_are_registered(installed):
     shown = pytest_in(installed, "--help").stdout
     assert "--enable-chaos-node-cordon" in shown
     done = pytest_in(
@@ -80,24 +80,24 @@ def test_a_profiles_options(installed):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_storage_model_and_its_health_source(installed):
+def test_storage_model_and_its_health_source_are_used(installed):
     done = pytest_in(installed, "-k", "toy", "--kscen-volume-health=toy")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_report(installed):
+def test_installed_report_is_written(installed):
     pytest_in(installed, "-k", "cordoned")
     (line,) = (installed[0] / "runs.txt").read_text().splitlines()
     assert line.startswith("test_examples.py::test_nodes_are_cordoned: valid after 2m")
 
 
-def test_the_backend(installed):
+def test_installed_backend_is_used(installed):
     done = pytest_in(installed, "-k", "cordoned", "--kscen-cluster=small")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "small cluster" in done.stdout
 
 
-def test_the_probe_and_the_waiter_without_pytest(installed):
+def test_probe_and_waiter_work_without_pytest(installed):
     (installed[0] / "show.py").write_text(
         "from pytest_kscen.workflow.probes.probe import PROBE_FORMS, Probe\n"
         "from pytest_kscen.scenario.builtin_waiters import waiters_where_served\n"
@@ -109,7 +109,7 @@ def test_the_probe_and_the_waiter_without_pytest(installed):
     assert "toy-controller" in done.stdout
 
 
-def test_hooks_of_a_conftest(installed):
+def test_hooks_of_a_conftest_are_called(installed):
     tests, _ = installed
     (tests / "conftest.py").write_text(
         "from kscen_examples.node_cordon import NodeCordon\n"
@@ -130,7 +130,7 @@ def test_hooks_of_a_conftest(installed):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_two_of_one_name_are_refused(installed):
+def test_duplicate_names_are_refused(installed):
     tests, _ = installed
     (tests / "conftest.py").write_text(
         "from kscen_examples.node_cordon import NodeCordon\n"
@@ -193,7 +193,7 @@ NAMES = "[pytest_kscen.{}]\n{} = kscen_examples.{}\n"
         ),
     ],
 )
-def test_a_broken_entry_point_is_a_usage_error(installed, entry_point, message):
+def test_broken_entry_point_is_a_usage_error(installed, entry_point, message):
     (path,) = installed[0].parent.glob("site/*.dist-info/entry_points.txt")
     path.write_text(entry_point)
     (installed[0] / "test_examples.py").write_text("def test_it(scenario_runner): pass\n")
@@ -203,7 +203,7 @@ def test_a_broken_entry_point_is_a_usage_error(installed, entry_point, message):
     assert message in done.stderr
 
 
-def test_a_broken_probe_in_a_workflow_file(installed):
+def test_broken_probe_in_a_workflow_file_is_an_error(installed):
     tests, _ = installed
     (path,) = tests.parent.glob("site/*.dist-info/entry_points.txt")
     path.write_text(NAMES.format("probes", "clok", "clock_probe:ClockProbe"))
@@ -241,7 +241,7 @@ def run_with_report(installed, line):
 
 
 @pytest.mark.parametrize("report", ["R", "R()"])
-def test_a_report_of_a_hook_is_a_class_or_an_object(installed, report):
+def test_report_hook_accepts_a_class_or_an_object(installed, report):
     done = run_with_report(installed, f"    return [{report}]\n")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "finished test_examples.py::test_it" in done.stdout
@@ -260,7 +260,7 @@ def test_a_report_of_a_hook_is_a_class_or_an_object(installed, report):
         ("[Bare]", "conftest.Bare of the package 'conftest' is no report: it does not define"),
     ],
 )
-def test_a_hook_with_a_report_of_no_use_is_a_usage_error(installed, returned, message):
+def test_report_hook_with_an_invalid_report_is_a_usage_error(installed, returned, message):
     done = run_with_report(installed, f"    return {returned}\n")
     assert done.returncode == 4, done.stdout + done.stderr
     assert message in done.stderr
@@ -311,7 +311,7 @@ def test_volume_churn_needs_replicated_volumes(installed):
     assert "install sds-replicated-volume" not in done.stdout
 
 
-def test_each_point_has_a_registry_a_hook_and_a_group():
+def test_each_extension_point_has_a_registry_a_hook_and_a_group():
     hooks = {name.removeprefix("pytest_kscen_") for name in vars(hookspecs) if "_kscen_" in name}
     assert hooks == set(REGISTRIES)
     assert {registry().group for registry in REGISTRIES.values()} == {
@@ -336,7 +336,7 @@ class Named:
     name, size = "named", 1
 
 
-def test_two_entry_points_of_one_name(monkeypatch):
+def test_two_entry_points_with_one_name_are_refused(monkeypatch):
     things = with_entry_points(monkeypatch, "named", "named")
     assert things.names() == ["built-in", "named"]
     for use in (things.check_names, lambda: things["named"], lambda: list(things)):
@@ -344,7 +344,7 @@ def test_two_entry_points_of_one_name(monkeypatch):
             use()
 
 
-def test_an_entry_point_with_the_name_of_a_built_in_one(monkeypatch):
+def test_entry_point_with_the_name_of_a_built_in_is_refused(monkeypatch):
     things = with_entry_points(monkeypatch, "built-in")
     assert things["built-in"] is BuiltIn
     with pytest.raises(ExtensionError, match="there is a built-in thing 'built-in'"):
@@ -352,14 +352,14 @@ def test_an_entry_point_with_the_name_of_a_built_in_one(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["named", "built-in"])
-def test_a_hook_with_a_name_in_use(monkeypatch, name):
+def test_hook_with_a_name_in_use_is_refused(monkeypatch, name):
     things = with_entry_points(monkeypatch, "named")
     other = type("Other", (), {"name": name, "size": 1})
     with pytest.raises(ExtensionError, match=f"there are two things '{name}'"):
         things.add(other)
 
 
-def test_a_hook_may_return_what_is_installed(monkeypatch):
+def test_hook_may_return_what_is_installed(monkeypatch):
     things = with_entry_points(monkeypatch, "named")
     assert not things.add(Named)
     assert list(things) == ["built-in", "named"]
@@ -379,14 +379,14 @@ def profile(name, *, frozen=True, **facts):
         (lambda: profile("x", frozen=False), r"write `@dataclass\(frozen=True\)` above its class"),
     ],
 )
-def test_a_profile_of_no_use_is_refused(wrong, message):
+def test_invalid_profile_is_refused(wrong, message):
     with pytest.raises(
         ExtensionError, match=f"Made of the package .* is no chaos profile: .*{message}"
     ):
         PROFILES.add(wrong())
 
 
-def test_an_extension_that_lacks_a_fact_is_refused():
+def test_extension_lacking_a_required_attribute_is_refused():
     class Bare:
         name = "bare"
 
@@ -397,7 +397,7 @@ def test_an_extension_that_lacks_a_fact_is_refused():
         registry().add(Bare, package="x")
 
 
-def test_an_abstract_method_is_a_fact():
+def test_abstract_method_is_a_required_attribute():
     class Idle(Profile):
         name = "idle"
         targets = creates = ()
@@ -407,7 +407,7 @@ def test_an_abstract_method_is_a_fact():
         PROFILES.add(Idle)
 
 
-def test_an_extension_is_added_once():
+def test_extension_is_added_once():
     class Thing:
         name, size = "thing", 1
 
@@ -425,7 +425,7 @@ def blocks():
     )
 
 
-def test_the_page_quotes_the_package():
+def test_page_quotes_the_package():
     assert {name for name, _ in blocks()} == {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*")
@@ -435,7 +435,7 @@ def test_the_page_quotes_the_package():
         assert text == (PACKAGE / name).read_text(), f"docs/extending.md: {name} is not its file"
 
 
-def test_the_page_imports_public_names_only():
+def test_page_imports_public_names_only():
     imported = re.findall(r"^from (pytest_kscen[\w.]*) import", PAGE.read_text(), re.MULTILINE)
     assert set(imported) <= {
         "pytest_kscen.chaos",

@@ -13,7 +13,7 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.journal import Entry, Journal, JournalLost, JournalTaken, read
 
 
-def test_what_is_written_is_read_back(tmp_path):
+def test_written_records_are_read_back(tmp_path):
     runner = VirtualRunner()
     runner.advance(5)
     path = tmp_path / "journal.jsonl"
@@ -40,7 +40,7 @@ def test_what_is_written_is_read_back(tmp_path):
     runner.close()
 
 
-def test_one_that_is_to_be_kept_later_has_all_in_its_file(tmp_path):
+def test_journal_kept_later_is_complete_in_its_file(tmp_path):
     runner = VirtualRunner()
     journal = Journal(runner.clock)
     journal.write("a", "before", {})
@@ -53,7 +53,7 @@ def test_one_that_is_to_be_kept_later_has_all_in_its_file(tmp_path):
     runner.close()
 
 
-def test_one_that_outgrows_memory_is_the_same():
+def test_journal_larger_than_memory_is_equal():
     runner = VirtualRunner()
     journal = Journal(runner.clock)
     actor = journal.witness("actor")
@@ -67,7 +67,7 @@ def test_one_that_outgrows_memory_is_the_same():
     runner.close()
 
 
-def test_it_can_be_read_while_it_is_written():
+def test_journal_can_be_read_while_it_is_written():
     runner = VirtualRunner()
     journal = Journal(runner.clock)
     for number in range(3):
@@ -98,7 +98,7 @@ class Reluctant(io.BytesIO):
         return super().write(data[:taken])
 
 
-def test_a_file_that_takes_less_at_once_has_whole_lines():
+def test_partial_writes_leave_whole_lines():
     runner = VirtualRunner()
     journal = Journal(runner.clock)
     journal._file = Reluctant(10_000)
@@ -108,7 +108,7 @@ def test_a_file_that_takes_less_at_once_has_whole_lines():
     runner.close()
 
 
-def test_a_line_that_cannot_be_written_is_the_journals_end():
+def test_unwritable_line_ends_the_journal():
     """Whatever room there is later: nobody could see that a line is missing."""
     runner = VirtualRunner()
     journal = Journal(runner.clock)
@@ -128,7 +128,7 @@ def test_a_line_that_cannot_be_written_is_the_journals_end():
     runner.close()
 
 
-def test_a_file_that_does_not_take_what_was_written_is_the_journals_end(tmp_path, monkeypatch):
+def test_file_rejecting_a_write_ends_the_journal(tmp_path, monkeypatch):
     runner = VirtualRunner()
     journal = Journal(runner.clock)
     journal.write("a", "b", {})
@@ -157,7 +157,7 @@ class Clock:
         return next(self.times)
 
 
-def test_a_file_is_taken_from_nobody_who_writes_to_it(tmp_path):
+def test_journal_file_is_not_taken_from_another_writer(tmp_path):
     runner = VirtualRunner()
     path = tmp_path / "journal.jsonl"
     with contextlib.closing(Journal(runner.clock, path)) as first:
@@ -190,7 +190,7 @@ class Slow(io.BytesIO):
 
 
 @pytest.mark.parametrize("when", ["read", "write"])
-def test_whoever_writes_in_another_thread_writes_at_the_end(when):
+def test_writer_in_another_thread_appends(when):
     """And has a little time for it, if nobody keeps it from that."""
     journal = Journal(Clock(0.0, 1.0, 2.0))
     other = threading.Thread(target=journal.write, args=("other", "b", {}))
@@ -206,7 +206,7 @@ def test_whoever_writes_in_another_thread_writes_at_the_end(when):
     assert [(entry.at, entry.actor) for entry in journal] == [(1.0, "first"), (2.0, "other")]
 
 
-def test_whoever_reads_may_be_interrupted():
+def test_reader_may_be_interrupted():
     def interrupts():
         raise KeyboardInterrupt
 
@@ -219,7 +219,7 @@ def test_whoever_reads_may_be_interrupted():
     assert [(entry.at, entry.what) for entry in journal] == [(1.0, "first"), (2.0, "second")]
 
 
-def test_its_size_is_right_while_it_is_read():
+def test_size_is_correct_while_it_is_read():
     sizes = []
     journal = Journal(Clock(0.0, 1.0))
     journal._file = Slow("read", lambda: sizes.append(journal.size))

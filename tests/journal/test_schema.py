@@ -31,7 +31,7 @@ def journal(tmp_path):
     return write
 
 
-def test_a_journal_of_the_first_schema_is_read(journal):
+def test_journal_of_the_first_schema_is_read(journal):
     started, incident, effect, refused, crashed, ended = read(journal(OLD))
     assert (started.actor, started.data["link_profiles"]) == ("run", ["network-block"])
     assert incident.data["sides"] == [["a"], ["b"]]
@@ -42,7 +42,7 @@ def test_a_journal_of_the_first_schema_is_read(journal):
     assert (ended.data["available"], ended.data["possibly_done"]) == (0.5, True)
 
 
-def test_a_journal_of_the_first_schema_is_judged(journal):
+def test_journal_of_the_first_schema_is_judged(journal):
     (incident,) = judge(read(journal(OLD))).incidents
     assert (incident.possible_effects, incident.refused_nodes) == (["e"], ["b"])
 
@@ -91,7 +91,7 @@ NO_SCHEMA = "and has to be a number from 1 on: restore the file as the run has w
         ('{"schema":"2","at":0.0,"actor":"a","what":"b"}', f"'schema' is '2', {NO_SCHEMA}"),
     ],
 )
-def test_a_journal_of_another_schema_is_refused(journal, line, why):
+def test_journal_of_an_unknown_schema_is_refused(journal, line, why):
     path = journal(f"{line}\n")
     with pytest.raises(JournalDamaged) as refused:
         read(path)
@@ -106,25 +106,25 @@ def test_the_first_line_states_the_schema_of_all_lines(journal):
     )
 
 
-def test_the_first_line_may_have_a_key_who(journal):
+def test_first_line_may_have_a_key_who(journal):
     line = (
         '{"schema":2,"written_by":"pytest-kscen 0.1.0","at":0.0,"actor":"a","what":"b","who":"c"}'
     )
     assert read(journal(f"{line}\n")) == [Entry(0.0, "a", "b", {"who": "c"})]
 
 
-def test_a_stamp_without_the_writer_is_read(journal):
+def test_stamp_without_the_writer_is_read(journal):
     path = journal('{"schema":2,"at":0.0,"actor":"a","what":"b"}\n')
     assert read(path) == [Entry(0.0, "a", "b", {})]
 
 
-def test_a_later_line_of_the_first_schema_needs_its_keys(journal):
+def test_later_line_of_the_first_schema_needs_its_keys(journal):
     path = journal(f'{OLD}{{"at":4.0,"actor":"x","what":"y"}}\n')
     with pytest.raises(JournalDamaged, match=r"it has no 'who'$"):
         read(path)
 
 
-def test_the_run_reads_its_own_journal_with_any_keys():
+def test_run_reads_its_own_journal_with_any_keys():
     runner = VirtualRunner()
     journal = Journal(runner.clock)
     journal.write("a", "first", {"who": "b"})
@@ -137,7 +137,7 @@ def test_the_run_reads_its_own_journal_with_any_keys():
     runner.close()
 
 
-def test_the_version_is_that_of_the_distribution():
+def test_version_is_that_of_the_distribution():
     root = pathlib.Path(schema.__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert project["version"] == schema.VERSION

@@ -101,7 +101,7 @@ FINE = [entry("liveness", late=[]), entry("leftovers", objects=[])]
         ),
     ],
 )
-def test_how_a_run_ends(entries, verdicts):
+def test_run_ends_with_the_expected_outcome(entries, verdicts):
     assert {
         finding.check: finding.verdict
         for finding in start_and_end.judge_end(
@@ -110,7 +110,7 @@ def test_how_a_run_ends(entries, verdicts):
     } == verdicts
 
 
-def test_what_could_not_be_looked_into_is_told():
+def test_unchecked_namespaces_are_reported():
     findings = start_and_end.judge_end(
         updated(
             start_and_end.RunEnd(),
@@ -139,7 +139,7 @@ def test_what_could_not_be_looked_into_is_told():
         ),
     ],
 )
-def test_who_is_late_is_told_as_it_was(entries, said):
+def test_late_volume_is_reported_with_its_state(entries, said):
     findings = start_and_end.judge_end(
         updated(
             start_and_end.RunEnd(),
@@ -198,7 +198,7 @@ NO_FAULT_BUT = "there was no fault except for the replicas that the run deleted"
         ),
     ],
 )
-def test_what_we_took_counts_at_the_end(entries, verdict, why):
+def test_our_deletions_count_at_the_end(entries, verdict, why):
     late = Entry(400, "run", "liveness", {"late": ["v", "w"]})
     liveness, _ = start_and_end.judge_end(
         updated(start_and_end.RunEnd(), start_and_end.update_run_end, [*entries, late, FINE[1]])
@@ -206,7 +206,7 @@ def test_what_we_took_counts_at_the_end(entries, verdict, why):
     assert (liveness.verdict, liveness.why) == (verdict, why)
 
 
-def test_what_nobody_looked_for_is_told_by_its_label():
+def test_unobserved_kinds_are_reported_by_label():
     began = entry("run-started", label="kscen.io/run=r1")
     *_, leftovers = start_and_end.judge_end(
         updated(start_and_end.RunEnd(), start_and_end.update_run_end, [began, FINE[0]])
@@ -216,7 +216,7 @@ def test_what_nobody_looked_for_is_told_by_its_label():
     )
 
 
-def test_how_a_run_begins():
+def test_run_starts_with_the_expected_outcome():
     began = entry(
         "run-started",
         seed="7",
@@ -233,7 +233,7 @@ def test_how_a_run_begins():
     ).replayable
 
 
-def test_an_empty_journal_proves_nothing():
+def test_empty_journal_proves_nothing():
     outcome = judge([])
     assert outcome.verdict == "unknown"
     assert (
@@ -241,7 +241,7 @@ def test_an_empty_journal_proves_nothing():
     )
 
 
-def test_an_outcome_as_json_has_all_of_its_parts():
+def test_outcome_as_json_has_all_parts():
     outcome = judge(
         [
             entry(
@@ -292,11 +292,11 @@ def test_an_outcome_as_json_has_all_of_its_parts():
         ),
     ],
 )
-def test_volumes_say_how_many_are_how(verdicts, said):
+def test_volumes_are_counted_by_state(verdicts, said):
     assert repr(Volumes(VolumeRecord("v", "none", verdict=verdict) for verdict in verdicts)) == said
 
 
-def test_a_check_that_crashed_hears_no_more():
+def test_crashed_check_receives_no_more_records():
     """What is told is where it began."""
     said = why_volumes_crashed(entry("ready", volume="v"), entry("ready", volume="w"))
     assert said == "KeyError('v') at line 1 of the journal: no earlier line defines the volume 'v'"
@@ -322,7 +322,7 @@ def why_volumes_crashed(*lines, path=None):
         (entry("volume-placed", volume="v", nodes=7), "TypeError("),
     ],
 )
-def test_a_check_says_at_which_line_it_crashed(line, said):
+def test_crashed_check_names_its_line(line, said):
     before = [entry("frozen"), entry("volume", volume="v", storage_class="availability")]
     told = why_volumes_crashed(
         *before, line, entry("leftovers", objects=[]), path=pathlib.Path("j")
@@ -331,13 +331,13 @@ def test_a_check_says_at_which_line_it_crashed(line, said):
     assert " at j:3" in told
 
 
-def test_a_line_that_has_what_a_check_lacks_is_not_blamed():
+def test_record_with_the_missing_key_is_not_named():
     assert CheckCrash(KeyError("nodes"), 7, entry("volume-placed", nodes=[])).message(None) == (
         "the check crashed: KeyError('nodes') at line 7 of the journal"
     )
 
 
-def test_a_check_that_crashed_when_all_was_read_blames_no_line():
+def test_check_crashed_after_the_last_line_names_no_line():
     lines = [
         entry("volume", volume="v", storage_class="availability"),
         entry("volume-placed", volume="v", nodes=["node-1"]),
@@ -350,7 +350,7 @@ def test_a_check_that_crashed_when_all_was_read_blames_no_line():
 
 
 @pytest.mark.parametrize(("actor", "verdict"), [("cluster", "unknown"), ("multivolume", "invalid")])
-def test_nobody_is_to_blame_for_what_a_crashed_cluster_does(actor, verdict):
+def test_cluster_crash_is_attributed_to_no_one(actor, verdict):
     declared = entry(
         "run-started", seed="7", duration=60.0, churn=False, chaos=[], conditions=["IOReady"]
     )
@@ -367,7 +367,7 @@ def test_nobody_is_to_blame_for_what_a_crashed_cluster_does(actor, verdict):
     }
 
 
-def test_a_blind_observer_is_told_once():
+def test_observer_without_access_is_reported_once():
     ends = updated(
         start_and_end.RunEnd(),
         start_and_end.update_run_end,
@@ -379,7 +379,7 @@ def test_a_blind_observer_is_told_once():
     )
 
 
-def test_what_was_declared_is_in_the_journal():
+def test_declared_plan_is_in_the_journal():
     declared = entry(
         "run-started",
         seed="7",

@@ -32,7 +32,7 @@ def told(*lines):
     ]
 
 
-def test_a_whole_life():
+def test_complete_incident():
     effects = [
         (8, "incident-effect", {"effect": "a link is down"}),
         (9, "incident-effect", {"effect": "a volume is lame"}),
@@ -70,7 +70,7 @@ def test_a_whole_life():
     assert [finding.verdict for finding in judge(["network-block"], [seen])] == ["valid"]
 
 
-def test_what_is_proved_is_perhaps_so_no_longer():
+def test_possible_effect_becomes_proved():
     maybe = [
         (8, "incident-possible-effect", {"effect": one})
         for one in ("a volume is lame", "a node is gone")
@@ -80,7 +80,7 @@ def test_what_is_proved_is_perhaps_so_no_longer():
     assert (seen.effects, seen.possible_effects) == (["a volume is lame"], ["a node is gone"])
 
 
-def test_an_incident_that_is_cut_off_has_no_end():
+def test_interrupted_incident_has_no_end():
     (seen,) = incidents(told((8, "incident-effect", {"effect": "a link is down"})))
 
     assert (seen.removed_at, seen.recovered_at, seen.recovery, seen.had_effect) == (
@@ -91,7 +91,7 @@ def test_an_incident_that_is_cut_off_has_no_end():
     )
 
 
-def test_its_times_are_as_far_apart_as_it_lasted():
+def test_timestamps_match_the_duration():
     """The difference of these two decimals is a little less than thirty."""
     began = Entry(5.071538, "chaos", "incident-started", {"incident": "i", **STARTED})
     (seen,) = incidents(
@@ -106,14 +106,14 @@ def test_its_times_are_as_far_apart_as_it_lasted():
     assert str(seen.recovery) == "0.0"
 
 
-def test_what_does_not_come_back_is_told():
+def test_missing_recovery_is_reported():
     left = {"waited": 300, "left": ["the node node-1 is not ready"]}
     (seen,) = incidents(told((32, "incident-ended", {}), (332, "incident-unrecovered", left)))
 
     assert (seen.recovered_at, seen.unrecovered) == (None, ["the node node-1 is not ready"])
 
 
-def test_what_went_before_it_was_well_did_not_recover():
+def test_volume_deleted_before_recovery_did_not_recover():
     went = (40, "incident-target-deleted", {"left": ["Quorum of the volume v is False"]})
     (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), went))
 
@@ -124,7 +124,7 @@ def test_what_went_before_it_was_well_did_not_recover():
     )
 
 
-def test_what_others_left_outlasts_it():
+def test_inherited_effect_outlasts_the_incident():
     (seen,) = incidents(
         told(
             (32, "incident-ended", {"lasted": 30}), (80, "incident-overlapping", {"others": ["j"]})
@@ -134,7 +134,7 @@ def test_what_others_left_outlasts_it():
     assert (seen.recovery, seen.overlapping, seen.settled_at) == (None, ["j"], 80)
 
 
-def test_what_cannot_be_told_apart_proves_nothing():
+def test_ambiguous_effects_prove_nothing():
     perhaps = (8, "incident-possible-effect", {"effect": "a link is down"})
     overtaken = (40, "incident-overtaken", {"by": ["j"], "left": ["a link is down"]})
     (seen,) = incidents(told(perhaps, (32, "incident-ended", {"lasted": 30}), overtaken))
@@ -151,7 +151,7 @@ def test_what_cannot_be_told_apart_proves_nothing():
 @pytest.mark.parametrize(
     ("nodes", "perhaps"), [(["node-1"], ["a link is down"]), (["node-1", "node-2"], [])]
 )
-def test_whoever_did_nothing_did_not_perhaps_do_something(nodes, perhaps):
+def test_incident_without_effect_has_no_possible_effect(nodes, perhaps):
     (seen,) = incidents(
         told(
             (8, "incident-possible-effect", {"effect": "a link is down"}),
@@ -176,7 +176,7 @@ def test_overlapping_incidents_are_kept_apart():
     assert (first.removed_at, second.removed_at) == (None, 4)
 
 
-def test_what_one_has_perhaps_done_is_told_of_no_other():
+def test_possible_effect_is_reported_for_its_incident_only():
     other = Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED})
     first, second = incidents(
         [*told(), other, *told((8, "incident-possible-effect", {"effect": "a link is down"}))[1:]]
@@ -189,7 +189,7 @@ def test_what_one_has_perhaps_done_is_told_of_no_other():
     )
 
 
-def test_one_effect_is_enough_for_a_profile():
+def test_one_effect_suffices_for_a_profile():
     idle = incidents(told((3, "incident-ended", {})))
     busy = incidents(told((3, "incident-effect", {"effect": "a link is down"})))
 
@@ -203,7 +203,7 @@ def test_one_effect_is_enough_for_a_profile():
     assert (finding.check, finding.verdict) == ("chaos:vm-reboot", "unknown")
 
 
-def test_a_fault_that_could_not_be_caused_says_why():
+def test_failed_fault_reports_its_reason():
     seen = incidents(
         told((3, "incident-failed", {"error": "Forbidden('no')"}), (4, "incident-ended", {}))
     )
@@ -215,7 +215,7 @@ def test_a_fault_that_could_not_be_caused_says_why():
     )
 
 
-def test_a_fault_that_may_still_be_on_makes_everything_doubtful():
+def test_fault_that_may_still_be_active_makes_the_outcome_unknown():
     lines = [
         (3, "incident-effect", {"effect": "a link is down"}),
         (903, "incident-not-undone", {"error": "TimeoutError()"}),
@@ -243,7 +243,7 @@ def test_a_fault_that_may_still_be_on_makes_everything_doubtful():
         ("vm-reboot", False, ": run longer"),
     ],
 )
-def test_what_helps_against_incidents_without_effect(profile, has_volumes, advice):
+def test_remedy_for_incidents_without_effect(profile, has_volumes, advice):
     (seen,) = incidents(
         [Entry(2, "chaos", "incident-started", {"incident": "i", **STARTED, "profile": profile})]
     )

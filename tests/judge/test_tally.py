@@ -13,7 +13,7 @@ def tallies(entries):
     return found
 
 
-def test_only_what_was_done_has_times():
+def test_only_completed_actions_have_durations():
     seen = tallies(
         [
             ended("attach", "done", 2.0),
@@ -32,13 +32,13 @@ def test_only_what_was_done_has_times():
     }
 
 
-def test_actions_stand_in_the_order_in_which_they_first_ended():
+def test_actions_are_ordered_by_their_first_end():
     assert list(
         tallies([ended("b", "done", 1.0), ended("a", "done", 1.0), ended("b", "done", 1.0)])
     ) == ["b", "a"]
 
 
-def test_the_first_failure_is_the_one_that_is_told():
+def test_first_failure_is_reported():
     seen = tallies(
         [ended("attach", "failed: First()", 1.0), ended("attach", "failed: Second()", 1.0)]
     )

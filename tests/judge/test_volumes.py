@@ -113,7 +113,7 @@ def block(started, ended, *nodes, **groups):
         ),
     ],
 )
-def test_a_volumes_verdict(lines, verdict, transitions):
+def test_volume_verdict(lines, verdict, transitions):
     (volume,) = seen = read(journal(*lines))
     assert (volume.verdict, volume.transitions) == (verdict, transitions)
     finding = judged(seen)["volumes"]
@@ -121,7 +121,7 @@ def test_a_volumes_verdict(lines, verdict, transitions):
     assert ("v" in finding.why) == (verdict == "broken")
 
 
-def test_a_volume_that_went_without_our_doing_says_so():
+def test_volume_deleted_by_others_is_reported():
     why = "1 of 1 volumes did not keep the state they promise: v (gone at 50 s, not deleted by the run)"
     assert judged(read(journal(STARTED, WENT))) == {"volumes": Finding("volumes", "invalid", why)}
 
@@ -137,7 +137,7 @@ def test_a_volume_that_went_without_our_doing_says_so():
         ([STARTED, change(20), CRASHED, STOPPED], "the checker crashed: KeyError('x')"),
     ],
 )
-def test_what_nobody_has_looked_at_is_unknown(lines, why):
+def test_unobserved_volume_is_unknown(lines, why):
     (volume,) = seen = read(journal(*lines))
     assert volume.verdict == "unknown"
     assert judged(seen) == {
@@ -145,7 +145,7 @@ def test_what_nobody_has_looked_at_is_unknown(lines, why):
     }
 
 
-def test_a_broken_volume_does_not_hide_an_unknown_one():
+def test_broken_volume_does_not_hide_an_unknown_one():
     finding = judged(read([*journal(STARTED, change(20), STOPPED), *journal(volume="w")]))[
         "volumes"
     ]
@@ -263,7 +263,7 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
         ([PLACED, STARTED, WENT], [incident(30, None)], "broken"),
     ],
 )
-def test_what_an_incident_excuses(lines, shaken, verdict):
+def test_incident_opens_a_tolerance_window(lines, shaken, verdict):
     (volume,) = read(journal(*lines), shaken)
     assert volume.verdict == verdict
 
@@ -309,7 +309,7 @@ FELT = {"felt_by": {"v"}}
         ),
     ],
 )
-def test_an_incident_excuses_no_longer_than_it_may_be_the_reason(changed, shaken, verdict):
+def test_incident_tolerance_window_ends(changed, shaken, verdict):
     (volume,) = read(journal(PLACED, STARTED, change(changed), STOPPED), shaken)
     assert volume.verdict == verdict
 
@@ -321,7 +321,7 @@ def deletion(number):
     return Entry(310, "actor", "began", {"action": "delete the volume", "volume": f"v{number}"})
 
 
-def test_that_another_condition_comes_back_proves_nothing():
+def test_return_of_another_condition_proves_nothing():
     lost = (PLACED, STARTED, change(290), *(change(at, "Quorum") for at in (291, 292)), STOPPED)
     seen = read(
         [entry for number in range(5) for entry in journal(*lost, volume=f"v{number}")],
@@ -332,7 +332,7 @@ def test_that_another_condition_comes_back_proves_nothing():
 
 
 @pytest.mark.parametrize(("at", "verdict"), [(5, "unknown"), (310, "broken")])
-def test_who_crashes_while_it_is_not_ready_waits_for_it_no_more(at, verdict):
+def test_crash_while_not_ready_ends_the_wait(at, verdict):
     crashed = Entry(at, "run", "crashed", {"component": "multivolume", "error": "RuntimeError()"})
     (volume,) = read(sorted([*journal(FROZEN, LATE_ITSELF), crashed], key=lambda entry: entry.at))
     assert volume.verdict == verdict
@@ -354,7 +354,7 @@ def test_who_crashes_while_it_is_not_ready_waits_for_it_no_more(at, verdict):
         ),  # it became ready when all was healed
     ],
 )
-def test_that_many_are_interrupted_and_none_comes_back_proves_nothing(interrupted, more, verdict):
+def test_interruptions_without_recovery_prove_nothing(interrupted, more, verdict):
     late = [entry for number in range(interrupted) for entry in journal(*LATE, volume=f"v{number}")]
     finding = judged(read([*late, *more], [incident(280, None)]))["volumes"]
     why = "5 of 5 volumes were interrupted, and no volume regained IOReady: run longer"
@@ -389,7 +389,7 @@ def off(*nodes, started=20):
         ([NEVER_READY], off("node-1", "node-2"), "broken"),
     ],
 )
-def test_where_all_machines_are_off_nobody_tells_how_a_volume_is(lines, shaken, verdict):
+def test_volume_is_unknown_while_all_machines_are_off(lines, shaken, verdict):
     gone = (900, "volume-placed", {"nodes": []})
     (volume,) = read(journal(PLACED, *lines, gone), shaken)
     assert volume.verdict == verdict
@@ -410,7 +410,7 @@ def test_where_all_machines_are_off_nobody_tells_how_a_volume_is(lines, shaken, 
         (21, 140, 200, "broken"),
     ],
 )
-def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_from(
+def test_destroyed_pods_tolerate_later_conditions_until_recovery(
     changed, stopped, settled, verdict
 ):
     shaken = [destruction(15, 20, settled_at=settled, felt_by=("v",))]
@@ -433,9 +433,7 @@ def test_destroyed_pods_excuse_what_begins_after_them_until_they_are_recovered_f
         ("failed: Forbidden('it is not yours')", 20, 49, "broken"),
     ],
 )
-def test_a_replica_that_we_deleted_excuses_its_volume_for_a_while(
-    result, changed, stopped, verdict
-):
+def test_replica_we_deleted_opens_a_tolerance_window(result, changed, stopped, verdict):
     began = (15, "began", {"action": "delete a replica", "replica": "v-0"})
     ended = (
         20,
@@ -497,13 +495,13 @@ DISK = {"patience": 600.0}
         ([PLACED, took(300, **DISK), whole(510), NEVER_READY], "broken"),
     ],
 )
-def test_what_we_took_excuses_its_volume_until_it_is_replaced(lines, verdict):
+def test_our_deletions_tolerate_the_volume_until_replacement(lines, verdict):
     (volume,) = read(journal(*lines))
     assert volume.verdict == verdict
 
 
 @pytest.mark.parametrize(("took_at", "excused"), [(400, False), (460, False), (950, False)])
-def test_a_volume_that_goes_lacks_nothing(took_at, excused):
+def test_volume_being_deleted_lacks_nothing(took_at, excused):
     """It went from 400 s on."""
     lines = [
         PLACED,
@@ -518,20 +516,20 @@ def test_a_volume_that_goes_lacks_nothing(took_at, excused):
 
 
 @pytest.mark.parametrize(("replaced", "blamed"), [(140, True), (141, False)])
-def test_what_we_took_excuses_what_is_asked_meanwhile(replaced, blamed):
+def test_our_deletions_tolerate_concurrent_requests(replaced, blamed):
     """It was asked for at 20 s, and given up at 200 s."""
     (volume,) = read(journal(*checked(took(50, **DISK), whole(replaced), attach(200, TOO_LONG))))
     assert volume.unattached[0].blamed is blamed
 
 
-def test_what_comes_when_all_is_healed_excuses_nothing_before():
+def test_event_after_recovery_tolerates_nothing_earlier():
     """It was nowhere as long as it was watched."""
     healed = (320, "volume-placed", {"nodes": ["node-1"]})
     (volume,) = read(journal(FROZEN, healed, LATE_ITSELF), [incident(310, 360)])
     assert volume.verdict == "broken"
 
 
-def test_volumes_of_one_name_are_two():
+def test_volumes_of_the_same_name_are_distinct():
     again = [
         Entry(at + 400, who, what, data)
         for at, who, what, data in map(astuple, journal(STARTED, STOPPED))
@@ -625,12 +623,12 @@ BLAMED = "1 of 2 that failed had at least 60 s undisturbed"
         ([attach(200, TOO_LONG)], [incident(15, 190, "node-9")], "invalid"),
     ],
 )
-def test_attachments_that_fail(lines, shaken, verdict):
+def test_failed_attachments(lines, shaken, verdict):
     finding = judged(read(journal(PLACED, STARTED, *lines, STOPPED), shaken)).get("attachments")
     assert (finding and finding.verdict) == verdict
 
 
-def test_attachments_are_counted_when_they_are_there():
+def test_attachments_count_when_established():
     """Those at first by what is seen of them, the others by who waits for them."""
     at_first = [attach(1, "done", "attach at first"), (4, "attached", {"node": "node-1"})]
     (volume,) = seen = read(
@@ -656,7 +654,7 @@ def test_attachments_are_counted_when_they_are_there():
         ),
     ],
 )
-def test_attachments_that_fail_say_why(results, why):
+def test_failed_attachments_report_reasons(results, why):
     findings = judged(
         read(journal(PLACED, STARTED, *(attach(200, result) for result in results), STOPPED))
     )
@@ -681,9 +679,7 @@ def test_attachments_that_fail_say_why(results, why):
         ([TOO_LONG], [incident(180, 190)], True),
     ],
 )
-def test_a_single_detachment_or_resize_that_the_storage_does_not_do(
-    action, check, lines, shaken, blamed
-):
+def test_single_detachment_or_resize_not_done_by_the_storage(action, check, lines, shaken, blamed):
     findings = judged(
         read(
             journal(PLACED, STARTED, *(attach(200, result, action) for result in lines), STOPPED),
@@ -697,7 +693,7 @@ def test_a_single_detachment_or_resize_that_the_storage_does_not_do(
     ("action", "check", "name"),
     [("detach", "detachments", "undetached"), ("resize the volume", "resizes", "unresized")],
 )
-def test_what_was_done_is_not_told_as_undone(action, check, name):
+def test_completed_request_is_not_reported_as_failed(action, check, name):
     ends = [
         attach(150, "done", action),
         attach(200, TOO_LONG, action),
@@ -714,7 +710,7 @@ def test_what_was_done_is_not_told_as_undone(action, check, name):
     assert judged(seen)[check] == Finding(check, "invalid", why)
 
 
-def test_what_was_asked_for_in_vain_says_how_it_ended():
+def test_failed_request_reports_its_end():
     def why(*lines):
         return judged(read(journal(PLACED, STARTED, *lines, STOPPED)))["attachments"].why
 
@@ -729,7 +725,7 @@ def test_what_was_asked_for_in_vain_says_how_it_ended():
 
 
 @pytest.mark.parametrize(("asked", "told"), [(130, "unknown"), (131, None), (191, None)])
-def test_a_resize_is_cut_short_by_the_deletion(asked, told):
+def test_resize_is_interrupted_by_the_deletion(asked, told):
     lines = [
         PLACED,
         STARTED,
@@ -742,7 +738,7 @@ def test_a_resize_is_cut_short_by_the_deletion(asked, told):
 
 
 @pytest.mark.parametrize(("ready_at", "verdict"), [(20, "invalid"), (21, "unknown")])
-def test_what_is_asked_of_a_volume_that_is_not_ready_is_no_reproach(ready_at, verdict):
+def test_request_on_an_unready_volume_is_tolerated(ready_at, verdict):
     """It was asked for at 20 s."""
     findings = judged(
         read(journal(PLACED, (ready_at, *STARTED[1:]), attach(200, TOO_LONG), STOPPED))
@@ -751,7 +747,7 @@ def test_what_is_asked_of_a_volume_that_is_not_ready_is_no_reproach(ready_at, ve
 
 
 @pytest.mark.parametrize(("deleted", "told"), [(279, None), (280, "unknown"), (500, "invalid")])
-def test_a_volume_that_goes_need_not_grow(deleted, told):
+def test_volume_being_deleted_need_not_grow(deleted, told):
     """It was asked for at 220 s."""
     lines = [
         PLACED,
@@ -765,7 +761,7 @@ def test_a_volume_that_goes_need_not_grow(deleted, told):
 
 
 @pytest.mark.parametrize(("had", "told"), [(59, None), (60, "unknown")])
-def test_a_storage_has_the_time_since_the_api_has_taken_what_is_asked_of_it(had, told):
+def test_storage_timeout_starts_when_the_api_accepts_the_request(had, told):
     at, what, data = cut(270, 200)
     finding = judged(
         read(journal(PLACED, STARTED, (at, what, data | {"available": had}), STOPPED))
@@ -773,7 +769,7 @@ def test_a_storage_has_the_time_since_the_api_has_taken_what_is_asked_of_it(had,
     assert (finding and finding.verdict) == told
 
 
-def test_incidents_are_read_with_their_effect_and_their_end():
+def test_incidents_are_read_with_effect_and_end():
     start = {
         "incident": "i",
         "profile": "pod-destroy",
@@ -812,7 +808,7 @@ def test_incidents_are_read_with_their_effect_and_their_end():
     assert [finding.verdict for finding in incidents.judge(["pod-destroy"], [seen])] == ["valid"]
 
 
-def test_a_profile_without_any_effect_proves_nothing():
+def test_profile_without_any_effect_proves_nothing():
     (finding,) = incidents.judge(["pod-destroy"], [destruction(1, 2)])
     assert (finding.verdict, finding.why) == (
         "unknown",
@@ -853,7 +849,7 @@ NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
         ),
     ],
 )
-def test_a_volume_that_cannot_be_deleted(shaken, verdict, why):
+def test_volume_that_cannot_be_deleted(shaken, verdict, why):
     seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE), shaken)
     assert judged(seen)["deletion"] == Finding("deletion", verdict, why)
     assert seen[0].as_json()["overdue_deletions"] == [
@@ -861,7 +857,7 @@ def test_a_volume_that_cannot_be_deleted(shaken, verdict, why):
     ]
 
 
-def test_one_stuck_deletion_that_nothing_excuses_is_enough():
+def test_one_untolerated_stuck_deletion_is_enough():
     later = (1700, "never-gone", {"waited": 1300.0, "why": WHY})
     seen = read(
         journal(PLACED, STARTED, STOPPED, NEVER_GONE, later), [incident(390, 990, "node-1")]
@@ -869,7 +865,7 @@ def test_one_stuck_deletion_that_nothing_excuses_is_enough():
     assert judged(seen)["deletion"].why.startswith("v was not gone 1300 s")
 
 
-def test_a_deletion_that_nobody_refuses_took_too_long_and_no_more():
+def test_accepted_deletion_that_is_slow_is_only_late():
     seen = read(
         journal(PLACED, STARTED, STOPPED, (1000, "never-gone", {"waited": 600.0, "why": ""}))
     )
@@ -885,11 +881,11 @@ def test_a_deletion_that_nobody_refuses_took_too_long_and_no_more():
         (["unknown", "invalid", "valid"], "invalid"),
     ],
 )
-def test_the_worst_verdict_wins(verdicts, whole):
+def test_worst_verdict_wins(verdicts, whole):
     assert merged(Finding("c", verdict) for verdict in verdicts) == whole
 
 
-def test_volumes_on_the_same_nodes_have_one_list_of_them():
+def test_volumes_on_the_same_nodes_share_one_node_list():
     others = [
         Entry(at, "actor", what, {"volume": "w", **data})
         for at, what, data in (BIRTH, (7, "volume-placed", PLACED[2]))
@@ -917,7 +913,7 @@ def test_records_are_plain_data():
     assert json.loads(json.dumps(seen.transitions)) == {"IOReady": 1, "Quorum": 0}
 
 
-def test_a_volume_that_is_checked_anew_has_changed_nothing():
+def test_repeated_check_changes_nothing():
     (seen,) = read(
         journal(STARTED, change(20), (30, "checker-started", {"conditions": ["IOReady"]}))
     )

@@ -32,7 +32,7 @@ PERIOD = (40.0, 40.0)
         (["a", "b", "c"], "d", 5, Cycle.DETACH),
     ],
 )
-def test_the_cycle_by_what_is_attached(attached, wanted, number, cycle):
+def test_cycle_depends_on_current_attachments(attached, wanted, number, cycle):
     assert cycle_for(attached, wanted, number) is cycle
 
 
@@ -112,7 +112,7 @@ def cycles(world):
     ]
 
 
-def test_normal(world, attacher):
+def test_normal_cycle(world, attacher):
     attacher(wanted="node-2")
     world.advance(110)
     assert cycles(world) == [(60, "normal", "node-2", [])]
@@ -120,7 +120,7 @@ def test_normal(world, attacher):
     assert attached(world) == world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
 
 
-def test_attach(world, attacher):
+def test_attach_cycle(world, attacher):
     attacher(wanted="node-2", number=9)
     world.advance(60)
     assert cycles(world) == [(60, "attach", "node-2", [])]
@@ -128,7 +128,7 @@ def test_attach(world, attacher):
     assert attached(world) == ["node-2"]
 
 
-def test_detach(world, attacher):
+def test_detach_cycle(world, attacher):
     attacher("node-2", wanted="node-2")
     world.advance(60)
     assert cycles(world) == [(60, "detach", "node-2", ["node-2"])]
@@ -136,7 +136,7 @@ def test_detach(world, attacher):
     assert attached(world) == []
 
 
-def test_migration(world, attacher):
+def test_migration_cycle(world, attacher):
     attacher("node-1", wanted="node-2")
     world.advance(43)
     assert attached(world) == ["node-2"]
@@ -151,7 +151,7 @@ def test_migration(world, attacher):
 
 
 @pytest.mark.parametrize("wanted", ["node-1", "node-3"])
-def test_two_found_become_one(world, attacher, wanted):
+def test_two_existing_attachments_become_one(world, attacher, wanted):
     attacher("node-1", "node-2", wanted=wanted, picked=1)
     world.advance(60)
     assert cycles(world) == [(60, "detach", wanted, ["node-1", "node-2"])]
@@ -159,7 +159,7 @@ def test_two_found_become_one(world, attacher, wanted):
     assert attached(world) == ["node-1"]
 
 
-def test_at_the_end_it_detaches_from_everywhere(world, attacher):
+def test_attacher_detaches_everywhere_at_the_end(world, attacher):
     attacher("node-1", "node-2", wanted="node-3")
     world.advance(10)
     world.stop.give()
@@ -168,7 +168,7 @@ def test_at_the_end_it_detaches_from_everywhere(world, attacher):
     assert attached(world) == world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
 
 
-def test_a_stop_in_the_middle_of_an_attachment_leaves_nothing(world, attacher):
+def test_stop_during_an_attachment_leaves_nothing(world, attacher):
     attacher(wanted="node-3")
     world.advance(41)
     world.stop.give()
@@ -180,7 +180,7 @@ def test_a_stop_in_the_middle_of_an_attachment_leaves_nothing(world, attacher):
     assert attached(world) == world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
 
 
-def test_an_attachment_that_never_is_ready_ends_the_cycle_and_not_the_attacher(world, attacher):
+def test_attachment_that_never_becomes_ready_ends_only_the_cycle(world, attacher):
     world.storage.attaches = False
     attacher(wanted="node-1")
     world.advance(40 + 300 + 40 + 5)
@@ -190,7 +190,7 @@ def test_an_attachment_that_never_is_ready_ends_the_cycle_and_not_the_attacher(w
     assert cycles(world)[1] == (400, "detach", "node-1", ["node-1"])
 
 
-def test_an_attachment_that_is_there_but_going_is_refused_and_the_next_cycle_comes(world, attacher):
+def test_terminating_attachment_is_refused_and_the_next_cycle_starts(world, attacher):
     attacher(wanted="node-1")
     world.advance(39)
     name = attachment_name("v", "node-1")
@@ -207,7 +207,7 @@ def test_an_attachment_that_is_there_but_going_is_refused_and_the_next_cycle_com
     assert len(cycles(world)) >= 2
 
 
-def test_ready_is_the_attachments_own_word_alone(world, attacher):
+def test_readiness_is_the_attachments_own_condition(world, attacher):
     world.storage.attaches = False
     attacher(wanted="node-1")
     world.advance(50)
@@ -225,7 +225,7 @@ def test_ready_is_the_attachments_own_word_alone(world, attacher):
     assert world.deeds() == [(71, "attach", "done", 11)]
 
 
-def test_nodes_without_the_storages_label_are_not_chosen(world, attacher):
+def test_nodes_without_the_storage_label_are_not_chosen(world, attacher):
     for number in (1, 2, 3, 4):
         world.ask(world.api.patch(NODES, f"node-{number}", {"metadata": {"labels": None}}))
     attacher(wanted="node-1")
@@ -233,7 +233,7 @@ def test_nodes_without_the_storages_label_are_not_chosen(world, attacher):
     assert cycles(world) == []
 
 
-def test_names_that_are_too_long_are_cut_and_stay_apart():
+def test_long_names_are_truncated_and_stay_unique():
     assert attachment_name("v", "n") == "rva-v-n"
     assert len(attachment_name("v" * 120, "n" * 128)) == 253
     names = [attachment_name("v" * 120, f"{'n' * 200}.{number}") for number in range(2)]

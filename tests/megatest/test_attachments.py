@@ -36,7 +36,7 @@ def rv(world):
     [lambda rv, actor: detach(rv, actor, "node-1"), detach_everywhere],
     ids=["from one node", "from everywhere"],
 )
-def test_it_is_detached_when_the_volume_itself_says_so(world, rv, act):
+def test_detachment_ends_when_the_volume_reports_it(world, rv, act):
     """The attachment goes sooner."""
     detached, tasks = world.storage._attached, []
 
@@ -53,7 +53,7 @@ def test_it_is_detached_when_the_volume_itself_says_so(world, rv, act):
     assert world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
 
 
-def test_the_attachment_that_is_ready_is_the_one_that_was_asked_for(world, rv):
+def test_ready_attachment_is_the_one_that_was_created(world, rv):
     """Not the one before it, of the same name, which is all that the view knows of when it is
     made.
     """
@@ -67,7 +67,7 @@ def test_the_attachment_that_is_ready_is_the_one_that_was_asked_for(world, rv):
     assert world.now == 10 + ATTACHING
 
 
-def test_what_others_make_of_the_same_name_is_none_of_those_at_first(world, rv):
+def test_attachment_of_the_same_name_by_others_is_not_an_initial_one(world, rv):
     actor = rv.actor("volume-main")
     with arrivals_noted(rv, actor, ["another"]):
         pass

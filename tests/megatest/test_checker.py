@@ -52,14 +52,14 @@ def test_each_change_of_each_condition_counts(checked):
     }  # fmt: skip
 
 
-def test_what_is_said_again_is_no_change(checked):
+def test_repeated_state_is_no_change(checked):
     tell(checked, Quorum="True", IOReady="True")
     checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"phase": "Moved"}))
     checked.advance(1)
     assert changes(checked) == []
 
 
-def test_what_was_there_and_is_gone_is_unknown(checked):
+def test_removed_condition_is_unknown(checked):
     tell(checked, Quorum="True")
     checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"conditions": None}))
     tell(checked, IOReady="True")
@@ -76,7 +76,7 @@ def test_what_was_there_and_is_gone_is_unknown(checked):
     )
 
 
-def test_two_changes_within_one_instant_are_two(checked):
+def test_two_changes_at_one_instant_are_two(checked):
     async def flap():
         await checked.storage.tell("v", Quorum="False", IOReady="True")
         await checked.storage.tell("v", Quorum="True", IOReady="True")
@@ -93,7 +93,7 @@ def test_unknown_is_not_true_and_parity_holds(checked):
     assert changes(checked) == [(11, "Quorum", "True", "Unknown"), (13, "Quorum", "False", "True")]
 
 
-def test_what_a_volume_says_while_it_goes_is_no_change(checked):
+def test_changes_during_deletion_do_not_count(checked):
     checked.ask(checked.api.delete(REPLICATED_VOLUMES, "v"))
     tell(checked, Quorum="False", IOReady="False")
     checked.advance(10)
@@ -101,7 +101,7 @@ def test_what_a_volume_says_while_it_goes_is_no_change(checked):
     assert changes(checked) == []
 
 
-def test_replicas_that_are_false_are_told_with_it(checked):
+def test_false_conditions_of_replicas_are_listed(checked):
     checked.ask(
         checked.storage.tell_replica("v-1", Online="False", IOReady="False", InQuorum="True")
     )
@@ -112,7 +112,7 @@ def test_replicas_that_are_false_are_told_with_it(checked):
     ]
 
 
-def test_the_log_has_the_transition_as_a_warning_and_the_details(checked, caplog):
+def test_transition_is_logged_as_a_warning_with_details(checked, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen.volume-checker")
     tell(checked, IOReady="False", Quorum="True")
     changed, details = caplog.records
@@ -134,7 +134,7 @@ def test_the_log_has_the_transition_as_a_warning_and_the_details(checked, caplog
     )
 
 
-def test_the_layouts_levels(world):
+def test_layout_levels(world):
     def layout(**levels):
         world.advance(1)
         world.ask(
@@ -161,7 +161,7 @@ def test_the_layouts_levels(world):
     ]
 
 
-def test_where_it_lives_puts_data_first():
+def test_replica_list_puts_data_first():
     replicas = [
         {"spec": {"nodeName": "b", "type": "TieBreaker"}},
         {"spec": {"nodeName": "d", "type": "Diskful"}},
@@ -172,7 +172,7 @@ def test_where_it_lives_puts_data_first():
     assert nodes_of(replicas) == ["c", "d", "a", "b"]
 
 
-def test_only_replicas_with_something_false_are_listed():
+def test_only_replicas_with_a_false_condition_are_listed():
     fine = {
         "metadata": {"name": "v-0"},
         "spec": {},
@@ -181,7 +181,7 @@ def test_only_replicas_with_something_false_are_listed():
     assert replicas_false([fine, {"metadata": {"name": "v-1"}, "spec": {}}], []) == {}
 
 
-def test_a_replica_is_attached_where_the_volume_is_wanted_and_nowhere_else():
+def test_replica_is_attached_only_where_the_volume_is_requested():
     said = {"conditions": conditions(Online="True", Attached="False")}
     replicas = [
         {"metadata": {"name": f"v-{n}"}, "spec": {"nodeName": f"node-{n}"}, "status": said}
@@ -191,7 +191,7 @@ def test_a_replica_is_attached_where_the_volume_is_wanted_and_nowhere_else():
     assert replicas_false(replicas, ["node-2"]) == {"v-2": ["Attached (AttachedReason)"]}
 
 
-def test_a_change_in_the_very_moment_of_the_end_counts(world):
+def test_change_at_the_instant_of_the_end_counts(world):
     """The checker is cancelled as soon as the view knows of it, before it has had a turn."""
     world.volume()
     rv = world.subject()

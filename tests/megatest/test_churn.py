@@ -50,21 +50,21 @@ ORDER = "give the least and the most, in this order, each more than zero"
         ),
     ],
 )
-def test_what_is_wrong_is_said(given, complaint):
+def test_invalid_parameters_are_reported(given, complaint):
     with pytest.raises(ValueError, match=f"^{re.escape(complaint)}$"):
         Churn(**given)
 
 
-def test_large_volumes_need_no_largest_size_unless_they_grow():
+def test_large_volumes_need_a_maximum_size_only_if_they_grow():
     assert Churn(size="2Gi").max_size == "1Gi"
     assert Churn(size="2Gi", resizer=True, max_size="4Gi").resizer
 
 
-def test_attached_at_first():
+def test_volumes_are_attached_initially():
     assert Counter(attachments_for(number) for number in range(100)) == {0: 30, 1: 60, 2: 10}
 
 
-def test_a_thousand_destinies():
+def test_thousand_volume_plans_match_the_distribution():
     chance = Chance("destinies").stream("multivolume")
     drawn = [draw(chance, Churn()) for _ in range(1000)]
     assert Counter(one.attachments for one in drawn) == {0: 307, 1: 608, 2: 85}
@@ -77,7 +77,7 @@ def test_a_thousand_destinies():
     assert 175 < sum(one.lifetime for one in drawn) / 1000 < 185
 
 
-def test_who_acts_on_the_volume_is_who_was_asked_for():
+def test_actors_of_a_volume_are_those_of_its_plan():
     chance = Chance("destinies").stream("multivolume")
     calm = draw(chance, Churn())
     assert calm.attacher_period == (30, 60)

@@ -32,7 +32,7 @@ def not_valid(outcome):
     }
 
 
-def test_nodes_that_never_attach(monkeypatch):
+def test_volumes_on_nodes_that_never_attach_are_reported(monkeypatch):
     may_attach = attachment_rules.may_attach
     monkeypatch.setattr(
         attachment_rules,
@@ -44,7 +44,7 @@ def test_nodes_that_never_attach(monkeypatch):
     assert not_valid(outcome) == {"attachments": "invalid"}
 
 
-def test_volumes_that_are_detached_when_they_go(monkeypatch):
+def test_volumes_detached_at_deletion_are_not_reported(monkeypatch):
     is_detached = attachment_rules.is_detached
     monkeypatch.setattr(
         attachment_rules,
@@ -57,9 +57,7 @@ def test_volumes_that_are_detached_when_they_go(monkeypatch):
 @pytest.mark.parametrize(
     "nodes", [{"node-1", "node-2", "node-3"}, {f"node-{number}" for number in range(1, 7)}]
 )
-def test_volumes_that_do_not_live_long_enough_to_show_that_they_are_never_attached(
-    monkeypatch, nodes
-):
+def test_short_lived_volumes_without_attachment_are_not_reported(monkeypatch, nodes):
     may_attach = attachment_rules.may_attach
     monkeypatch.setattr(
         attachment_rules,
@@ -69,17 +67,17 @@ def test_volumes_that_do_not_live_long_enough_to_show_that_they_are_never_attach
     assert not_valid(calm(Churn())) == {"attachments": "unknown"}
 
 
-def test_volumes_that_are_never_attached_as_they_were_made(monkeypatch):
+def test_volumes_never_attached_as_created_are_reported(monkeypatch):
     monkeypatch.setattr(attachment_rules, "may_attach", lambda _: False)
     assert not_valid(calm(Churn(attacher_period=(5000.0, 5000.0)))) == {"attachments": "unknown"}
 
 
-def test_volumes_that_never_grow(monkeypatch):
+def test_volumes_that_never_grow_are_reported(monkeypatch):
     monkeypatch.setattr(actors, "actual_size", lambda _: 0)
     assert not_valid(calm(Churn(resizer=True))) == {"resizes": "unknown"}
 
 
-def test_disks_that_newer_storage_may_keep_are_no_reproach():
+def test_disks_kept_by_newer_storage_are_tolerated():
     churn = Churn(
         **LONG_LIVED, resizer=True, replica_destroyer=True, replica_destroyer_period=(60.0, 120.0)
     )
@@ -88,7 +86,7 @@ def test_disks_that_newer_storage_may_keep_are_no_reproach():
     assert not_valid(outcome) == {}
 
 
-def test_a_class_with_local_access_is_no_reproach():
+def test_class_with_local_access_is_tolerated():
     def local(cluster):
         api = cluster.api("test")
         spec = cluster.runner.call(api.get(REPLICATED_STORAGE_CLASSES, "availability"))["spec"]

@@ -23,7 +23,7 @@ MAY_FAIL = {
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
-def test_everything_at_once(seed):
+def test_run_completes_despite_refused_requests(seed):
     day = BadDay(seed, lambda api, day: Faulty(api, day, share=0.1))
     runner = day.runner()
     with runner as run:
@@ -74,7 +74,7 @@ GIVEN_UP = {
         ("watch", 11, False),
     ],
 )
-def test_an_outage_that_outlasts_everybodys_patience(verb, minutes, silent):
+def test_run_completes_after_an_outage_longer_than_all_timeouts(verb, minutes, silent):
     day = BadDay("1", lambda api, day: Outage(api, day, verb, silent=silent))
     runner = day.runner()
     with runner as run:

@@ -46,7 +46,7 @@ def results(world):
         ("ready", "node-2", LATE),  # it has a disk of its own
     ],
 )
-def test_a_disk_that_is_being_deleted_excuses_newer_storage_there(
+def test_disk_being_deleted_tolerates_newer_storage_on_its_node(
     world, deleted, source, node, result
 ):
     rv = deleted(source)
@@ -56,7 +56,7 @@ def test_a_disk_that_is_being_deleted_excuses_newer_storage_there(
 
 
 @pytest.mark.parametrize(("source", "why"), [("conditions", ""), ("ready", "HinderedError")])
-def test_it_excuses_newer_storage_from_growing(world, deleted, source, why):
+def test_disk_being_deleted_tolerates_a_resize_of_newer_storage(world, deleted, source, why):
     world.start(resize(deleted(source), Growth((20.0, 20.0), ("2Mi", "2Mi"), "1Gi")))
     world.advance(320)
     ((at, result),) = results(world)

@@ -13,14 +13,14 @@ def born(world):
     return [at for at, *_ in world.notes("volume")]
 
 
-def test_steps_until_there_are_enough_and_one_step_more(world):
+def test_steps_until_enough_volumes_and_one_more(world):
     churn = Churn(max_volumes=5, step=(3, 3), step_period=(10.0, 10.0), lifetime=(500.0, 500.0))
     world.start(multivolume(world.context, churn, world.state))
     world.advance(100)
     assert born(world) == [0, 0, 0, 10, 10, 10]
 
 
-def test_who_is_gone_makes_room(world):
+def test_deleted_volume_makes_room(world):
     churn = Churn(
         ("none",), max_volumes=1, step=(1, 1), step_period=(10.0, 10.0), lifetime=(20.0, 20.0)
     )
@@ -30,7 +30,7 @@ def test_who_is_gone_makes_room(world):
     assert [at for at, *_ in world.deeds("delete the volume")] == [28, 58, 87]
 
 
-def test_the_end_in_two_steps(world):
+def test_run_ends_in_two_steps(world):
     churn = Churn(max_volumes=3, step=(3, 3), step_period=(10.0, 10.0), lifetime=(500.0, 500.0))
     world.start(multivolume(world.context, churn, world.state))
     world.advance(60)
@@ -44,7 +44,7 @@ def test_the_end_in_two_steps(world):
     assert world.left() == []
 
 
-def test_abandoned_they_all_leave_at_once(world):
+def test_all_volumes_stop_at_once_when_abandoned(world):
     churn = Churn(max_volumes=3, step=(3, 3), lifetime=(500.0, 500.0))
     world.start(multivolume(world.context, churn, world.state))
     world.advance(60)
@@ -65,7 +65,7 @@ class Noted(PodDestroy):
         context.actor("noted").note("ended-pods")
 
 
-def test_the_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
+def test_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
     monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Noted())
     world.start(multivolume(world.context, Churn(max_volumes=1, pod_destroyer=True), world.state))
     world.advance(50)
@@ -102,7 +102,7 @@ def test_ten_volumes_share_one_watch_of_each_resource(build):
     assert Counting.opened == 4
 
 
-def test_a_volume_that_is_gone_leaves_nothing_in_memory(world):
+def test_deleted_volume_leaves_nothing_in_memory(world):
     """Chance is kept for those who may ask again, and a volume never does."""
     churn = Churn(
         max_volumes=3,
@@ -120,7 +120,7 @@ def test_a_volume_that_is_gone_leaves_nothing_in_memory(world):
     assert len(world.state._watch._listeners) <= 6
 
 
-def test_nobody_begins_when_it_is_abandoned_already(world):
+def test_no_volume_starts_in_an_abandoned_run(world):
     world.state.volumes_abandoned.give()
     world.start(multivolume(world.context, Churn(), world.state))
     world.advance(1)
@@ -128,7 +128,7 @@ def test_nobody_begins_when_it_is_abandoned_already(world):
 
 
 @pytest.mark.parametrize("seed", ["one", "two"])
-def test_the_same_seed_is_the_same_journal(build, seed):
+def test_same_seed_gives_the_same_journal(build, seed):
     journals = []
     for _ in range(2):
         world = build(seed)

@@ -34,7 +34,7 @@ def planted(monkeypatch):
 
 
 @pytest.mark.parametrize("profiles", [["pod-destroy"], list(PROFILES)], ids=["pods", "everything"])
-def test_what_never_comes_back_is_broken(planted, profiles):
+def test_condition_that_never_recovers_is_broken(planted, profiles):
     cluster = EmbeddedCluster("planted", nodes=6)
     plan = Plan(Churn(), tuple(PROFILES[name]() for name in profiles))
     runner = ScenarioRunner(

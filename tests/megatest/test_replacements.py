@@ -74,7 +74,7 @@ class Robbed:
 
 
 @pytest.mark.parametrize("goes", [True, False])
-def test_it_is_replaced_when_another_disk_is_up_to_date(world, goes):
+def test_disk_is_replaced_when_another_is_up_to_date(world, goes):
     robbed = Robbed(world)
     assert robbed.deed["patience"] == PATIENCE
     if goes:
@@ -86,7 +86,7 @@ def test_it_is_replaced_when_another_disk_is_up_to_date(world, goes):
     assert robbed.noted(205) == [(150, {"volume": "v"})]
 
 
-def test_all_disks_have_to_be_up_to_date(world):
+def test_all_disks_must_be_up_to_date(world):
     robbed = Robbed(world)
     robbed.add(3)
     robbed.tell("v-3")
@@ -96,14 +96,14 @@ def test_all_disks_have_to_be_up_to_date(world):
     assert robbed.noted(205) == [(140, {"volume": "v"})]
 
 
-def test_one_without_data_is_none_that_replaces_a_disk(world):
+def test_replica_without_data_does_not_replace_a_disk(world):
     robbed = Robbed(world)
     robbed.add(3, type="TieBreaker")
     robbed.tell("v-3")
     assert robbed.noted(205) == []
 
 
-def test_two_that_are_lost_are_two_that_come(world):
+def test_two_lost_disks_need_two_replacements(world):
     robbed = Robbed(world)
     world.advance(100)
     robbed.add(3)
@@ -116,7 +116,7 @@ def test_two_that_are_lost_are_two_that_come(world):
 
 @pytest.mark.parametrize("goes", [True, False])
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
-def test_newer_storage_replaces_none(world, generation, goes):
+def test_newer_storage_replaces_no_disk(world, generation, goes):
     robbed = Robbed(world, generation)
     if goes:
         robbed.let_go()
@@ -126,14 +126,14 @@ def test_newer_storage_replaces_none(world, generation, goes):
     assert robbed.noted(205) == [(130, {"volume": "v"})]
 
 
-def test_what_has_no_data_is_waited_for_by_nobody(world):
+def test_replica_without_data_is_not_awaited(world):
     robbed = Robbed(world, type_="TieBreaker")
     assert "patience" not in robbed.deed
     assert robbed.noted(205) == []
     assert world.state.repair_deadlines == {}
 
 
-def test_a_volume_that_goes_lacks_nothing(world):
+def test_volume_being_deleted_lacks_nothing(world):
     robbed = Robbed(world)
     assert world.state.deadline_of("v") == pytest.approx(world.began + 420)
     world.ask(world.api.delete(REPLICATED_VOLUMES, "v"))

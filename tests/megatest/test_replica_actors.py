@@ -33,7 +33,7 @@ def done(world):
     return [(at, data) for at, _, data in world.notes("ended")]
 
 
-def test_the_destroyer_deletes_any_replica_and_does_not_wait(world, rv):
+def test_destroyer_deletes_any_replica_without_waiting(world, rv):
     world.ask(
         world.api.patch(
             REPLICATED_VOLUME_REPLICAS, "v-1", {"metadata": {"finalizers": ["held/back"]}}
@@ -49,7 +49,7 @@ def test_the_destroyer_deletes_any_replica_and_does_not_wait(world, rv):
     assert world.names(REPLICATED_VOLUME_REPLICAS) == ["v-1"]
 
 
-def test_a_replica_that_is_gone_already_stops_nobody(world, rv, caplog):
+def test_missing_replica_stops_no_actor(world, rv, caplog):
     world.start(destroy_replicas(rv, (20.0, 20.0), 600.0))
     for number in range(3):
         world.ask(world.api.delete(REPLICATED_VOLUME_REPLICAS, f"v-{number}"))
@@ -60,7 +60,7 @@ def test_a_replica_that_is_gone_already_stops_nobody(world, rv, caplog):
     ] * 2
 
 
-def test_the_creator_adds_access_where_there_is_none_and_tie_breakers_anywhere(world, rv):
+def test_creator_adds_access_where_missing_and_tie_breakers_anywhere(world, rv):
     world.start(create_replicas(rv, (20.0, 20.0)))
     world.advance(130)
     made = [(data["replica"], data["type"], data["node"]) for _, data in done(world)]
@@ -77,13 +77,13 @@ def test_the_creator_adds_access_where_there_is_none_and_tie_breakers_anywhere(w
     assert {kind for _, kind, _ in made} == {"Access", "TieBreaker"}
 
 
-def test_the_first_free_of_32_names():
+def test_first_free_of_32_names_is_used():
     assert first_free("v", []) == "v-0"
     assert first_free("v", ["v-0", "v-2"]) == "v-1"
     assert first_free("v", [f"v-{number}" for number in range(32)]) is None
 
 
-def test_32_replicas_are_enough(world, rv):
+def test_limit_of_32_replicas_holds(world, rv):
     for number in range(3, 32):
         world.ask(
             world.storage.replica("v", number, {"replicatedVolumeName": "v", "type": "TieBreaker"})
@@ -93,7 +93,7 @@ def test_32_replicas_are_enough(world, rv):
     assert done(world) == []
 
 
-def test_the_resizer_grows_by_steps_to_the_largest_size(world, rv):
+def test_resizer_grows_by_steps_to_the_maximum_size(world, rv):
     world.start(resize(rv, Growth((20.0, 20.0), ("2Mi", "2Mi"), "13Mi")))
     world.advance(100)
     assert [(at, data["size"], data["result"], data["took"]) for at, data in done(world)] == [
@@ -105,7 +105,7 @@ def test_the_resizer_grows_by_steps_to_the_largest_size(world, rv):
     assert (volume["spec"]["size"], volume["status"]["actualSize"]) == ("13Mi", "16Mi")
 
 
-def test_a_random_step_lies_in_its_range(world, rv):
+def test_random_step_is_within_its_range(world, rv):
     world.start(resize(rv, Growth((20.0, 20.0), ("4Ki", "64Ki"), "1Gi")))
     world.advance(2000)
     sizes = [8 * 1024, *(int(data["size"].removesuffix("Ki")) for _, data in done(world))]
@@ -115,7 +115,7 @@ def test_a_random_step_lies_in_its_range(world, rv):
     assert max(steps) == 64
 
 
-def test_a_volume_that_does_not_grow_is_told_and_tried_again():
+def test_failed_growth_is_reported_and_retried():
     world = World()
     world.storage._grow = lambda volume: world.runner.clock.sleep(0)
     world.volume()

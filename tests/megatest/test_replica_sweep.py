@@ -50,7 +50,7 @@ def swept(world):
     return [deed[:3] for deed in world.deeds(LOOK, DELETE)]
 
 
-def test_only_what_is_ours_and_the_volumes_is_swept(world):
+def test_only_our_replicas_of_the_volume_are_swept(world):
     mine = {"replicatedVolumeName": "v", "type": "TieBreaker"}
     obj = {
         "metadata": {"name": "w-0", "labels": {"kscen.io/run": "run1"}},
@@ -65,7 +65,7 @@ def test_only_what_is_ours_and_the_volumes_is_swept(world):
 
 
 @pytest.mark.parametrize(("what", "deed"), [("unseen", LOOK), ("refused", DELETE)])
-def test_who_may_not_sweep_tries_again_each_minute(world, what, deed):
+def test_refused_sweep_is_retried_each_minute(world, what, deed):
     setattr(world, what, [Forbidden("not now")] * 2)
     world.advance(200)
     assert [one for one in swept(world) if one[1] == deed] == [
@@ -76,7 +76,7 @@ def test_who_may_not_sweep_tries_again_each_minute(world, what, deed):
     assert world.left() == []
 
 
-def test_one_that_may_not_be_deleted_keeps_no_other_from_being(world):
+def test_undeletable_replica_does_not_block_others(world):
     world.advance(5)
     obj = {
         "metadata": {"name": "v-9", "labels": {"kscen.io/run": "run1"}},
@@ -93,14 +93,14 @@ def test_one_that_may_not_be_deleted_keeps_no_other_from_being(world):
     assert len(world.left()) == 1
 
 
-def test_who_cannot_sweep_keeps_no_volume_from_being_made(world):
+def test_failed_sweep_does_not_block_volume_creation(world):
     world.state.running["v"] = None
     world.unseen = [Forbidden("never")] * 100
     world.advance(50)
     assert world.state.running == {}
 
 
-def test_lists_that_are_refused_for_six_minutes_end_nobody(world):
+def test_refused_lists_for_six_minutes_end_no_actor(world):
     world.runner.loop.call_later(17 + 360, world.unseen.clear)
     world.unseen += [ServiceUnavailable("no leader")] * 1000
     world.advance(600)
@@ -112,7 +112,7 @@ def test_lists_that_are_refused_for_six_minutes_end_nobody(world):
     assert world.left() == []
 
 
-def test_the_runs_end_is_the_last_occasion(world):
+def test_last_sweep_is_at_the_end_of_the_run(world):
     world.unseen = [Forbidden("never")] * 100
     world.advance(50)
     world.state.counters_frozen.give()

@@ -42,7 +42,7 @@ def told(text, names):
     return NAME.sub(lambda name: str(names.setdefault(name[0], len(names))), text).splitlines()
 
 
-def test_a_salt_changes_the_names_in_a_story_and_nothing_else(monkeypatch):
+def test_salt_changes_only_the_names_in_a_story(monkeypatch):
     same_for_all = lambda kernel, _, one, other: kernel._links_chance.passing_stream(  # noqa: E731
         f"{one}/{other}"
     )

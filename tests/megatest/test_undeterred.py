@@ -21,7 +21,7 @@ def world(build):
 
 
 @pytest.mark.parametrize("seed", ["one", "two"])
-def test_an_hour_of_refusals(build, seed):
+def test_actors_survive_an_hour_of_refusals(build, seed):
     world = build(seed, wrap=Faulty)
     world.faults = {}
     churn = Churn(max_volumes=5, resizer=True, replica_destroyer=True, replica_creator=True)
@@ -45,7 +45,7 @@ def test_an_hour_of_refusals(build, seed):
     assert not [task for task in world.runner.loop.tasks() if "mgt-" in task.get_name()]
 
 
-def test_an_attacher_goes_on_after_whatever_happens_to_it(world):
+def test_attacher_survives_every_failure(world):
     churn = Churn(max_volumes=1, step=(1, 1), lifetime=(7200.0, 7200.0))
     world.start(multivolume(world.context, churn, world.state), "multivolume")
     world.advance(7200)
@@ -54,7 +54,7 @@ def test_an_attacher_goes_on_after_whatever_happens_to_it(world):
     assert cycles[-1] > 7000
 
 
-def test_what_is_refused_for_longer_than_anybody_tries_ends_the_action_alone(world, monkeypatch):
+def test_request_refused_longer_than_its_timeout_ends_only_the_action(world, monkeypatch):
     """Half an hour in which nothing can be written."""
     down = {"now": False}
     shaken = Faulty._shaken
@@ -87,7 +87,7 @@ def test_what_is_refused_for_longer_than_anybody_tries_ends_the_action_alone(wor
     assert world.names(REPLICATED_VOLUMES) == world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
 
 
-def test_a_watch_that_breaks_and_a_list_that_says_the_same_are_no_transition(world):
+def test_broken_watch_and_equal_list_are_no_transition(world):
     churn = Churn(
         max_volumes=1, step=(1, 1), lifetime=(3000.0, 3000.0), attacher_period=(20.0, 20.0)
     )

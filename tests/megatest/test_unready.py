@@ -22,7 +22,7 @@ def told(world):
     ]
 
 
-def test_what_it_lacks_is_noted_when_it_changes_and_at_the_end(world):
+def test_missing_conditions_are_recorded_on_change_and_at_the_end(world):
     world.storage.forms = False
     world.start(live(world.context, world.state, DESTINY))
     world.advance(15)
@@ -38,13 +38,13 @@ def test_what_it_lacks_is_noted_when_it_changes_and_at_the_end(world):
     ]
 
 
-def test_of_one_that_is_ready_at_once_nothing_is(world):
+def test_volume_ready_at_once_records_nothing(world):
     world.start(live(world.context, world.state, DESTINY))
     world.advance(100)
     assert told(world) == []
 
 
-def test_whoever_ends_the_run_is_told_what_was_waited_for(world):
+def test_interrupted_user_sees_the_pending_conditions(world):
     world.storage.forms = False
     world.start(live(world.context, world.state, DESTINY))
     world.advance(5)

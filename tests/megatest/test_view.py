@@ -9,7 +9,7 @@ import pytest
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES
 
 
-def test_it_is_kept_while_somebody_looks(world):
+def test_view_is_kept_while_it_is_used(world):
     view = world.state.watch(world.context)
     assert world.state.watch(world.context) is view
 
@@ -25,7 +25,7 @@ def test_it_is_kept_while_somebody_looks(world):
     world.ask(both())  # and again
 
 
-def test_who_waits_is_told_at_the_instant(world):
+def test_waiter_is_notified_at_the_same_instant(world):
     rv = world.subject()
     world.volume()
 
@@ -41,7 +41,7 @@ def test_who_waits_is_told_at_the_instant(world):
     assert rv.watch._listeners == {}
 
 
-def test_what_a_replica_says_of_itself_calls_nobody(world):
+def test_change_of_a_replica_status_wakes_no_waiter(world):
     rv = world.subject()
     world.volume()
     called = []
@@ -71,7 +71,7 @@ def test_what_a_replica_says_of_itself_calls_nobody(world):
     assert called[:1] == [gone]
 
 
-def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):
+def test_volume_created_and_deleted_between_observations_is_lost(world):
     view = world.state.watch(world.context)
     world.storage.sweeps = True
     world.volume()
@@ -87,7 +87,7 @@ def test_a_volume_that_is_made_and_gone_between_two_looks_is_lost(world):
     assert world.ask(lost()) == 10
 
 
-def test_a_volume_that_nobody_has_seen_yet_is_not_lost(world):
+def test_volume_not_yet_observed_is_not_lost(world):
     view = world.state.watch(world.context)
     world.volume()
     made = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["metadata"]["resourceVersion"]
@@ -101,7 +101,7 @@ def test_a_volume_that_nobody_has_seen_yet_is_not_lost(world):
     assert world.now == 5
 
 
-def test_a_crash_is_everybodys(world):
+def test_crash_reaches_every_waiter(world):
     rv = world.subject()
 
     def clumsy():

@@ -20,7 +20,7 @@ from pytest_kscen.objects.storage import (
 DESTINY = VolumePlan("v", "availability", "8Mi", lifetime=100.0, patience=600.0)
 
 
-def test_a_quiet_life(world):
+def test_volume_without_actors_passes_its_phases(world):
     world.start(live(world.context, world.state, DESTINY))
     world.advance(200)
     assert world.deeds() == [
@@ -47,7 +47,7 @@ def test_a_quiet_life(world):
     assert world.left() == []
 
 
-def test_the_volume_is_as_its_plan_says_and_carries_the_runs_label(world):
+def test_volume_matches_its_plan_and_carries_the_run_label(world):
     world.start(
         live(world.context, world.state, VolumePlan("v", "none", "12Mi", 100.0, attachments=2))
     )
@@ -64,7 +64,7 @@ def test_the_volume_is_as_its_plan_says_and_carries_the_runs_label(world):
             assert one["metadata"]["labels"] == {"kscen.io/run": "run1"}
 
 
-def test_newer_storage_is_told_that_two_nodes_may_attach(world):
+def test_newer_storage_gets_the_limit_of_two_attachments(world):
     world.start(
         live(
             dataclasses.replace(world.context, health=HEALTH_SOURCES["ready"]),
@@ -75,7 +75,7 @@ def test_newer_storage_is_told_that_two_nodes_may_attach(world):
     assert world.ask(world.api.get(REPLICATED_VOLUMES, "v"))["spec"]["maxAttachments"] == 2
 
 
-def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
+def test_initial_attachments_are_removed_before_the_volume(world):
     world.start(
         live(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
     )
@@ -87,7 +87,7 @@ def test_initial_attachments_are_gone_before_the_volume_is_deleted(world):
     assert world.left() == []
 
 
-def test_initial_attachments_are_told_when_they_are_there(world):
+def test_initial_attachments_are_reported_when_established(world):
     world.start(
         live(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
     )
@@ -100,7 +100,7 @@ def test_initial_attachments_are_told_when_they_are_there(world):
     ]
 
 
-def test_shakers_go_on_while_the_volume_is_being_deleted_and_end_with_it(world):
+def test_actors_continue_during_deletion_and_end_with_the_volume(world):
     shaken = VolumePlan(
         "v",
         "none",
@@ -118,7 +118,7 @@ def test_shakers_go_on_while_the_volume_is_being_deleted_and_end_with_it(world):
     assert world.left() == []
 
 
-def test_a_volume_that_is_not_ready_in_time_goes_and_is_never_checked(world):
+def test_volume_not_ready_in_time_is_deleted_unchecked(world):
     world.storage.forms = False
     world.start(live(world.context, world.state, DESTINY))
     world.advance(700)
@@ -127,7 +127,7 @@ def test_a_volume_that_is_not_ready_in_time_goes_and_is_never_checked(world):
     assert world.left() == []
 
 
-def test_a_volume_is_awaited_until_it_is_ready(world):
+def test_volume_is_awaited_until_ready(world):
     world.start(live(world.context, world.state, DESTINY))
     world.advance(1)
     assert world.state.ready_deadlines == {"v": world.context.clock.now() + 599}
@@ -135,7 +135,7 @@ def test_a_volume_is_awaited_until_it_is_ready(world):
     assert world.state.ready_deadlines == {}
 
 
-def test_whoever_has_no_limit_is_waited_for_until_the_run_is_over(world):
+def test_volume_without_limit_is_awaited_until_the_end_of_the_run(world):
     world.storage.forms = False
     world.start(live(world.context, world.state, VolumePlan("v", "none", "8Mi")))
     world.advance(7200)
@@ -151,7 +151,7 @@ def test_whoever_has_no_limit_is_waited_for_until_the_run_is_over(world):
     assert world.left() == []
 
 
-def test_the_runs_end_is_a_waiting_volumes_end(world):
+def test_end_of_the_run_ends_a_waiting_volume(world):
     world.storage.forms = False
     world.start(live(world.context, world.state, DESTINY))
     world.advance(50)
@@ -164,7 +164,7 @@ def test_the_runs_end_is_a_waiting_volumes_end(world):
     assert world.notes("never-ready") == []
 
 
-def test_a_frozen_run_stops_the_checker_at_once_and_keeps_the_volume_until_it_is_over(world):
+def test_frozen_run_stops_the_checker_and_keeps_the_volume_to_the_end(world):
     destiny = VolumePlan(
         "v",
         "none",
@@ -185,7 +185,7 @@ def test_a_frozen_run_stops_the_checker_at_once_and_keeps_the_volume_until_it_is
     assert world.deeds("delete the volume") == [(254, "delete the volume", "done", 4)]
 
 
-def test_a_volume_that_is_ready_after_the_freeze_is_not_checked(world):
+def test_volume_ready_after_the_freeze_is_not_checked(world):
     world.start(live(world.context, world.state, DESTINY))
     world.advance(1)
     world.state.counters_frozen.give()
@@ -194,7 +194,7 @@ def test_a_volume_that_is_ready_after_the_freeze_is_not_checked(world):
     assert world.notes("checker-started") == []
 
 
-def test_an_abandoned_volume_stays_behind(world):
+def test_abandoned_volume_is_kept(world):
     destiny = VolumePlan(
         "v",
         "none",
@@ -218,7 +218,7 @@ def test_an_abandoned_volume_stays_behind(world):
     assert [at for at, *_ in world.notes("checker-stopped")] == [100]
 
 
-def test_a_volume_that_cannot_go_is_told_and_tried_again(world):
+def test_failed_deletion_is_reported_and_retried(world):
     world.start(live(world.context, world.state, DESTINY))
     world.advance(50)
 
@@ -235,7 +235,7 @@ def test_a_volume_that_cannot_go_is_told_and_tried_again(world):
     assert world.deeds("delete the volume") == [(763, "delete the volume", "done", 660)]
 
 
-def test_the_log_says_the_volume_the_action_its_parameters_the_result_and_the_time(world, caplog):
+def test_log_has_volume_action_parameters_result_and_duration(world, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen.volume-main")
     world.start(live(world.context, world.state, DESTINY))
     world.advance(5)
@@ -278,7 +278,7 @@ class Forgetful(ForwardingApi):
 
 
 @pytest.mark.parametrize("whose", ["ours", "theirs"])
-def test_what_was_made_although_nobody_said_so_goes_if_it_is_ours(build, whose):
+def test_volume_created_without_a_response_is_deleted_if_ours(build, whose):
     world = build(wrap=Forgetful)
     world.knows, world.makes = False, whose == "ours"
     world.start(live(world.context, world.state, DESTINY))
@@ -291,7 +291,7 @@ def test_what_was_made_although_nobody_said_so_goes_if_it_is_ours(build, whose):
     assert world.names(REPLICATED_VOLUMES) == (["v"] if whose == "theirs" else [])
 
 
-def test_what_was_made_goes_only_while_it_is_what_was_found(build):
+def test_volume_is_deleted_only_with_the_uid_that_was_found(build):
     """Somebody puts another in its place after the look."""
 
     class Replaced(Forgetful):

@@ -41,14 +41,14 @@ def tried(world):
     return [(at, what) for at, what, _ in world.notes("not-deleted", "never-gone")]
 
 
-def test_a_refusal_is_no_volume_that_never_goes(world):
+def test_refusal_is_not_a_stuck_deletion(world):
     world.refusals = [Forbidden("not now")]
     world.advance(100)
     assert tried(world) == [(103, "not-deleted")]
     assert world.deeds("delete the volume") == [(167, "delete the volume", "done", 64)]
 
 
-def test_ten_minutes_of_refusals_are(world):
+def test_ten_minutes_of_refusals_are_a_stuck_deletion(world):
     world.refusals = [Forbidden("not now")] * 12
     world.advance(1000)
     assert tried(world) == [
@@ -57,7 +57,7 @@ def test_ten_minutes_of_refusals_are(world):
     assert world.deeds("delete the volume") == [(827, "delete the volume", "done", 724)]
 
 
-def test_refusals_leave_the_storage_the_rest_of_the_ten_minutes(world):
+def test_refusals_leave_the_rest_of_ten_minutes_to_the_storage(world):
     async def held(*_):
         await world.runner.clock.sleep(1000)
 
@@ -70,7 +70,7 @@ def test_refusals_leave_the_storage_the_rest_of_the_ten_minutes(world):
     ("refusals", "result", "took"),
     [([Forbidden("not now")] * 3, "done", 19), ([Forbidden("never")] * 100, "failed", 30)],
 )
-def test_after_the_runs_end_it_is_tried_for_half_a_minute(world, refusals, result, took):
+def test_deletion_after_the_run_is_tried_for_half_a_minute(world, refusals, result, took):
     world.refusals = refusals
     world.state.cleanup_started.give()
     world.state.counters_frozen.give()
@@ -80,7 +80,7 @@ def test_after_the_runs_end_it_is_tried_for_half_a_minute(world, refusals, resul
 
 
 @pytest.mark.parametrize(("number", "left"), [(40, []), (400, ["v"])])
-def test_after_the_runs_end_what_may_pass_has_ten_minutes(world, number, left):
+def test_temporary_errors_after_the_run_are_retried_for_ten_minutes(world, number, left):
     """One try of an API that does not answer is about thirty requests, in five minutes."""
     world.refusals = [ConnectionResetError("gone")] * number
     world.state.cleanup_started.give()

@@ -23,7 +23,7 @@ CALM = """
 """
 
 
-def test_clusters_are_fresh_or_shared_as_the_marker_says(pytester):
+def test_clusters_are_fresh_or_shared_according_to_the_marker(pytester):
     pytester.makepyfile("""
         import pytest
 
@@ -50,7 +50,7 @@ def test_clusters_are_fresh_or_shared_as_the_marker_says(pytester):
     pytester.runpytest("-p", "no:randomly").assert_outcomes(passed=5)
 
 
-def test_a_shared_cluster_is_closed_with_its_module(pytester):
+def test_shared_cluster_is_closed_with_its_module(pytester):
     pytester.makepyfile("""
         import pytest
 
@@ -65,7 +65,7 @@ def test_a_shared_cluster_is_closed_with_its_module(pytester):
     """
     )
     pytester.runpytest(
-        "test_a_shared_cluster_is_closed_with_its_module.py", "test_later.py"
+        "test_shared_cluster_is_closed_with_its_module.py", "test_later.py"
     ).assert_outcomes(passed=2)
 
 
@@ -79,7 +79,7 @@ def test_several_clusters_in_one_test(pytester):
     pytester.runpytest().assert_outcomes(passed=1)
 
 
-def test_an_async_test_lives_in_its_clusters_time(pytester):
+def test_async_test_runs_on_the_clusters_clock(pytester):
     pytester.makepyfile("""
         from pytest_kscen.objects.resources import NODES
 
@@ -92,7 +92,7 @@ def test_an_async_test_lives_in_its_clusters_time(pytester):
     pytester.runpytest().assert_outcomes(passed=1)
 
 
-def test_a_tests_seed_is_its_own_unless_one_is_given(pytester):
+def test_tests_have_their_own_seeds_unless_one_is_given(pytester):
     pytester.makepyfile("""
         def test_a(cluster):
             print("SEED", cluster.chance.seed)
@@ -112,7 +112,7 @@ def test_a_tests_seed_is_its_own_unless_one_is_given(pytester):
     assert drawn[0] == drawn[1] != own[0]
 
 
-def test_workers_share_the_seed_that_was_drawn(pytester):
+def test_workers_share_the_drawn_seed(pytester):
     pytest.importorskip("xdist")
     pytester.makepyfile("""
         import pathlib, pytest
@@ -125,10 +125,10 @@ def test_workers_share_the_seed_that_was_drawn(pytester):
     assert len({pytester.path.joinpath(f"seed-{number}").read_text() for number in range(4)}) == 1
 
 
-def test_a_failing_test_says_how_to_run_it_again(pytester):
+def test_failing_test_prints_the_command_to_repeat_it(pytester):
     pytester.makepyfile("def test_it(cluster):\n    assert False")
     result = pytester.runpytest("--kscen-seed=11")
-    again = "pytest test_a_failing_test_says_how_to_run_it_again.py::test_it --kscen-seed=11"
+    again = "pytest test_failing_test_prints_the_command_to_repeat_it.py::test_it --kscen-seed=11"
     result.stdout.fnmatch_lines(["*run it again*", again])
 
 
@@ -153,9 +153,7 @@ SHARED = """
 
 
 @pytest.mark.parametrize("scope", ["module", "session"])
-def test_a_failure_on_a_shared_cluster_runs_again_with_all_that_the_cluster_has_seen(
-    pytester, scope
-):
+def test_failure_on_a_shared_cluster_repeats_all_its_tests(pytester, scope):
     pytester.makepyfile(test_a=SHARED.format(scope=scope))
     whole = pytester.runpytest("-p", "no:randomly")
     whole.assert_outcomes(passed=2, failed=1)
@@ -172,7 +170,7 @@ def test_a_failure_on_a_shared_cluster_runs_again_with_all_that_the_cluster_has_
     assert f"SEED {seed}" in pytester.runpytest("test_a.py::test_that_fails", "-s").stdout.str()
 
 
-def test_a_run_is_archived(pytester):
+def test_run_is_archived(pytester):
     pytester.makepyfile(test_a=CALM)
     pytester.runpytest("--kscen-archive=kept", "--kscen-seed=3").assert_outcomes(passed=1)
     folder = pytester.path / "kept" / "test_a.py-test_calm"
@@ -201,7 +199,7 @@ def test_a_run_is_archived(pytester):
     assert first == {**schema.stamp(), "at": 0.0, "actor": "run", "what": "run-started", **begun}
 
 
-def test_a_run_that_is_refused_leaves_the_folder_of_an_earlier_one(pytester):
+def test_refused_run_keeps_the_folder_of_an_earlier_one(pytester):
     pytester.makepyfile(test_a=CALM)
     pytester.runpytest("--kscen-archive=kept").assert_outcomes(passed=1)
     (folder,) = (pytester.path / "kept").iterdir()
@@ -212,7 +210,7 @@ def test_a_run_that_is_refused_leaves_the_folder_of_an_earlier_one(pytester):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_run_is_refused_before_it_begins_where_another_is_on(pytester):
+def test_run_is_refused_before_it_starts_where_another_is_active(pytester):
     pytester.makepyfile(
         test_a="""
         import pytest
@@ -231,7 +229,7 @@ def test_a_run_is_refused_before_it_begins_where_another_is_on(pytester):
     runner.close()
 
 
-def test_a_runs_length_comes_from_the_settings_where_the_test_leaves_it_open(pytester):
+def test_run_length_defaults_to_the_settings(pytester):
     pytester.makepyfile("""
         import pytest
 
@@ -244,7 +242,7 @@ def test_a_runs_length_comes_from_the_settings_where_the_test_leaves_it_open(pyt
     pytester.runpytest("--kscen-duration=4m").assert_outcomes(passed=1)
 
 
-def test_an_outcome_that_is_not_valid_and_not_looked_at_fails_the_test(pytester):
+def test_unchecked_invalid_outcome_fails_the_test(pytester):
     pytester.makepyfile("""
         import pytest
 
@@ -271,7 +269,7 @@ def test_an_outcome_that_is_not_valid_and_not_looked_at_fails_the_test(pytester)
     )
 
 
-def test_a_plan_that_nobody_plays_fails_the_test_unless_something_else_does(pytester):
+def test_unplayed_plan_fails_the_test_unless_something_else_does(pytester):
     pytester.makepyfile("""
         import pytest
 
@@ -297,7 +295,7 @@ def test_a_plan_that_nobody_plays_fails_the_test_unless_something_else_does(pyte
     )
 
 
-def test_a_cluster_that_is_not_there_is_refused_politely(pytester):
+def test_unavailable_cluster_is_refused_with_a_message(pytester):
     pytester.makefile(
         ".yaml",
         nowhere="""
@@ -316,7 +314,7 @@ def test_a_cluster_that_is_not_there_is_refused_politely(pytester):
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
-def test_other_peoples_fixtures_may_have_the_names_of_ours(pytester):
+def test_fixtures_of_others_may_have_the_same_names(pytester):
     pytester.makepyfile("""
         import pytest
 
@@ -342,7 +340,7 @@ def test_other_peoples_fixtures_may_have_the_names_of_ours(pytester):
     result.stdout.no_fnmatch_line("*run it again*")
 
 
-def test_a_fixture_may_be_made_of_ours(pytester):
+def test_fixture_may_be_built_on_ours(pytester):
     pytester.makepyfile("""
         import pytest
 
@@ -360,6 +358,6 @@ def test_a_fixture_may_be_made_of_ours(pytester):
     result.stdout.fnmatch_lines(
         [
             "*run it again*",
-            "pytest test_a_fixture_may_be_made_of_ours.py::test_async --kscen-seed=9",
+            "pytest test_fixture_may_be_built_on_ours.py::test_async --kscen-seed=9",
         ]
     )

@@ -49,7 +49,7 @@ PLANS = """
         ),
     ],
 )
-def test_flags_that_reach_no_selected_test_are_told(pytester, monkeypatch, selected, told):
+def test_flags_that_reach_no_selected_test_are_reported(pytester, monkeypatch, selected, told):
     pytester.makepyfile(test_plans=PLANS)
     monkeypatch.setenv("KSCEN_CHAOS_LOSS_PERCENT", "0.5")
     line = [
@@ -66,9 +66,7 @@ def test_flags_that_reach_no_selected_test_are_told(pytester, monkeypatch, selec
     ("mark", "flags", "is_told"),
     [("", [], True), ("", ["--enable-volume-resizer"], False), ("marked", [], False)],
 )
-def test_a_largest_size_without_anybody_who_lets_volumes_grow_is_told(
-    pytester, mark, flags, is_told
-):
+def test_maximum_size_without_growing_volumes_is_reported(pytester, mark, flags, is_told):
     churn = "volume_churn(resizer=True)" if mark else "plan_from_command_line"
     pytester.makepyfile(f"import pytest\n@pytest.mark.{churn}\ndef test_it(scenario_runner): pass")
     told = (
@@ -117,7 +115,7 @@ OVERRULED = """
         ),
     ],
 )
-def test_flags_that_markers_overrule_everywhere_are_told(pytester, selected, told):
+def test_flags_overridden_by_all_markers_are_reported(pytester, selected, told):
     pytester.makepyfile(OVERRULED)
     line = [
         "--max-volumes=20",
@@ -151,9 +149,7 @@ MACHINES = """
     ("selected", "is_told"), [("calm", True), ("calm or declared", False), ("conducted", False)]
 )
 @pytest.mark.parametrize("workers", [[], ["-n1"]])
-def test_a_namespace_of_machines_with_which_no_run_has_to_do_is_told(
-    pytester, workers, selected, is_told
-):
+def test_unused_namespace_of_machines_is_reported(pytester, workers, selected, is_told):
     if workers:
         pytest.importorskip("xdist")
     pytester.makepyfile(test_with_machines_or_none=MACHINES)
@@ -162,7 +158,7 @@ def test_a_namespace_of_machines_with_which_no_run_has_to_do_is_told(
     assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
 
 
-def test_a_variable_that_is_misspelt_is_told(pytester, monkeypatch):
+def test_misspelt_variable_is_reported(pytester, monkeypatch):
     for name in ("MAX_VOLUME", "TREES", "TESTS_NETNS", "CACHE", "SEED"):
         monkeypatch.setenv(f"KSCEN_{name}", "1")
     told = "KSCEN_MAX_VOLUME: without effect, did you mean KSCEN_MAX_VOLUMES?"
@@ -174,7 +170,7 @@ def test_a_variable_that_is_misspelt_is_told(pytester, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")
-def test_a_duration_that_no_run_takes_is_told(pytester):
+def test_unused_duration_is_reported(pytester):
     pytester.makepyfile(
         test_length_or_none="""
         def test_open(scenario_runner):

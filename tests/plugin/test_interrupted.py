@@ -69,7 +69,7 @@ def interrupted(pytester, body):
 
 
 @pytest.mark.parametrize("body", [OWN_CODE, WAITING, OF_A_FIXTURE, EXIT])
-def test_a_run_that_was_not_valid_is_told_and_fails_nobody(pytester, body):
+def test_interrupted_invalid_run_is_reported_without_failing_the_test(pytester, body):
     interrupted(pytester, body).stdout.fnmatch_lines(
         [
             "*= FAILURES =*",
@@ -84,6 +84,6 @@ def test_a_run_that_was_not_valid_is_told_and_fails_nobody(pytester, body):
     )
 
 
-def test_a_run_that_was_valid_is_told_too(pytester):
+def test_interrupted_valid_run_is_reported(pytester):
     told = interrupted(pytester, VALID).stdout.str().splitlines()
     assert "test_it.py::test_it: valid after 1m of cluster time, stopped early; seed 1" in told

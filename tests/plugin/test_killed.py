@@ -44,7 +44,7 @@ def killed(tmp_path):
     return tmp_path / "kept" / "test_a.py-test_it"
 
 
-def test_its_folder_tells_its_story(killed, capsys):
+def test_folder_of_a_killed_run_yields_its_story(killed, capsys):
     assert sorted(path.name for path in killed.iterdir()) == ["journal.jsonl", "run.json"]
     assert main([str(killed)]) == 0
     volume = capsys.readouterr().out.split()[1]

@@ -89,7 +89,7 @@ def complaints(item):
     ]
 
 
-def test_every_flag_is_there_with_its_default():
+def test_every_flag_exists_with_its_default():
     ours = {
         option.flag: option.default
         for option in MEGATEST + CHAOS
@@ -98,7 +98,7 @@ def test_every_flag_is_there_with_its_default():
     assert ours == SEEDS_FLAGS
 
 
-def test_health_is_read_where_volumes_publish_it():
+def test_health_source_follows_the_storage():
     assert (
         list(HEALTH_SOURCES) == HEALTH_SOURCES.names() == ["conditions", "effectiveLayout", "ready"]
     )
@@ -110,7 +110,7 @@ FILLING = [
 
 
 @pytest.mark.parametrize("option", FILLING, ids=lambda option: option.flag)
-def test_a_default_is_that_of_what_it_fills(option):
+def test_defaults_equal_those_of_the_filled_fields(option):
     for name in option.effect.kinds:
         kind = Churn if name == CHURN else PROFILES[name]
         (default,) = [
@@ -123,12 +123,12 @@ def test_a_default_is_that_of_what_it_fills(option):
             assert option.parse(option.default) == default
 
 
-def test_without_flags_the_plan_is_churn_alone(plan):
+def test_plan_without_flags_is_churn_alone(plan):
     assert plan(FROM_COMMAND_LINE) == Plan(Churn())
     assert plan("megatest") == Plan()
 
 
-def test_the_plan_of_the_command_line(plan):
+def test_plan_of_the_command_line(plan):
     line = "--max-volumes 20 --enable-chaos-network-block --chaos-period-max 2m"
     assert plan(FROM_COMMAND_LINE, *line.split()) == Plan(
         Churn(max_volumes=20), (BLOCK(period=(60, 120)),)
@@ -155,7 +155,7 @@ def test_every_flag_at_once(plan):
     assert plan(FROM_COMMAND_LINE, *line.split()) == Plan(churn, chaos, "ready")
 
 
-def test_what_switches_on_reaches_no_other_test(plan):
+def test_switch_affects_no_other_test(plan):
     line = [
         "--enable-chaos-vm-reboot",
         "--enable-pod-destroyer",
@@ -166,7 +166,7 @@ def test_what_switches_on_reaches_no_other_test(plan):
     assert plan("chaos('network-block')", *line) == Plan(chaos=(BLOCK(period=(60, 120)),))
 
 
-def test_markers_beside_the_plan_of_the_command_line(plan):
+def test_markers_combine_with_the_command_line_plan(plan):
     marks = [
         FROM_COMMAND_LINE,
         "volume_churn(max_volumes=2)",
@@ -183,7 +183,7 @@ def test_markers_beside_the_plan_of_the_command_line(plan):
     )
 
 
-def test_several_markers_of_churn_are_one_and_of_chaos_many(plan):
+def test_churn_markers_merge_and_chaos_markers_accumulate(plan):
     near, far = (
         "volume_churn(max_volumes=5)",
         "volume_churn(max_volumes=3, lifetime=('1m', '2m'), storage_classes=['a'])",
@@ -193,7 +193,7 @@ def test_several_markers_of_churn_are_one_and_of_chaos_many(plan):
     assert len(plan(["chaos('network-block')", "chaos('network-block', group_size=1)"]).chaos) == 2
 
 
-def test_each_way_in_and_their_order(plan, pytester, monkeypatch):
+def test_sources_of_settings_and_their_precedence(plan, pytester, monkeypatch):
     assert plan("volume_churn").churn.max_volumes == 10
     pytester.makeini(
         "[pytest]\nmax_volumes = 11\nenable_volume_resizer = true\nstorage_classes = a, b"
@@ -210,7 +210,7 @@ def test_each_way_in_and_their_order(plan, pytester, monkeypatch):
     )
 
 
-def test_toml_may_say_it_in_its_own_types(plan, pytester):
+def test_toml_may_use_its_own_types(plan, pytester):
     pytester.makepyprojecttoml("""
         [tool.pytest.ini_options]
         storage_classes = ["a", "b"]
@@ -221,7 +221,7 @@ def test_toml_may_say_it_in_its_own_types(plan, pytester):
     assert plan(FROM_COMMAND_LINE) == Plan(Churn(("a", "b"), 4, resizer=True))
 
 
-def test_a_bound_that_a_marker_leaves_open_is_filled(plan):
+def test_bound_left_open_by_a_marker_is_filled(plan):
     line = ["--volume-period-min=2m", "--volume-period-max=3m"]
     assert plan("volume_churn(lifetime=(None, '10m'))", *line).churn.lifetime == (120, 600)
     assert plan("volume_churn(lifetime=(None, '10m'))").churn.lifetime == (60, 600)
@@ -235,9 +235,7 @@ def test_a_bound_that_a_marker_leaves_open_is_filled(plan):
 @pytest.mark.parametrize(
     "names", ["chaos-period", "chaos-incident", "step-period", "volume-period", "volume-step"]
 )
-def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_tested(
-    pytester, monkeypatch, names
-):
+def test_reversed_range_is_refused_for_every_selection(pytester, monkeypatch, names):
     least, most = ("5", "2") if names == "volume-step" else ("5m", "2m")
     monkeypatch.setenv(f"KSCEN_{names.upper().replace('-', '_')}_MAX", most)
     result = pytester.runpytest(f"--{names}-min={least}")
@@ -340,11 +338,11 @@ def test_two_settings_of_one_range_in_the_wrong_order_are_refused_whatever_is_te
         ),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused_at_collection(complaints, mark, line, complaint):
+def test_invalid_plan_is_refused_at_collection(complaints, mark, line, complaint):
     assert complaints(mark, *line.split()) == [complaint]
 
 
-def test_a_real_cluster_that_was_told_enough(complaints, pytester):
+def test_real_cluster_with_sufficient_options_is_accepted(complaints, pytester):
     pytester.makefile(".yaml", parent="")
     line = ["--kscen-cluster=kubeconfig", "--parent-kubeconfig=parent.yaml", "--vm-namespace=v"]
     marks = ["volume_churn(storage_classes=['a'])", "chaos('vm-reboot')"]
@@ -425,7 +423,7 @@ def test_a_real_cluster_that_was_told_enough(complaints, pytester):
         ),
     ],
 )
-def test_a_value_that_makes_no_sense_is_refused_by_name_wherever_it_is(
+def test_invalid_value_is_refused_by_name_from_every_source(
     pytester, monkeypatch, flag, text, complaint
 ):
     def refusal(*arguments):
@@ -446,7 +444,7 @@ def test_a_value_that_makes_no_sense_is_refused_by_name_wherever_it_is(
         assert refusal("-o", f"{key}={text}") == f"-o {key}: {complaint}"
 
 
-def test_a_switch_is_true_or_false(pytester, monkeypatch):
+def test_switch_is_true_or_false(pytester, monkeypatch):
     monkeypatch.setenv("KSCEN_ENABLE_POD_DESTROYER", "perhaps")
     told = "KSCEN_ENABLE_POD_DESTROYER: 'perhaps' is neither true nor false: give one of the two"
     with pytest.raises(pytest.UsageError, match=f"^{told}$"):
@@ -457,12 +455,12 @@ def test_a_switch_is_true_or_false(pytester, monkeypatch):
     ("text", "chaos"),
     [("true", (REBOOT(),)), ("True", (REBOOT(),)), ("1", (REBOOT(),)), ("FALSE", ()), ("", ())],
 )
-def test_what_a_switch_says(plan, monkeypatch, text, chaos):
+def test_switch_values(plan, monkeypatch, text, chaos):
     monkeypatch.setenv("KSCEN_ENABLE_CHAOS_VM_REBOOT", text)
     assert plan(FROM_COMMAND_LINE).chaos == chaos
 
 
-def test_a_parent_for_a_cluster_that_brings_its_own(pytester):
+def test_parent_is_refused_for_a_cluster_with_its_own(pytester):
     pytester.makefile(".yaml", parent="")
     with pytest.raises(
         pytest.UsageError,
@@ -484,7 +482,7 @@ def test_help_lists_them_in_groups(pytester):
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warn", "error"])
-def test_pytest_takes_the_four_names_of_levels(pytester, level):
+def test_pytest_accepts_the_four_log_levels(pytester, level):
     pytester.makepyfile(f"""
         import logging
 
@@ -494,7 +492,7 @@ def test_pytest_takes_the_four_names_of_levels(pytester, level):
     pytester.runpytest(f"--log-level={level}").assert_outcomes(passed=1)
 
 
-def test_the_line_that_runs_it_again_has_them(pytester, monkeypatch):
+def test_repeat_command_contains_the_flags(pytester, monkeypatch):
     pytester.makepyfile("def test_it(cluster):\n    assert False")
     monkeypatch.setenv("KSCEN_MAX_VOLUMES", "4")
     monkeypatch.setenv("KSCEN_ENABLE_VOLUME_RESIZER", "true")
@@ -506,26 +504,24 @@ def test_the_line_that_runs_it_again_has_them(pytester, monkeypatch):
         "--enable-chaos-vm-reboot",
     )
     again = (
-        "pytest test_the_line_that_runs_it_again_has_them.py::test_it --kscen-seed=1 "
+        "pytest test_repeat_command_contains_the_flags.py::test_it --kscen-seed=1 "
         "'--storage-classes=a, b' "
         "--max-volumes=4 --enable-volume-resizer --enable-chaos-vm-reboot --chaos-period-max=90s"
     )
     assert again in result.stdout.lines
 
 
-def test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off(
-    pytester, monkeypatch
-):
+def test_repeat_command_omits_what_the_environment_omits(pytester, monkeypatch):
     pytester.makepyfile("def test_it(cluster):\n    assert False")
     pytester.makeini("[pytest]\nenable_chaos_network_block = true")
     monkeypatch.setenv("KSCEN_ENABLE_CHAOS_NETWORK_BLOCK", "false")
     monkeypatch.setenv("KSCEN_ENABLE_CHAOS_VM_REBOOT", "false")
-    test = "test_the_line_that_runs_it_again_leaves_off_what_the_environment_leaves_off.py::test_it"
+    test = "test_repeat_command_omits_what_the_environment_omits.py::test_it"
     again = f"KSCEN_ENABLE_CHAOS_NETWORK_BLOCK=false pytest {test} --kscen-seed=1"
     assert again in pytester.runpytest("--kscen-seed=1").stdout.lines
 
 
-def test_workers_are_refused_in_the_same_words(pytester):
+def test_workers_refuse_with_the_same_message(pytester):
     pytest.importorskip("xdist")
     pytester.makepyfile(
         f"import pytest\npytestmark = pytest.mark.{FROM_COMMAND_LINE}\ndef test_it(): "
@@ -542,7 +538,7 @@ def test_workers_are_refused_in_the_same_words(pytester):
     )
 
 
-def test_workers_plan_what_the_command_line_says(pytester, monkeypatch):
+def test_workers_plan_according_to_the_command_line(pytester, monkeypatch):
     pytest.importorskip("xdist")
     pytester.makepyfile(f"""
         import pytest
@@ -566,7 +562,7 @@ def test_workers_plan_what_the_command_line_says(pytester, monkeypatch):
     pytester.runpytest(*line).assert_outcomes(passed=1)
 
 
-def test_a_run_that_cannot_be_is_refused_without_a_traceback(pytester):
+def test_impossible_run_is_refused_without_a_traceback(pytester):
     pytester.makepyfile("""
         import pytest
 
@@ -615,7 +611,7 @@ def test_a_real_cluster_without_the_storage_is_refused(pytester):
     of_parent.stdout.no_fnmatch_line("*During handling*")
 
 
-def test_the_plan_is_built_once_and_again_when_a_marker_is_added(item):
+def test_plan_is_built_once_and_again_when_a_marker_is_added(item):
     marked = item("volume_churn(max_volumes=3)")
     first = planning.plan(marked)
     assert planning.plan(marked) is first

@@ -66,14 +66,14 @@ def plain(pytester):
         ),
     ],
 )
-def test_an_option_that_makes_no_sense_is_a_usage_error(plain, arguments, complaint):
+def test_invalid_option_is_a_usage_error(plain, arguments, complaint):
     plain.makefile(".txt", test_archive="")
     result = plain.runpytest(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{complaint.replace('[', '[[]')}*"])
 
 
-def test_the_environment_and_the_ini_file_count_too(plain, monkeypatch):
+def test_environment_and_ini_file_are_sources_of_options(plain, monkeypatch):
     plain.makeini("[pytest]\nkscen_seed = 7")
     plain.runpytest().stdout.fnmatch_lines(["kscen: embedded cluster, seed 7"])
     monkeypatch.setenv("KSCEN_SEED", "8")
@@ -83,7 +83,7 @@ def test_the_environment_and_the_ini_file_count_too(plain, monkeypatch):
     plain.runpytest().stderr.fnmatch_lines(["*KSCEN_SEED: invalid value 'nine'*"])
 
 
-def test_a_random_seed_is_drawn_and_printed(plain):
+def test_random_seed_is_drawn_and_printed(plain):
     first, second = (plain.runpytest("--kscen-seed=random").stdout.str() for _ in range(2))
     seeds = [text.split("seed ")[1].split()[0] for text in (first, second)]
     assert all(seed.isdecimal() for seed in seeds)
@@ -91,7 +91,7 @@ def test_a_random_seed_is_drawn_and_printed(plain):
 
 
 @pytest.mark.parametrize("arguments", [[], ["-p", "no:pytest-kind"]])
-def test_the_kubeconfig_flag_works_with_and_without_pytest_kind(plain, arguments):
+def test_kubeconfig_flag_works_with_and_without_pytest_kind(plain, arguments):
     result = plain.runpytest("--kubeconfig=nowhere", *arguments)
     result.stderr.fnmatch_lines(["*--kubeconfig: there is no file 'nowhere'*"])
 
@@ -160,7 +160,7 @@ def test_the_kubeconfig_flag_works_with_and_without_pytest_kind(plain, arguments
         ("cluster(nodes='three')", "nodes='three': give a whole number"),
     ],
 )
-def test_a_marker_that_makes_no_sense_is_refused_at_collection(pytester, marker, complaint):
+def test_invalid_marker_is_refused_at_collection(pytester, marker, complaint):
     pytester.makepyfile(f"import pytest\n@pytest.mark.{marker}\n{NOTHING}")
     result = pytester.runpytest()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -171,7 +171,7 @@ def test_a_marker_that_makes_no_sense_is_refused_at_collection(pytester, marker,
 @pytest.mark.parametrize(
     "marker", ["megatest(1)", "megatest(volumes=3)", "scenario('a.yaml')", "controlplane('1.34')"]
 )
-def test_a_marker_without_parameters_is_given_none_unless_it_is_somebody_elses(pytester, marker):
+def test_marker_without_parameters_is_refused_arguments_unless_foreign(pytester, marker):
     pytester.makepyfile(
         test_ours=f"import pytest\n@pytest.mark.{marker}\ndef test_it(scenario_runner): pass",
         test_theirs=f"import pytest\n@pytest.mark.{marker}\ndef test_it(): pass",
@@ -186,7 +186,7 @@ def test_a_marker_without_parameters_is_given_none_unless_it_is_somebody_elses(p
 
 
 @pytest.mark.parametrize("marker", ["volume_churn", "chaos('vm-reboot')", "plan_from_command_line"])
-def test_a_plan_that_nobody_plays_is_refused_at_collection(pytester, marker):
+def test_unplayed_plan_is_refused_at_collection(pytester, marker):
     pytester.makepyfile(f"""
         import pytest
 
@@ -223,7 +223,7 @@ HEAVY = (
 )
 
 
-def test_a_project_that_does_not_use_it_imports_nothing_heavy(plain):
+def test_project_not_using_the_plugin_imports_nothing_heavy(plain):
     plain.makeconftest(f"""
         import sys
         def pytest_unconfigure():

@@ -18,7 +18,7 @@ TEST = """
 """
 
 
-def test_the_terminal_tells_each_run(pytester):
+def test_terminal_prints_each_run(pytester):
     pytester.makepyfile(TEST)
     told = [
         "*kscen runs*",
@@ -32,14 +32,14 @@ def test_the_terminal_tells_each_run(pytester):
         pytester.runpytest(option).stdout.fnmatch_lines([*told, *told_of])
 
 
-def test_a_quiet_terminal_tells_the_headline(pytester):
+def test_quiet_terminal_prints_the_headline(pytester):
     pytester.makepyfile(TEST)
     result = pytester.runpytest("-q")
     result.stdout.fnmatch_lines(["test_*::test_it: valid after *"])
     result.stdout.no_fnmatch_line("  volumes: *")
 
 
-def test_a_worker_of_xdist_tells_it_too(pytester):
+def test_xdist_worker_prints_each_run(pytester):
     pytest.importorskip("xdist")
     pytester.makepyfile(TEST)
     pytester.runpytest_subprocess("-n1").stdout.fnmatch_lines(["test_*::test_it: valid after *"])
@@ -54,7 +54,7 @@ def test_junit_has_properties(pytester):
     assert int(told["kscen.incidents.effective"]) >= 1
 
 
-def test_allure_has_steps_and_papers(pytester):
+def test_allure_has_steps_and_attachments(pytester):
     pytest.importorskip("allure")
     pytester.makepyfile(TEST)
     pytester.runpytest("--alluredir=allure")
@@ -68,7 +68,7 @@ def test_allure_has_steps_and_papers(pytester):
     assert any("pod-destroy" in step["name"] and step["steps"] for step in run["steps"])
 
 
-def test_allure_shows_what_a_run_came_to(pytester):
+def test_allure_shows_the_verdict_of_a_run(pytester):
     pytest.importorskip("allure")
     pytester.makepyfile("""
         import pytest
@@ -103,7 +103,7 @@ def test_allure_shows_what_a_run_came_to(pytester):
     )
 
 
-def test_allure_has_the_story_of_what_is_broken_however_much_has_moved(pytester):
+def test_allure_has_the_story_of_broken_volumes_despite_many_changes(pytester):
     pytest.importorskip("allure")
     pytester.makepyfile("""
         from pytest_kscen.judge.outcome import judge
@@ -137,7 +137,7 @@ def test_allure_has_the_story_of_what_is_broken_however_much_has_moved(pytester)
     ]
 
 
-def test_the_archive_has_the_summary(pytester):
+def test_archive_has_the_summary(pytester):
     pytester.makepyfile(TEST)
     pytester.runpytest("--kscen-archive=runs")
     (folder,) = (pytester.path / "runs").iterdir()
@@ -147,7 +147,7 @@ def test_the_archive_has_the_summary(pytester):
     assert moved == {one["name"] for one in volumes if one["verdict"] != "stable"}
 
 
-def test_an_archive_that_cannot_be_made_is_refused_before_anything(pytester):
+def test_archive_that_cannot_be_created_is_refused_first(pytester):
     pytester.makepyfile(TEST)
     pytester.path.joinpath("file").write_text("")
     result = pytester.runpytest("--kscen-archive=file/nope")
@@ -162,7 +162,7 @@ def test_an_archive_that_cannot_be_made_is_refused_before_anything(pytester):
     )
 
 
-def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
+def test_second_ctrl_c_does_not_stop_the_report(pytester):
     pytester.makeconftest("""
         import os, signal
 
@@ -190,7 +190,7 @@ def test_the_second_ctrl_c_does_not_stop_the_report(pytester):
     assert "Keeping the volumes" not in result.stdout.str()
 
 
-def test_ctrl_c_ends_a_run_though_nobody_can_be_told(pytester):
+def test_ctrl_c_ends_a_run_without_a_terminal(pytester):
     pytester.makeconftest("""
         import pytest
 
@@ -215,7 +215,7 @@ def test_ctrl_c_ends_a_run_though_nobody_can_be_told(pytester):
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
-def test_whoever_presses_ctrl_c_twice_is_told_what_that_leaves(pytester):
+def test_second_ctrl_c_prints_what_remains(pytester):
     pytester.makepyfile("""
         import os, signal
 

@@ -43,7 +43,7 @@ def test_each_scenario_is_a_test(pytester):
     )
 
 
-def test_they_are_chosen_by_marker_and_by_name(pytester):
+def test_scenarios_are_selected_by_marker_and_name(pytester):
     write(pytester, WAITS, scenario(done(1), name="empty"))
     pytester.makepyfile("def test_it(): pass")
     pytester.runpytest("-m", "scenario").assert_outcomes(passed=2, deselected=1)
@@ -60,7 +60,7 @@ def test_expectations_that_hold(pytester):
     pytester.runpytest().assert_outcomes(passed=1)
 
 
-def test_expectations_in_a_file_of_their_own(pytester):
+def test_expectations_in_a_separate_file(pytester):
     write(pytester, WAITS)
     (pytester.path / "small.expect.yaml").write_text(f"{HEAD}pods:\n  waits: {{pending: false}}\n")
     result = pytester.runpytest()
@@ -69,7 +69,7 @@ def test_expectations_in_a_file_of_their_own(pytester):
     )
 
 
-def test_a_failure_tells_what_was_expected_and_what_came(pytester):
+def test_failure_shows_expected_and_actual_values(pytester):
     begins = write(
         pytester,
         WAITS,
@@ -101,7 +101,7 @@ def test_a_failure_tells_what_was_expected_and_what_came(pytester):
     pytester.runpytest(*shlex.split(again)[1:]).assert_outcomes(failed=1)
 
 
-def test_a_scenario_that_fails_says_why(pytester):
+def test_failed_scenario_prints_its_reason(pytester):
     write(pytester, scenario(delete(1, "Pod", "nobody"), name="wrong"))
     pytester.runpytest().stdout.fnmatch_lines(
         [
@@ -164,14 +164,14 @@ def test_a_scenario_that_fails_says_why(pytester):
         ),
     ],
 )
-def test_what_makes_no_sense_is_an_error_of_collection(pytester, documents, complaint):
+def test_invalid_file_is_a_collection_error(pytester, documents, complaint):
     write(pytester, *documents)
     result = pytester.runpytest("-W", "ignore")
     result.assert_outcomes(errors=1)
     assert complaint in result.stdout.str()
 
 
-def test_it_reaches_people_as_a_run_does(pytester):
+def test_scenario_is_reported_like_a_run(pytester):
     write(pytester, WAITS)
     result = pytester.runpytest(
         "--junitxml=junit.xml", "--kscen-archive=runs", "--alluredir=allure"
@@ -213,7 +213,7 @@ def test_it_reaches_people_as_a_run_does(pytester):
     assert [step["name"] for step in shown["steps"]] == ["scenario waits: Succeeded"]
 
 
-def test_a_worker_of_xdist_plays_them_too(pytester):
+def test_xdist_worker_plays_scenarios(pytester):
     pytest.importorskip("xdist")
     write(pytester, WAITS)
     result = pytester.runpytest_subprocess("-n1")
@@ -221,7 +221,7 @@ def test_a_worker_of_xdist_plays_them_too(pytester):
     result.stdout.fnmatch_lines(["small.scenario.yaml::waits: scenario waits: Succeeded *"])
 
 
-def test_a_scenario_that_fails_and_that_the_test_does_not_look_at(pytester):
+def test_unchecked_failed_scenario_fails_its_test(pytester):
     pytester.makepyfile(f"""
         def test_it(scenario_runner):
             scenario_runner.play({scenario({"id": "none", "step": 1})!r})
@@ -247,7 +247,7 @@ def test_scenarios_of_one_test_each_have_a_folder(pytester):
     assert [one["scenario"] for one in outcomes] == ["test", "again"]
 
 
-def test_a_shared_cluster_plays_for_one_test_after_the_other(pytester):
+def test_shared_cluster_plays_for_one_test_after_another(pytester):
     pytester.makepyfile(f"""
         import pytest
 
@@ -287,7 +287,7 @@ spec:
 """
 
 
-def test_what_does_not_fit_is_told_when_it_is_collected_with_its_lines(pytester):
+def test_mismatch_is_reported_at_collection_with_lines(pytester):
     (pytester.path / "misspelt.scenario.yaml").write_text(MISSPELT)
     result = pytester.runpytest()
     result.assert_outcomes(errors=1)
@@ -320,7 +320,7 @@ def test_nothing_is_imported_for_a_project_without_scenarios(pytester):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-def test_a_plugin_stands_beside_the_file_that_names_it(pytester):
+def test_plugin_file_is_found_beside_the_scenario_file(pytester):
     folder = pytester.mkdir("here")
     enabled = {"multiPoint": {"enabled": [{"name": "plugins_beside:Never"}]}}
     configuration = {
@@ -347,7 +347,7 @@ def test_a_plugin_stands_beside_the_file_that_names_it(pytester):
         pytester.runpytest_inprocess().assert_outcomes(passed=1)
 
 
-def test_what_is_expected_of_steps_and_resources_that_are_not_there_does_not_hold(pytester):
+def test_expectation_about_missing_steps_and_resources_fails(pytester):
     begins = write(pytester, WAITS, f"{HEAD}allocation:\n  cpu: {{99: 0.75}}\n  gpu: {{3: 0}}\n")
     result = pytester.runpytest_inprocess()
     result.assert_outcomes(failed=1)

@@ -17,14 +17,14 @@ from tests.scenario.objects import create, node, scenario
         ("--kscen-scenario-patience=10", "'10' is no duration: write a number and a unit"),
     ],
 )
-def test_what_makes_no_sense_is_a_usage_error(pytester, option, complaint):
+def test_invalid_option_is_a_usage_error(pytester, option, complaint):
     pytester.makepyfile("def test_it(): pass")
     result = pytester.runpytest(option)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*{option.partition('=')[0]}: {complaint}*"])
 
 
-def test_results_come_when_the_settings_say(pytester, monkeypatch):
+def test_results_are_written_when_the_settings_require_it(pytester, monkeypatch):
     pytester.makepyfile(f"""
         def test_it(scenario_runner):
             played = scenario_runner.play({scenario(create(1, node()))!r})
@@ -47,7 +47,7 @@ def test_results_come_when_the_settings_say(pytester, monkeypatch):
     assert not written()
 
 
-def test_a_cluster_of_somebody_is_refused_without_a_word_from_the_user(pytester):
+def test_cluster_of_others_is_refused_without_consent(pytester):
     pytester.makepyfile(f"""
         def test_it(scenario_runner, monkeypatch):
             monkeypatch.setattr(type(scenario_runner.cluster), "owned", False)

@@ -12,7 +12,7 @@ RUN = """
 """
 
 
-def test_tests_outside_the_root_directory_are_told_apart(pytester):
+def test_tests_outside_the_root_directory_are_distinguished(pytester):
     for folder in ("one", "other"):
         place = pytester.mkdir(folder)
         place.joinpath(f"test_{folder}.py").write_text(RUN.replace("\n    ", "\n"))
@@ -31,7 +31,7 @@ def test_tests_outside_the_root_directory_are_told_apart(pytester):
     assert len({one["seed"] for one in facts}) == 2
 
 
-def test_the_line_that_runs_a_test_again_is_for_where_pytest_was_called(pytester, monkeypatch):
+def test_repeat_command_is_relative_to_the_invocation_directory(pytester, monkeypatch):
     below = pytester.mkdir("below")
     below.joinpath("test_below.py").write_text("def test_fails(cluster):\n    assert False\n")
     pytester.makefile(".ini", other="[pytest]\nkscen_seed = 5\n")

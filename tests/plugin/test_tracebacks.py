@@ -61,7 +61,7 @@ def frames(result):
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")
 @pytest.mark.parametrize("body", BODIES)
-def test_a_wrong_use_is_told_where_it_is(pytester, body):
+def test_misuse_is_reported_at_its_place(pytester, body):
     pytester.makepyfile(test_use=TEST.format(body=body))
     result = pytester.runpytest("--show-capture=no")
     result.assert_outcomes(failed=1)
@@ -73,12 +73,12 @@ def test_a_wrong_use_is_told_where_it_is(pytester, body):
     result.stdout.no_fnmatch_line("*During handling of the above exception*")
 
 
-def test_the_rest_can_be_seen(pytester):
+def test_full_traceback_can_be_shown(pytester):
     pytester.makepyfile(test_use=TEST.format(body="runner.run(0)"))
     assert any("runner.py:" in line for line in frames(pytester.runpytest("--full-trace")))
 
 
-def test_a_mistake_of_ours_is_told_with_its_place(pytester):
+def test_internal_error_is_reported_with_its_place(pytester):
     pytester.makepyfile(test_use=TEST.format(body="runner.plan = None; runner.run('1m')"))
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)

@@ -50,12 +50,12 @@ def test_each_workflow_is_a_test(pytester):
     )
 
 
-def test_what_stands_beside_it_is_there_before(pytester):
+def test_objects_beside_the_workflow_are_applied_first(pytester):
     shutil.copy(SAMPLE, pytester.path)
     pytester.runpytest("cut-then-kill.workflow.yaml::cut-then-kill").assert_outcomes(passed=1)
 
 
-def test_a_failure_tells_what_was_expected_and_what_came(pytester):
+def test_failure_shows_expected_and_actual_values(pytester):
     write(pytester, SHORT)
     (pytester.path / "small.expect.yaml").write_text(
         f"{HEAD}workflow: w\nphase: Failed\nmessage: too late\nscore: 50\nduration: "
@@ -82,7 +82,7 @@ def test_a_failure_tells_what_was_expected_and_what_came(pytester):
     assert "duration.least" not in told
 
 
-def test_a_workflow_that_takes_too_long_fails(pytester):
+def test_slow_workflow_fails(pytester):
     write(pytester, workflow(suspend(deadline="2h")), f"{HEAD}within: 10m\n")
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
@@ -98,7 +98,7 @@ def test_a_workflow_that_takes_too_long_fails(pytester):
     )
 
 
-def test_a_namespace_that_is_not_there_is_told_in_words(pytester):
+def test_missing_namespace_is_reported_in_words(pytester):
     obj = workflow(suspend())
     write(pytester, {**obj, "metadata": {"name": "w", "namespace": "nowhere"}})
     result = pytester.runpytest()
@@ -110,7 +110,7 @@ def test_a_namespace_that_is_not_there_is_told_in_words(pytester):
 ODD = workflow(suspend(deadline="1s", dedline="3s"), suspend("alone"))
 
 
-def test_what_is_merely_odd_is_a_warning(pytester):
+def test_questionable_field_is_a_warning(pytester):
     write(pytester, ODD)
     result = pytester.runpytest("-W", "default")
     result.assert_outcomes(passed=1, warnings=2)
@@ -125,7 +125,7 @@ def test_what_is_merely_odd_is_a_warning(pytester):
     )
 
 
-def test_whoever_wants_no_warnings_has_errors(pytester):
+def test_strict_mode_turns_warnings_into_errors(pytester):
     write(pytester, ODD)
     result = pytester.runpytest("-W", "error")
     result.assert_outcomes(errors=1)
@@ -134,7 +134,7 @@ def test_whoever_wants_no_warnings_has_errors(pytester):
     )
 
 
-def test_what_is_odd_about_an_object_is_a_warning_too(pytester):
+def test_questionable_object_is_a_warning(pytester):
     pytester.makepyfile(
         "def test_it(scenario_runner):\n    with scenario_runner as run:\n        "
         f"run.workflow({ODD!r})\n"
@@ -193,7 +193,7 @@ def test_what_is_odd_about_an_object_is_a_warning_too(pytester):
         ),
     ],
 )
-def test_what_makes_no_sense_is_an_error_of_collection(pytester, documents, complaint):
+def test_invalid_file_is_a_collection_error(pytester, documents, complaint):
     write(pytester, *documents)
     result = pytester.runpytest()
     result.assert_outcomes(errors=1)

@@ -23,7 +23,7 @@ def project(pytester):
     return pytester
 
 
-def test_a_test_has_its_workflow_played(project):
+def test_marked_test_plays_its_workflow(project):
     project.makepyfile("""
         import pytest
 
@@ -60,7 +60,7 @@ def test_a_test_has_its_workflow_played(project):
         ),
     ],
 )
-def test_what_makes_no_sense_is_told_at_collection(project, mark, complaint):
+def test_invalid_marker_is_refused_at_collection(project, mark, complaint):
     project.makepyfile(
         f"import pytest\n\n@pytest.mark.workflow({mark})\ndef test_it(workflow): pass\n"
     )
@@ -70,7 +70,7 @@ def test_what_makes_no_sense_is_told_at_collection(project, mark, complaint):
     assert all(each in result.stderr.str() for each in words), result.stderr.str()
 
 
-def test_nobody_plays_it(project):
+def test_unplayed_workflow_fails_the_test(project):
     project.makepyfile(
         "import pytest\n\n@pytest.mark.workflow('flows/pause.yaml')\ndef "
         "test_it(scenario_runner): pass\n"
@@ -79,7 +79,7 @@ def test_nobody_plays_it(project):
     assert "it is never played: the test has to request the fixture workflow" in result.stderr.str()
 
 
-def test_nothing_to_play(project):
+def test_marker_without_workflow_is_refused(project):
     project.makepyfile("def test_it(workflow): pass\n")
     result = project.runpytest()
     result.assert_outcomes(errors=1)

@@ -58,7 +58,7 @@ def keep(folder, plan, conduct):
 
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")
-def test_a_folder_to_which_a_run_that_is_on_writes_is_not_taken_from_it(tmp_path):
+def test_folder_of_an_active_run_is_not_taken(tmp_path):
     cluster = EmbeddedCluster("twice")
     first, second = (
         ScenarioRunner(
@@ -130,7 +130,7 @@ def there_is(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_an_earlier_session_has_left_of_later_runs_goes(tmp_path):
+def test_later_runs_of_an_earlier_session_are_deleted(tmp_path):
     for number in (1, 2, 3, 10):
         kept(tmp_path, "test_q", number)
     taken(tmp_path / "test_q-3").close()
@@ -144,7 +144,7 @@ def test_what_an_earlier_session_has_left_of_later_runs_goes(tmp_path):
     assert not (tmp_path / "test_q-2").exists()
 
 
-def test_only_what_is_of_the_same_test_and_over_goes(tmp_path):
+def test_only_finished_runs_of_the_same_test_are_deleted(tmp_path):
     kept(tmp_path, "test_q::2", 1)  # another test, whose first run has the name of the second
     kept(tmp_path, "test_q", 3, **{"notes.txt": "mine"})
     shutil.copytree(kept(tmp_path, "test_q", 4), tmp_path / "test_q-05")
@@ -165,7 +165,7 @@ def test_only_what_is_of_the_same_test_and_over_goes(tmp_path):
     "stuck",
     ["outcome.json", "summary.txt", "stories/v.txt", "run.json", "../test_q-2/outcome.json"],
 )
-def test_what_does_not_give_way_leaves_no_outcome_that_is_another_runs(tmp_path, stuck):
+def test_undeletable_file_leaves_no_outcome_of_another_run(tmp_path, stuck):
     """A folder in a file's place does not."""
     folder = kept(tmp_path, "test_q", 1)
     kept(tmp_path, "test_q", 2)
@@ -201,7 +201,7 @@ def with_ends(*found):
     return [*found, *(Entry(9.0, "run", what, data) for what, data in ends.items())]
 
 
-def test_what_is_broken_has_its_story_however_much_has_moved(tmp_path):
+def test_broken_volumes_have_their_story_despite_many_changes(tmp_path):
     journal = with_ends(*volumes("recovered", 60, 2), *volumes("broken", 2, 1))
     write_results(tmp_path, RunResult(judge(journal), journal))
     told = {path.name for path in (tmp_path / "stories").iterdir()} - {"LEFT-OUT.txt"}
@@ -218,7 +218,7 @@ def test_what_is_broken_has_its_story_however_much_has_moved(tmp_path):
     ]
 
 
-def test_all_that_is_broken_or_unknown_has_its_story(tmp_path):
+def test_all_broken_or_unknown_volumes_have_their_story(tmp_path):
     crashed = Entry(4.0, "c", "check-crashed", {"volume": "crashed-00", "error": "KeyError()"})
     journal = with_ends(
         *volumes("recovered", 1, 2), *volumes("crashed", 1, 0), crashed, *volumes("broken", 60, 1)
@@ -254,7 +254,7 @@ def two_of_three_machines_are_off(runner):
         (Plan(CHURN, (PodDestroy(),)), ten_seconds, "unknown"),
     ],
 )
-def test_the_outcome_is_the_same(tmp_path, capsys, plan, conduct, verdict):
+def test_repeated_judgement_gives_the_same_outcome(tmp_path, capsys, plan, conduct, verdict):
     keep(tmp_path, plan, conduct)
     again = judge(read(tmp_path / "journal.jsonl"))
     assert again.judged == verdict
@@ -263,7 +263,7 @@ def test_the_outcome_is_the_same(tmp_path, capsys, plan, conduct, verdict):
     assert capsys.readouterr().out == (tmp_path / "summary.txt").read_text()
 
 
-def test_a_journal_that_breaks_off_is_unknown(tmp_path, capsys):
+def test_truncated_journal_is_unknown(tmp_path, capsys):
     keep(tmp_path, Plan(CHURN), six_minutes)
     lines = (tmp_path / "journal.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "journal.jsonl").write_text("".join(lines[: len(lines) // 2]))
@@ -279,7 +279,7 @@ def test_a_journal_that_breaks_off_is_unknown(tmp_path, capsys):
     assert "leftovers is unknown: the run ended before it listed them" in told
 
 
-def test_whoever_reads_may_have_had_enough(tmp_path):
+def test_closed_output_ends_the_report_quietly(tmp_path):
     (tmp_path / "journal.jsonl").write_text('{"at":0.0,"who":"run","what":"healed"}\n')
     command = [sys.executable, "-m", "pytest_kscen", "judge", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as judging:
@@ -287,14 +287,14 @@ def test_whoever_reads_may_have_had_enough(tmp_path):
         assert (judging.wait(), judging.stderr.read()) == (2, b"")
 
 
-def test_an_unknown_command_is_named(capsys):
+def test_unknown_command_is_named(capsys):
     assert command_line(["jugde"]) == 2
     first, usage, *_ = capsys.readouterr().err.splitlines()
     assert first == "unknown command 'jugde' (did you mean 'judge'?)"
     assert usage.startswith("usage: ")
 
 
-def test_what_is_no_folder_of_a_run_is_not_judged(tmp_path, capsys):
+def test_folder_without_a_run_is_not_judged(tmp_path, capsys):
     assert main([str(tmp_path)]) == 2
     assert "is not the folder of a run: it has no journal.jsonl" in capsys.readouterr().err
     assert main([str(tmp_path / "nope")]) == 2
@@ -302,7 +302,7 @@ def test_what_is_no_folder_of_a_run_is_not_judged(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])
-def test_a_journal_that_cannot_be_read_is_told(tmp_path, capsys, monkeypatch, command):
+def test_unreadable_journal_is_reported(tmp_path, capsys, monkeypatch, command):
     journal = tmp_path / "journal.jsonl"
     tells, code = command
 
@@ -322,7 +322,7 @@ def test_a_journal_that_cannot_be_read_is_told(tmp_path, capsys, monkeypatch, co
     )
 
 
-def test_what_ends_the_judge_is_no_verdict(tmp_path, capsys):
+def test_judge_crash_is_no_verdict(tmp_path, capsys):
     (tmp_path / "journal.jsonl").write_text('{"at":1e400,"who":"run","what":"frozen"}\n')
     assert main([str(tmp_path)]) == 2
     said = capsys.readouterr()
@@ -332,7 +332,7 @@ def test_what_ends_the_judge_is_no_verdict(tmp_path, capsys):
     )
 
 
-def test_an_empty_journal_is_not_judged(tmp_path, capsys):
+def test_empty_journal_is_not_judged(tmp_path, capsys):
     journal = tmp_path / "journal.jsonl"
     journal.write_text("")
     assert main([str(tmp_path)]) == 2
@@ -340,7 +340,7 @@ def test_an_empty_journal_is_not_judged(tmp_path, capsys):
     assert capsys.readouterr() == ("", f"{journal} is empty: {why}\n")
 
 
-def test_a_journal_without_a_beginning_has_no_seed(tmp_path, capsys):
+def test_journal_without_a_start_has_no_seed(tmp_path, capsys):
     (tmp_path / "journal.jsonl").write_text('{"at":0.0,"who":"run","what":"healed"}\n')
     assert main([str(tmp_path)]) == 2
     assert capsys.readouterr().out.splitlines()[0] == "unknown after 0s of cluster time"
@@ -380,7 +380,7 @@ def test_a_journal_without_a_beginning_has_no_seed(tmp_path, capsys):
         ),
     ],
 )
-def test_a_damaged_line_is_told(tmp_path, capsys, command, line, said):
+def test_damaged_line_is_reported(tmp_path, capsys, command, line, said):
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(b'{"at":0.0,"who":"run","what":"healed"}\n' + line + b"\n")
     tells, code = command
@@ -452,7 +452,7 @@ def written(*entries):
         ),
     ],
 )
-def test_a_line_that_cannot_be_there_is_told(tmp_path, capsys, command, lines, said):
+def test_impossible_line_is_reported(tmp_path, capsys, command, lines, said):
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(lines)
     tells, code = command
@@ -460,14 +460,14 @@ def test_a_line_that_cannot_be_there_is_told(tmp_path, capsys, command, lines, s
     assert capsys.readouterr() == ("", f"{journal}:{said}\n")
 
 
-def test_what_changes_there_and_back_can_be(tmp_path):
+def test_change_and_its_reversal_are_possible(tmp_path):
     (tmp_path / "journal.jsonl").write_bytes(
         written(CHECKED, LOST, BACK, {**LOST, "at": 3.5}, STOPPED, {**CHECKED, "at": 5.0})
     )
     assert len(read(tmp_path / "journal.jsonl")) == 6
 
 
-def test_what_is_told_after_the_end_of_a_run_and_at_once_can_be(tmp_path):
+def test_records_after_the_end_or_at_the_same_instant_are_possible(tmp_path):
     late = [
         {"at": 9.5, "what": what}
         for what in ("stopped-early", "crashed", "not-replayable", "not-replayable")
@@ -476,7 +476,7 @@ def test_what_is_told_after_the_end_of_a_run_and_at_once_can_be(tmp_path):
     assert len(read(tmp_path / "journal.jsonl")) == 6
 
 
-def test_a_line_of_what_was_never_told_of_is_told(tmp_path, capsys):
+def test_line_about_an_undeclared_object_is_reported(tmp_path, capsys):
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(written(STARTED, {"at": 1.0, "what": "incident-ended", "incident": "i"}))
     assert main([str(tmp_path)]) == 2

@@ -68,7 +68,7 @@ def test_the_summary(outcome):
     ]
 
 
-def test_the_summary_in_brief(outcome):
+def test_summary_in_brief(outcome):
     told = summary(outcome)
     shaken = "  network-block: 2 incidents, 1 with an effect; 1 recovered in 45.0 s at most"
     assert brief(outcome) == [*told[:4], shaken, told[-1]]
@@ -94,7 +94,7 @@ def volumes_that_moved(count, changes):
     yield Entry(9.0, "run", "leftovers", {"objects": []})
 
 
-def test_what_is_well_is_counted():
+def test_healthy_volumes_are_counted():
     outcome = judge([JOURNAL[0], *volumes_that_moved(30, changes=2)])
     assert (
         brief(outcome)[-1]
@@ -105,7 +105,7 @@ def test_what_is_well_is_counted():
     ]
 
 
-def test_of_each_kind_of_error_the_first_is_told():
+def test_first_error_of_each_kind_is_shown():
     failed = {"action": "cause losses", "took": 30.0}
     errors = [
         Entry(1.0, "network-degrader", "ended", {**failed, "result": f"failed: {why}"})
@@ -114,7 +114,7 @@ def test_of_each_kind_of_error_the_first_is_told():
     assert "  2 errors: cause losses failed: late" in brief(judge([*JOURNAL[:1], *errors]))
 
 
-def test_what_was_cleared_away_before_a_run_is_counted():
+def test_leftovers_deleted_before_a_run_are_counted():
     cleared = Entry(
         1.0, "chaos-cleaner", "ended", {"action": BEFORE, "took": 0.1, "result": "done"}
     )
@@ -124,7 +124,7 @@ def test_what_was_cleared_away_before_a_run_is_counted():
         )
 
 
-def test_what_is_not_well_is_told_in_detail():
+def test_unhealthy_volumes_are_reported_in_detail():
     told = brief(judge([JOURNAL[0], *volumes_that_moved(30, changes=1)]))
     assert told[-21] == "  broken      v00 (none): IOReady 1"
     assert (
@@ -133,7 +133,7 @@ def test_what_is_not_well_is_told_in_detail():
     )
 
 
-def test_the_properties(outcome):
+def test_properties(outcome):
     told = dict(properties(outcome))
     assert told["kscen.verdict"] == "invalid"
     assert (
@@ -145,7 +145,7 @@ def test_the_properties(outcome):
     assert told["kscen.recovery.longest"] == 45.0
 
 
-def test_a_property_tells_that_a_run_was_stopped_early():
+def test_property_reports_that_a_run_was_stopped_early():
     early = judge([*JOURNAL, Entry(601.0, "run", "stopped-early", {})])
     assert [dict(properties(one))["kscen.stopped_early"] for one in (judge(JOURNAL), early)] == [
         "false",
@@ -175,7 +175,7 @@ def incidents_that_ended(*endings):
             )
 
 
-def test_a_time_of_recovery_is_that_of_so_many():
+def test_recovery_time_states_its_sample_size():
     outcome = judge(
         incidents_that_ended(
             "recovered",
@@ -205,7 +205,7 @@ def test_a_time_of_recovery_is_that_of_so_many():
     )
 
 
-def test_a_broken_volumes_story():
+def test_broken_volume_story():
     assert list(story(JOURNAL, "v1")) == [
         (
             "        1s  volume-main               requested (storage_class availability, size "
@@ -234,7 +234,7 @@ def test_a_broken_volumes_story():
     ]
 
 
-def test_a_story_has_its_own_volumes_effects_alone():
+def test_story_has_only_the_effects_on_its_own_volume():
     at = 100.0
 
     def said(what, **data):
@@ -280,7 +280,7 @@ def test_a_story_has_its_own_volumes_effects_alone():
     assert told("later") == []
 
 
-def test_a_fault_is_named_once():
+def test_fault_is_named_once():
     stop = {
         "incident": "i",
         "profile": "vm-stop",
@@ -301,7 +301,7 @@ def test_a_fault_is_named_once():
     assert summary(outcome)[-1].startswith("  vm-stop: 1 incident")
 
 
-def test_a_story_names_both_ends_of_a_network():
+def test_story_names_both_ends_of_a_network_fault():
     def told(profile, *sides, **targets):
         fault = {"incident": "i", "profile": profile, "variant": "it", "targets": targets}
         fault["sides"] = sides
@@ -326,7 +326,7 @@ def test_a_story_names_both_ends_of_a_network():
     assert told("network-block", ["node-2"], ["node-3"], nodes=["node-2", "node-3"]) == []
 
 
-def test_a_story_ends_with_its_volume():
+def test_story_ends_with_its_volume():
     def said(at, what, **data):
         return Entry(at, "volume-main/v", what, {"volume": "v", **data})
 
@@ -349,7 +349,7 @@ def test_a_story_ends_with_its_volume():
     ]
 
 
-def test_a_story_tells_of_what_we_took():
+def test_story_contains_our_deletions():
     def said(what, **data):
         return Entry(9.0, "volume-replica-destroyer/v", what, {"volume": "v", **data})
 
@@ -363,7 +363,7 @@ def test_a_story_tells_of_what_we_took():
     ]
 
 
-def test_a_story_knows_where_its_volume_is_now():
+def test_story_states_where_its_volume_is_now():
     def fault(number, node):
         return Entry(
             number,
@@ -389,7 +389,7 @@ def test_a_story_knows_where_its_volume_is_now():
     ]
 
 
-def test_a_story_shortens_the_uuid_of_its_own_volume():
+def test_story_shortens_the_uuid_of_its_volume():
     own, other = (f"mgt-{digit * 8}-0000-4000-8000-000000000000" for digit in "ab")
     effect = {"incident": "i1", "effect": f"{own}-1 lost {other}", "volume": own}
     journal = [
@@ -406,7 +406,7 @@ def test_a_story_shortens_the_uuid_of_its_own_volume():
     assert line.endswith(f"has an effect: mgt-aaaa…-1 lost {other}")
 
 
-def test_a_story_tells_a_return_to_health():
+def test_story_contains_a_return_to_health():
     back = {
         **MOVED,
         "expected": "False",
@@ -422,7 +422,7 @@ def test_a_story_tells_a_return_to_health():
     ]
 
 
-def test_a_story_says_why_its_volume_is_not_ready():
+def test_story_states_why_its_volume_is_not_ready():
     no = {"status": "False", "reason": "NoDisk", "message": "1 of 2"}
     absent = {"status": "absent", "reason": "", "message": ""}
     lacks = {
@@ -437,7 +437,7 @@ def test_a_story_says_why_its_volume_is_not_ready():
     )
 
 
-def test_volumes_that_nobody_could_judge_are_counted():
+def test_volumes_without_a_verdict_are_counted():
     crash = Entry(500.0, "volume-main/v1", "check-crashed", {"volume": "v1", "error": "KeyError()"})
     lines = summary(judge([*JOURNAL, crash]))
     assert (
@@ -450,7 +450,7 @@ def test_volumes_that_nobody_could_judge_are_counted():
     )
 
 
-def test_a_line_that_lacks_something_does_not_end_a_story():
+def test_incomplete_line_does_not_end_a_story():
     journal = [
         Entry(1.0, "volume-main/v", "began", {"volume": "v"}),
         Entry(2.0, "volume-main/v", "ready", {"volume": "v"}),
@@ -461,7 +461,7 @@ def test_a_line_that_lacks_something_does_not_end_a_story():
     ]
 
 
-def test_a_line_of_which_a_number_is_text_does_not_end_a_story():
+def test_line_with_text_for_a_number_does_not_end_a_story():
     where = {"targets": {"nodes": ["node-1"]}}
     journal = [
         Entry(1.0, "m", "volume-placed", {"volume": "v", "nodes": ["node-1"]}),
@@ -526,20 +526,20 @@ def three_volumes():
         ),
     ],
 )
-def test_an_end_without_a_time_is_told_to_whom_it_concerns(three_volumes, what, data, whom, said):
+def test_end_without_a_time_is_reported_for_its_volume(three_volumes, what, data, whom, said):
     journal = [*three_volumes, Entry(9.0, "b", f"incident-{what}", {"incident": "i", **data})]
     line = f"        9s  b                         split-brain (i) {said}"
     assert [name for name in ("gone", "there", "elsewhere") if line in story(journal, name)] == whom
 
 
-def test_several_stories_are_those_of_each(three_volumes):
+def test_several_stories_equal_the_single_ones(three_volumes):
     names = ["gone", "there", "elsewhere"]
     assert stories(three_volumes, names) == {
         name: list(story(three_volumes, name)) for name in names
     }
 
 
-def test_the_story_of_a_name_that_two_volumes_had(folder, capsys):
+def test_story_of_a_name_used_by_two_volumes(folder, capsys):
     with (folder / "journal.jsonl").open("a") as journal:
         journal.write(
             json.dumps(
@@ -571,7 +571,7 @@ def folder(tmp_path):
     return kept
 
 
-def test_the_story_from_a_folder(folder, capsys):
+def test_story_from_a_folder(folder, capsys):
     assert main([str(folder)]) == 0
     assert capsys.readouterr().out == "broken      v1\nstable      v2\n"
     assert main([str(folder), "v1"]) == 0
@@ -579,14 +579,14 @@ def test_the_story_from_a_folder(folder, capsys):
 
 
 @pytest.mark.parametrize("lines", [0, 1])
-def test_a_run_without_volumes_says_so(folder, capsys, lines):
+def test_run_without_volumes_is_reported_as_such(folder, capsys, lines):
     (folder / "journal.jsonl").write_text('{"at":0.0,"who":"run","what":"healed"}\n' * lines)
     assert main([str(folder)]) == 0
     assert capsys.readouterr().out == f"the run has no volume; lines in its journal: {lines}\n"
 
 
 @pytest.mark.parametrize("volume", [[], ["v1"]])
-def test_volumes_of_which_nobody_knows_say_why(folder, capsys, volume):
+def test_unknown_volumes_report_reasons(folder, capsys, volume):
     journal = folder / "journal.jsonl"
     unheard = {
         "at": 700,
@@ -605,7 +605,7 @@ def test_volumes_of_which_nobody_knows_say_why(folder, capsys, volume):
     assert capsys.readouterr() == ("", f"{why}\n")
 
 
-def test_a_story_that_is_not_there(folder, capsys):
+def test_missing_story_is_reported(folder, capsys):
     kept = folder.parent
     volumes = "\n  broken      v1\n  stable      v2"
     for arguments, said in (
@@ -626,7 +626,7 @@ def test_a_story_that_is_not_there(folder, capsys):
         assert capsys.readouterr().err == f"{said}\n"
 
 
-def test_an_unknown_volume_lists_ten_volumes(folder, capsys):
+def test_unknown_volume_lists_ten_volumes(folder, capsys):
     with (folder / "journal.jsonl").open("a") as journal:
         for number in range(20):
             volume = {"volume": f"w{number}", "storage_class": "none", "size": "1Gi", "lifetime": 1}
@@ -638,7 +638,7 @@ def test_an_unknown_volume_lists_ten_volumes(folder, capsys):
     assert (len(lines), lines[-1]) == (12, "  and 12 more")
 
 
-def test_whoever_reads_a_story_may_have_had_enough(folder):
+def test_closed_output_ends_the_story_quietly(folder):
     with (folder / "journal.jsonl").open("a") as journal:
         for number in range(3000):
             journal.write(

@@ -45,14 +45,14 @@ def report(*arguments):
     return main(["scenario-report", *map(str, arguments)])
 
 
-def test_a_folder_and_a_status_tell_the_same(tmp_path):
+def test_folder_and_status_give_the_same_report(tmp_path):
     assert (
         Result.of_folder(keep(tmp_path / "run", lines(spread(), "s"))).report() == spread().report()
     )
     assert Result.of_status(status(spread())).report() == spread().report()
 
 
-def test_results_for_many_nodes_read_as_they_were_written(tmp_path):
+def test_results_for_many_nodes_are_read_as_written(tmp_path):
     from tests.scenario.analysis.events import attempted, pod, result
 
     filters = {f"node-{number}": {"NodeName": "passed"} for number in range(100)}
@@ -65,7 +65,7 @@ def test_results_for_many_nodes_read_as_they_were_written(tmp_path):
     )
 
 
-def test_of_two_scenarios_one_must_be_named(tmp_path):
+def test_two_scenarios_require_a_name(tmp_path):
     run = keep(tmp_path / "run", lines(spread(), "one"), lines(packed(), "two"))
 
     with pytest.raises(NoScenario, match=r"^the run has 2 scenarios: name one of them: one, two$"):
@@ -77,17 +77,17 @@ def test_of_two_scenarios_one_must_be_named(tmp_path):
         Result.of_folder(run, "tow")
 
 
-def test_of_one_that_was_played_again_it_is_the_last_time(tmp_path):
+def test_repeated_scenario_uses_the_last_result(tmp_path):
     run = keep(tmp_path / "run", lines(spread(), "s", over="Failed"), lines(packed(), "s"))
     assert Result.of_folder(run).report() == packed().report()
 
 
-def test_the_report_of_a_folder(tmp_path, capsys):
+def test_report_of_a_folder(tmp_path, capsys):
     assert report(keep(tmp_path / "run", lines(spread(), "s"))) == 0
     assert capsys.readouterr().out == spread().report()
 
 
-def test_a_status_that_was_cut_says_so(tmp_path, capsys):
+def test_truncated_status_is_reported(tmp_path, capsys):
     file = tmp_path / "scenario.yaml"
     file.write_text(yaml.safe_dump(status(spread(), "the last 2 of 9 events have no room")))
     assert report(file) == 0
@@ -130,9 +130,7 @@ def test_one_table_as_rows(tmp_path, capsys):
         (["fresh.yaml"], "the Scenario in fresh.yaml has no result: it has not been played"),
     ],
 )
-def test_what_cannot_be_reported_is_refused_with_the_reason(
-    tmp_path, monkeypatch, capsys, arguments, why
-):
+def test_invalid_input_is_refused_with_the_reason(tmp_path, monkeypatch, capsys, arguments, why):
     monkeypatch.chdir(tmp_path)
     keep(tmp_path / "run", lines(spread(), "s"))
     keep(tmp_path / "empty")

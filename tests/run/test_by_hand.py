@@ -18,7 +18,7 @@ from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.runner import ScenarioRunner
 
 
-def test_a_volume_lives_until_the_run_is_judged(cluster, runner_of):
+def test_volume_exists_until_the_run_is_judged(cluster, runner_of):
     with runner_of() as run:
         volume = run.volumes.create("availability", attach=1, name="mine")
         assert not volume.ready()
@@ -33,7 +33,7 @@ def test_a_volume_lives_until_the_run_is_judged(cluster, runner_of):
     assert objects(cluster, REPLICATED_VOLUMES) == []
 
 
-def test_who_waits_in_vain_for_a_volume_is_told_what_it_lacks():
+def test_timeout_waiting_for_a_volume_reports_missing_conditions():
     with contextlib.closing(EmbeddedCluster("too small", nodes=1)) as cluster:
         runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
         with runner as run:
@@ -49,14 +49,14 @@ def test_who_waits_in_vain_for_a_volume_is_told_what_it_lacks():
     assert str(late.value).endswith("; attached to 0 of 2 nodes")
 
 
-def test_a_large_volume_has_ten_minutes_also_if_the_run_is_over_before(runner_of):
+def test_large_volume_has_ten_minutes_even_after_the_run(runner_of):
     with runner_of() as run:
         run.volumes.create("availability", size="50Gi")
         run.advance("1m")
     assert run.outcome.verdict == "valid", run.outcome.explain()
 
 
-def test_a_large_volume_has_all_the_time_of_the_run(cluster, runner_of):
+def test_large_volume_has_the_whole_run(cluster, runner_of):
     with runner_of() as run:
         volume = run.volumes.create("availability", size="100Gi", name="large")
         run.advance("15m")
@@ -69,7 +69,7 @@ def test_a_large_volume_has_all_the_time_of_the_run(cluster, runner_of):
     assert objects(cluster, REPLICATED_VOLUMES) == []
 
 
-def test_a_fault_that_is_over_is_not_entered_again(runner_of):
+def test_ended_fault_cannot_be_entered_again(runner_of):
     with runner_of() as run:
         with run.chaos.network_block("node-1", "node-2") as incident:
             run.advance("10s")
@@ -80,7 +80,7 @@ def test_a_fault_that_is_over_is_not_entered_again(runner_of):
     assert incident.removed_at is not None
 
 
-def test_a_fault_says_what_it_is(runner_of):
+def test_fault_describes_itself(runner_of):
     with runner_of() as run:
         fault = run.chaos.network_block("node-1", "node-2")
         assert re.fullmatch(
@@ -91,7 +91,7 @@ def test_a_fault_says_what_it_is(runner_of):
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
-def test_a_volume_that_is_ready_is_attached_as_was_asked(runner_of, nodes):
+def test_ready_volume_is_attached_as_requested(runner_of, nodes):
     with runner_of() as run:
         volume = run.volumes.create("consistency-and-availability", attach=nodes)
         run.until(volume.ready)
@@ -101,7 +101,7 @@ def test_a_volume_that_is_ready_is_attached_as_was_asked(runner_of, nodes):
         assert not volume.healthy()
 
 
-def test_a_volume_or_its_name(runner_of):
+def test_volume_or_its_name_is_accepted(runner_of):
     with runner_of() as run:
         volume = run.volumes.create("availability")
         run.until(volume.ready)
@@ -110,7 +110,7 @@ def test_a_volume_or_its_name(runner_of):
                 assert incident.targets["volumes"] == [volume.name]
 
 
-def test_what_cannot_be_made_is_refused_before_anything_is(cluster, runner_of):
+def test_invalid_request_is_refused_before_anything_is_created(cluster, runner_of):
     with runner_of() as run:
         with pytest.raises(
             ValueError,
@@ -126,7 +126,7 @@ def test_what_cannot_be_made_is_refused_before_anything_is(cluster, runner_of):
     assert run.outcome.verdict == "valid", run.outcome.explain()
 
 
-def test_a_volume_that_others_made_is_theirs(cluster, runner_of):
+def test_volume_created_by_others_is_kept(cluster, runner_of):
     theirs = {
         "metadata": {"name": "precious"},
         "spec": {"size": "1Gi", "replicatedStorageClassName": "availability"},
@@ -143,7 +143,7 @@ def test_a_volume_that_others_made_is_theirs(cluster, runner_of):
     assert list(run.outcome.volumes) == []
 
 
-def test_a_name_is_given_once(cluster, runner_of):
+def test_name_is_used_once(cluster, runner_of):
     with runner_of() as run:
         volume = run.volumes.create("availability", name="data")
         with pytest.raises(ValueError, match="this run has made a volume of this name"):
@@ -155,7 +155,7 @@ def test_a_name_is_given_once(cluster, runner_of):
 
 
 @pytest.mark.parametrize("name", ["UPPER", "Bad_Name", "-a", "a.", "a..b", " ", 121 * "a", 3, None])
-def test_a_name_that_no_volume_may_have(runner_of, name):
+def test_invalid_volume_name_is_refused(runner_of, name):
     rule = (
         "give 120 of a-z, 0-9, - and . at most, with a-z or 0-9 at either end and beside "
         "each ., as in my-volume"
@@ -168,14 +168,14 @@ def test_a_name_that_no_volume_may_have(runner_of, name):
 
 
 @pytest.mark.parametrize("name", ["a", "0.b-1", 120 * "a"])
-def test_a_name_that_a_volume_may_have(runner_of, name):
+def test_valid_volume_name_is_accepted(runner_of, name):
     with runner_of() as run:
         assert run.volumes.create("none", name=name).object["metadata"]["name"] == name
     assert list(run.outcome.volumes) == [run.outcome.volumes[name]]
 
 
 @pytest.mark.parametrize("attach", [3, -1, True, 1.0, "1", None, []])
-def test_a_number_of_nodes_that_no_volume_is_attached_to(cluster, runner_of, attach):
+def test_invalid_number_of_nodes_is_refused(cluster, runner_of, attach):
     with runner_of() as run:
         with pytest.raises(
             ValueError,
@@ -189,7 +189,7 @@ def test_a_number_of_nodes_that_no_volume_is_attached_to(cluster, runner_of, att
 
 
 @pytest.mark.parametrize("said", [None, 3, "", ["none"]])
-def test_what_is_no_storage_class_is_said_to_be_none(runner_of, said):
+def test_value_that_is_no_storage_class_is_refused(runner_of, said):
     with (
         runner_of() as run,
         pytest.raises(
@@ -199,7 +199,7 @@ def test_what_is_no_storage_class_is_said_to_be_none(runner_of, said):
         run.volumes.create(said)
 
 
-def test_what_is_shown_of_a_volume_is_the_tests_own(runner_of):
+def test_returned_volume_is_a_copy(runner_of):
     with runner_of() as run:
         volume = run.volumes.create("consistency-and-availability")
         run.until(volume.ready)
@@ -219,7 +219,7 @@ def test_what_is_shown_of_a_volume_is_the_tests_own(runner_of):
         ("v1", "apiVersion"),
     ],
 )
-def test_what_is_no_object_is_not_applied(cluster, runner_of, obj, lacks):
+def test_value_that_is_no_object_is_not_applied(cluster, runner_of, obj, lacks):
     good = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "good"}}
     with runner_of() as run:
         with pytest.raises(
@@ -230,7 +230,7 @@ def test_what_is_no_object_is_not_applied(cluster, runner_of, obj, lacks):
 
 
 @pytest.mark.parametrize("what", ["name", "storage_class"])
-def test_what_a_volume_is_called_cannot_be_changed(runner_of, what):
+def test_volume_name_is_read_only(runner_of, what):
     with runner_of() as run:
         volume = run.volumes.create("none", name="data")
         with pytest.raises(AttributeError):
@@ -238,7 +238,7 @@ def test_what_a_volume_is_called_cannot_be_changed(runner_of, what):
         assert (volume.name, volume.storage_class) == ("data", "none")
 
 
-def test_a_block_is_there_within_its_block(cluster, runner_of):
+def test_block_is_active_within_its_context(cluster, runner_of):
     with runner_of() as run:
         parent = run.context.parent.api_for("test")
         with run.chaos.split_brain(["node-1", "node-2"], ["node-3"]) as incident:
@@ -265,7 +265,7 @@ def test_a_block_is_there_within_its_block(cluster, runner_of):
         lambda chaos: chaos.latency("node-2", "node-1"),
     ],
 )
-def test_nothing_is_done_to_a_machine_that_is_off(runner_of, state):
+def test_stopped_machine_gets_no_operations(runner_of, state):
     told = "the virtual machine node-1 is off: name one that runs, or end first what has stopped it"
     with runner_of() as run:
         with run.chaos.vm_stop("node-1"):
@@ -276,7 +276,7 @@ def test_nothing_is_done_to_a_machine_that_is_off(runner_of, state):
     assert len(run.outcome.incidents) == 2, "what was refused is none"
 
 
-def test_a_machine_that_is_off_can_be_cut_off(cluster, runner_of):
+def test_stopped_machine_can_be_cut_off(cluster, runner_of):
     with (
         runner_of() as run,
         run.chaos.vm_stop("node-1"),
@@ -287,7 +287,7 @@ def test_a_machine_that_is_off_can_be_cut_off(cluster, runner_of):
         )
 
 
-def test_a_lasting_fault_is_undone_after_judging(cluster, runner_of):
+def test_lasting_fault_is_undone_after_judging(cluster, runner_of):
     with runner_of() as run:
         run.chaos.vm_stop("node-1")
         run.advance("1m")
@@ -299,7 +299,7 @@ def test_a_lasting_fault_is_undone_after_judging(cluster, runner_of):
     assert {one["status"]["phase"] for one in machines} == {"Running"}
 
 
-def test_without_a_parent_recovery_is_waited_for_as_well(cluster):
+def test_recovery_is_awaited_without_a_parent(cluster):
     runner = ScenarioRunner(cluster, Plan())
     with runner as run:
         volume = run.volumes.create("consistency-and-availability")
@@ -311,7 +311,7 @@ def test_without_a_parent_recovery_is_waited_for_as_well(cluster):
     cluster.advance("10m")
 
 
-def test_of_a_volume_whose_machines_are_all_off_nobody_knows_how_it_is(cluster, runner_of):
+def test_volume_with_all_machines_off_is_unknown(cluster, runner_of):
     with runner_of() as run:
         volume = run.volumes.create("availability")
         run.until(volume.ready)
@@ -324,7 +324,7 @@ def test_of_a_volume_whose_machines_are_all_off_nobody_knows_how_it_is(cluster, 
     assert run.outcome.volumes.unknown == list(run.outcome.volumes)
 
 
-def test_a_body_that_fails_is_cleaned_up_after(cluster, runner_of):
+def test_failed_body_is_cleaned_up(cluster, runner_of):
     def body(run):
         run.volumes.create("none")
         run.chaos.network_block("node-1", "node-2")

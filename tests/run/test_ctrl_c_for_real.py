@@ -114,7 +114,7 @@ def session(place, tmp_path):
         yield session
 
 
-def test_once_ends_everything_in_good_order(session, place):
+def test_first_ctrl_c_ends_everything_in_order(session, place):
     session.press()
     status, outcome = session.ended()
     assert status == pytest.ExitCode.INTERRUPTED, str(session)
@@ -128,7 +128,7 @@ def test_once_ends_everything_in_good_order(session, place):
     assert place.left() == []
 
 
-def test_twice_leaves_volumes_and_names_them(session, place):
+def test_second_ctrl_c_keeps_volumes_and_names_them(session, place):
     session.press()
     time.sleep(0.05)  # two signals at once are one
     session.press()

@@ -52,7 +52,7 @@ def press(cluster, *seconds):
 
 
 @pytest.mark.parametrize("how", ["within a block", "left on"])
-def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(
+def test_fault_that_cannot_be_undone_does_not_block_the_others(
     cluster, runner_of, monkeypatch, how
 ):
     heal = MachineStop.heal
@@ -82,7 +82,7 @@ def test_one_that_cannot_be_undone_keeps_nothing_else_from_being(
     assert run.outcome.leftovers == []
 
 
-def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
+def test_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     async def draw(*_):
         raise KeyError("status")
 
@@ -100,7 +100,7 @@ def test_a_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
     ] == [("network-block", "KeyError('status')")]
 
 
-def test_a_journal_that_cannot_be_written_ends_the_run_and_leaves_nothing(cluster, runner_of):
+def test_unwritable_journal_ends_the_run_and_leaves_nothing(cluster, runner_of):
     """Though there is room again for the next line."""
 
     def fill():
@@ -136,7 +136,7 @@ def test_a_journal_that_cannot_be_written_ends_the_run_and_leaves_nothing(cluste
     ],
     ids=["while it lasts", "while something is awaited", "while others turn time", "while it ends"],
 )
-def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runner_of, lives, at):
+def test_cluster_crash_ends_the_run_with_an_unknown_verdict(cluster, runner_of, lives, at):
     async def own():
         await cluster.runner.clock.sleep(at)
         raise KeyError("spec")
@@ -160,7 +160,7 @@ def test_a_crash_in_the_cluster_ends_the_run_and_makes_it_unknown(cluster, runne
     )  # a crash in its end ends that as well
 
 
-def test_a_crash_in_a_fault_that_passes_ends_the_run_at_once(runner_of, monkeypatch):
+def test_crash_in_a_temporary_fault_ends_the_run_at_once(runner_of, monkeypatch):
     async def heal(_, incident):
         await incident.clients.nested.clock.sleep(30)
         raise KeyError("bootID")
@@ -177,9 +177,7 @@ def test_a_crash_in_a_fault_that_passes_ends_the_run_at_once(runner_of, monkeypa
     assert run.outcome.leftovers == []
 
 
-def test_what_is_forbidden_at_the_end_keeps_nothing_else_from_being_done(
-    cluster, runner_of, monkeypatch
-):
+def test_refusal_at_the_end_does_not_block_other_steps(cluster, runner_of, monkeypatch):
     real, over = InProcessApi.list, []
 
     async def list_(self, resource, *arguments, **options):
@@ -199,7 +197,7 @@ def test_what_is_forbidden_at_the_end_keeps_nothing_else_from_being_done(
     assert objects(cluster, CILIUM_NETWORK_POLICIES, run.context.parent.api_for("test")) == []
 
 
-def test_a_volume_whose_actor_crashes_goes_with_all_others(cluster, runner_of, monkeypatch):
+def test_volume_with_a_crashed_actor_is_deleted_with_the_others(cluster, runner_of, monkeypatch):
     async def cycle(rv, *_):
         await rv.context.clock.sleep(120)
         raise KeyError("spec")
@@ -213,9 +211,7 @@ def test_a_volume_whose_actor_crashes_goes_with_all_others(cluster, runner_of, m
     assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
 
 
-def test_one_api_that_is_out_of_order_keeps_nothing_from_being_looked_for(
-    cluster, runner_of, monkeypatch
-):
+def test_one_failing_api_does_not_block_the_search_of_leftovers(cluster, runner_of, monkeypatch):
     real = InProcessApi.list
 
     async def list_(self, resource, *arguments, **options):
@@ -238,7 +234,7 @@ def test_one_api_that_is_out_of_order_keeps_nothing_from_being_looked_for(
     ]
 
 
-def test_ctrl_c_ends_a_run_in_good_order(cluster, runner_of):
+def test_ctrl_c_ends_a_run_in_order(cluster, runner_of):
     press(cluster, 400)
     outcome = runner_of(Plan(Churn(max_volumes=2), (NetworkBlock(),))).run("1h")
     assert outcome.stopped_early
@@ -247,14 +243,14 @@ def test_ctrl_c_ends_a_run_in_good_order(cluster, runner_of):
     assert objects(cluster, REPLICATED_VOLUMES) == []
 
 
-def test_a_run_without_an_end_lasts_until_ctrl_c(cluster, runner_of):
+def test_run_without_an_end_lasts_until_ctrl_c(cluster, runner_of):
     runner = runner_of(Plan(Churn(max_volumes=1)))
     runner._length = lambda: None
     press(cluster, 400)
     assert runner.run().verdict == "valid"
 
 
-def test_a_second_ctrl_c_leaves_volumes_and_names_them(cluster, runner_of):
+def test_second_ctrl_c_keeps_volumes_and_names_them(cluster, runner_of):
     press(cluster, 100, 100.5)
     plan = Plan(
         Churn(max_volumes=2, step=(2, 2), lifetime=(900.0, 900.0)),
@@ -280,7 +276,7 @@ def test_a_second_ctrl_c_leaves_volumes_and_names_them(cluster, runner_of):
     )
 
 
-def test_who_is_in_a_hurry_waits_for_no_recovery(cluster, runner_of, monkeypatch):
+def test_second_ctrl_c_skips_the_wait_for_recovery(cluster, runner_of, monkeypatch):
     async def settle(self):
         await self._context.clock.sleep(300)
 
@@ -309,7 +305,7 @@ def a_wait_of_its_own(cluster):
 
 
 @pytest.mark.parametrize("busy_with", [own_code, a_wait_of_its_own])
-def test_ctrl_c_in_a_tests_own_code_interrupts_it(cluster, runner_of, busy_with):
+def test_ctrl_c_in_test_code_interrupts_it(cluster, runner_of, busy_with):
     gone_on = []
 
     def body(run):
@@ -325,7 +321,7 @@ def test_ctrl_c_in_a_tests_own_code_interrupts_it(cluster, runner_of, busy_with)
     assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
 
 
-def test_ctrl_c_while_a_test_makes_a_fault_undoes_it(cluster, runner_of):
+def test_ctrl_c_while_a_test_starts_a_fault_undoes_it(cluster, runner_of):
     def body(run):
         press(cluster, 1)
         run.chaos.vm_stop("node-1")
@@ -337,7 +333,7 @@ def test_ctrl_c_while_a_test_makes_a_fault_undoes_it(cluster, runner_of):
     assert [incident.removed_at is None for incident in run.outcome.incidents] == [False]
 
 
-def test_only_faults_by_hand_are_kept_while_the_run_lives(runner_of):
+def test_only_faults_by_hand_are_kept_while_the_run_lasts(runner_of):
     with runner_of() as run:
         held = run.chaos.network_block("node-1", "node-2")
         (stated,) = run.chaos._known
@@ -361,7 +357,7 @@ def test_only_faults_by_hand_are_kept_while_the_run_lives(runner_of):
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")
 @pytest.mark.parametrize("early", [True, False])
-def test_ctrl_c_when_all_is_over_does_not_stop_the_telling(cluster, runner_of, early):
+def test_ctrl_c_after_the_end_does_not_stop_the_report(cluster, runner_of, early):
     reported = []
 
     class Late(Report):

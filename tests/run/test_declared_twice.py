@@ -35,7 +35,7 @@ def incidents(entries):
     }
 
 
-def test_each_marker_is_faults_of_its_own():
+def test_each_marker_declares_separate_faults():
     _, lonely = played(None, BLOCKS)
     outcome, entries = played(None, BLOCKS, BLOCKS)
     alone, beside = incidents(lonely), incidents(entries)
@@ -54,7 +54,7 @@ def test_each_marker_is_faults_of_its_own():
     }
 
 
-def test_churns_own_pod_destroyer_comes_after_those_that_are_declared():
+def test_pod_destroyer_of_churn_follows_the_declared_ones():
     churn, own = (
         Churn(pod_destroyer=True),
         {"pod-destroyer/app=agent", "pod-destroyer/app=controller"},

@@ -31,9 +31,7 @@ def cluster():
 
 
 @pytest.mark.parametrize("churn", [Churn(max_volumes=5), Churn(max_volumes=5, pod_destroyer=True)])
-def test_a_run_without_chaos_clears_what_another_left_and_blames_the_storage_for_nothing(
-    cluster, churn
-):
+def test_run_without_chaos_clears_leftovers_without_blaming_the_storage(cluster, churn):
     parent = cluster.parent()
     policy = deny_policy("dead", parent.namespace, ["node-1"], ["node-2", "node-3"], labels=DEAD)
     cluster.runner.call(parent.api_for("earlier").create(CILIUM_NETWORK_POLICIES, policy))
@@ -44,7 +42,7 @@ def test_a_run_without_chaos_clears_what_another_left_and_blames_the_storage_for
 
 
 @pytest.mark.parametrize("waited", [20, 600])
-def test_losses_by_hand_of_a_run_that_was_killed_are_found_whenever_it_was(cluster, waited):
+def test_losses_by_hand_of_a_killed_run_are_found_at_any_age(cluster, waited):
     dead = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
     run = dead.__enter__()
     run.chaos.losses("node-1", "node-2", 0.5)
@@ -64,7 +62,7 @@ def test_losses_by_hand_of_a_run_that_was_killed_are_found_whenever_it_was(clust
 
 
 @pytest.mark.parametrize("churn", [None, Churn(max_volumes=5)])
-def test_a_run_by_hand_clears_what_another_left(cluster, churn):
+def test_run_by_hand_clears_leftovers(cluster, churn):
     parent = cluster.parent()
     nested, above = cluster.api("earlier"), parent.api_for("earlier")
 
@@ -105,7 +103,7 @@ def leave_a_rule_and_go_down(cluster):
     cluster.advance("2m")
 
 
-def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
+def test_booting_machine_is_swept_when_it_is_back(cluster):
     leave_a_rule_and_go_down(cluster)
 
     async def boot():
@@ -121,7 +119,7 @@ def test_a_machine_that_is_still_booting_is_swept_when_it_is_back(cluster):
     runner.close()
 
 
-def test_a_machine_that_is_not_there_to_be_swept_makes_a_run_unknown_and_is_left_to_the_next(
+def test_unsweepable_machine_makes_the_run_unknown_and_is_left_to_the_next(
     cluster,
 ):
     leave_a_rule_and_go_down(cluster)
@@ -137,7 +135,7 @@ def test_a_machine_that_is_not_there_to_be_swept_makes_a_run_unknown_and_is_left
     runner.close()
 
 
-def test_volumes_that_another_run_has_left_on_somebodys_cluster_are_told_with_what_removes_them(
+def test_volumes_of_other_runs_on_a_foreign_cluster_are_reported_with_the_remedy(
     cluster,
 ):
     bring_storage(cluster, "conditions")

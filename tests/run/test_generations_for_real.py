@@ -41,7 +41,7 @@ def scenario_runner(cluster, generation, request):
 
 
 @pytest.mark.parametrize("generation", ["conditions"], indirect=True)
-def test_two_lost_replicas_of_three_are_seen(scenario_runner, monkeypatch):
+def test_two_lost_replicas_of_three_are_observed(scenario_runner, monkeypatch):
     monkeypatch.setattr(
         cleanup, "RECOVERY", 5.0
     )  # nothing will heal, and its five minutes are real ones here
@@ -72,7 +72,7 @@ def told(run):
 
 
 @pytest.mark.parametrize("scenario_runner", [CHURN], indirect=True, ids=["churn"])
-def test_one_cut_by_hand_while_others_come_and_go(scenario_runner, generation):
+def test_single_block_by_hand_among_other_faults(scenario_runner, generation):
     with scenario_runner as run:
         volume = run.volumes.create(storage_class="consistency-and-availability", attach=1)
         run.until(volume.ready, timeout="3m")

@@ -7,7 +7,7 @@ from pytest_kscen.clock import Signal, VirtualRunner, WallRunner
 from pytest_kscen.run.context import handle_signals
 
 
-def test_each_signal_says_the_next_word_and_then_the_handlers_are_back():
+def test_each_signal_prints_the_next_message_and_then_handlers_are_restored():
     runner, said = VirtualRunner(), []
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with handle_signals(
@@ -22,7 +22,7 @@ def test_each_signal_says_the_next_word_and_then_the_handlers_are_back():
     assert said == ["stop", "hurry"]
 
 
-def test_a_wait_ends_when_the_signal_comes():
+def test_wait_ends_when_the_signal_arrives():
     runner, stop = VirtualRunner(), Signal()
 
     async def wait():
@@ -37,7 +37,7 @@ def test_a_wait_ends_when_the_signal_comes():
 
 
 @pytest.mark.parametrize("make", [VirtualRunner, WallRunner])
-def test_who_does_not_wait_for_the_run_is_interrupted(make):
+def test_code_not_waiting_for_the_run_is_interrupted(make):
     runner, said = make(), []
     with handle_signals(
         runner.loop,

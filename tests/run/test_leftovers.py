@@ -76,7 +76,7 @@ def told(context):
     ]
 
 
-def test_the_parent_is_looked_into_where_its_user_may(cluster, context):
+def test_parent_is_searched_where_the_user_has_access(cluster, context):
     parent = context.parent
     narrow = dataclasses.replace(
         parent, api_for=lambda name: Narrow(parent.api_for(name), parent.namespace)
@@ -93,7 +93,7 @@ def test_the_parent_is_looked_into_where_its_user_may(cluster, context):
     ("recovers", "took", "unseen"),
     [(30, 30, ["secrets"]), (3600, 120, ["secrets", "ingresses.networking.k8s.io"])],
 )
-def test_where_nobody_could_look_is_told(cluster, context, recovers, took, unseen):
+def test_unsearched_places_are_reported(cluster, context, recovers, took, unseen):
     began = cluster.now
     sick = dataclasses.replace(
         context, api_for=lambda name: Sick(cluster.api(name), context.clock, began + recovers)
@@ -103,7 +103,7 @@ def test_where_nobody_could_look_is_told(cluster, context, recovers, took, unsee
     assert [resource for resource, _ in told(context)] == unseen
 
 
-def test_that_a_resource_is_deprecated_is_told_to_who_asks_for_it_alone(cluster, caplog):
+def test_deprecation_warning_reaches_only_its_requester(cluster, caplog):
     """The embedded server warns as a real one does."""
     with contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as theirs:
         journal = Journal(theirs.runner.clock)

@@ -68,7 +68,7 @@ def played(runner):
     return run
 
 
-def test_a_run_passes_all_phases_in_the_order_of_the_table(runner_of):
+def test_run_passes_all_phases_in_the_order_of_the_table(runner_of):
     runner = runner_of(CHURN)
     runner.run("2m")
     run = played(runner)
@@ -174,7 +174,7 @@ def chaos_lease_holders(cluster, parent):
 
 @pytest.mark.parametrize("from_outside", [False, True], ids=["in the step", "in the loop"])
 @pytest.mark.parametrize("phase", STEPS, ids=lambda phase: phase.value)
-def test_an_end_that_is_broken_off_cleans_up_and_releases_the_lease(
+def test_interrupted_end_cleans_up_and_releases_the_lease(
     cluster, monkeypatch, phase, from_outside
 ):
     parent = dataclasses.replace(cluster.parent(kubeconfig=None, namespace=""), owned=False)
@@ -220,7 +220,7 @@ def test_phases_whose_signals_are_given_by_then(runner_of):
         assert not any(getattr(run.life.state, name).given for name in given)
 
 
-def test_a_failing_step_is_recorded_and_the_run_passes_all_other_phases(runner_of, monkeypatch):
+def test_failing_step_is_recorded_and_the_run_passes_all_other_phases(runner_of, monkeypatch):
     async def fail(_):
         raise KeyError("uid")
 
@@ -238,7 +238,7 @@ def test_a_failing_step_is_recorded_and_the_run_passes_all_other_phases(runner_o
     assert row.raised
 
 
-def test_a_first_ctrl_c_ends_the_active_phase_alone(cluster, runner_of):
+def test_first_ctrl_c_ends_the_active_phase_alone(cluster, runner_of):
     press(cluster, 60)
     runner = runner_of(CHURN)
     assert runner.run("1h").stopped_early
@@ -250,7 +250,7 @@ def test_a_first_ctrl_c_ends_the_active_phase_alone(cluster, runner_of):
     assert not row.raised
 
 
-def test_a_second_ctrl_c_abandons_the_volumes_and_skips_liveness(cluster, runner_of):
+def test_second_ctrl_c_abandons_the_volumes_and_skips_liveness(cluster, runner_of):
     press(cluster, 60, 60)
     runner = runner_of(CHURN)
     runner.run("1h")
@@ -262,7 +262,7 @@ def test_a_second_ctrl_c_abandons_the_volumes_and_skips_liveness(cluster, runner
     assert run.outcome.leftovers
 
 
-def test_the_crash_of_an_actor_ends_the_active_phase_and_is_raised(runner_of, monkeypatch):
+def test_crash_of_an_actor_ends_the_active_phase_and_is_raised(runner_of, monkeypatch):
     async def draw(*_):
         raise KeyError("status")
 
@@ -284,7 +284,7 @@ class FullDisk(io.BytesIO):
         raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_lost_journal_ends_the_active_phase_and_is_raised(cluster, runner_of):
+def test_lost_journal_ends_the_active_phase_and_is_raised(cluster, runner_of):
     runner = runner_of(CHURN)
 
     def fill():
@@ -299,7 +299,7 @@ def test_a_lost_journal_ends_the_active_phase_and_is_raised(cluster, runner_of):
     assert INTERRUPTIONS[Interruption.LOST_JOURNAL].raised
 
 
-def test_a_refused_start_leads_to_the_phase_refused(runner_of):
+def test_refused_start_leads_to_the_phase_refused(runner_of):
     runner = runner_of(Plan(Churn(storage_classes=("no-such-class",))))
     with pytest.raises(PreflightRefused, match="no-such-class"):
         runner.run("2m")
@@ -312,7 +312,7 @@ def test_a_refused_start_leads_to_the_phase_refused(runner_of):
     assert own_entries(run) == list(PHASES[Phase.PREFLIGHT].records)
 
 
-def test_a_report_that_fails_at_the_start_refuses_the_run(runner_of):
+def test_report_that_fails_at_the_start_refuses_the_run(runner_of):
     class Full(Report):
         def start(self, run):
             raise ValueError("no room")
@@ -323,12 +323,12 @@ def test_a_report_that_fails_at_the_start_refuses_the_run(runner_of):
     assert played(runner).life.passed == [*path_of_the_table(last=Phase.STARTING), Phase.REFUSED]
 
 
-def test_a_phase_writes_only_what_its_row_lists(runner_of):
+def test_phase_writes_only_what_its_row_lists(runner_of):
     with runner_of(CHURN) as run, pytest.raises(RuntimeError, match="active writes no entry"):
         run.life.record("frozen")
 
 
-def test_a_phase_that_refuses_the_interruption_passes_the_error_of_an_attempt_on(runner_of):
+def test_phase_that_refuses_the_interruption_passes_the_error_of_an_attempt_on(runner_of):
     async def fail():
         raise KeyError("uid")
 
@@ -336,7 +336,7 @@ def test_a_phase_that_refuses_the_interruption_passes_the_error_of_an_attempt_on
         run.do(run.life._attempt("a part", fail()))
 
 
-def test_an_interruption_that_the_row_does_not_list_changes_nothing(runner_of):
+def test_interruption_not_listed_in_the_row_changes_nothing(runner_of):
     runner = runner_of(CHURN)
     runner.run("2m")
     run = played(runner)
@@ -348,6 +348,6 @@ def test_an_interruption_that_the_row_does_not_list_changes_nothing(runner_of):
     assert not run.life.state.volumes_abandoned.given
 
 
-def test_the_page_has_the_table_as_it_is_executed():
+def test_page_has_the_table_as_executed():
     text = PAGE.read_text()
     assert text[text.index(BEGIN) + len(BEGIN) : text.index(END)] == drawing()

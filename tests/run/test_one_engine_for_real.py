@@ -98,7 +98,7 @@ def ends(engine, number):
     return engine.wait(timeout=60)
 
 
-def test_a_second_engine_waits_and_takes_over(start):
+def test_second_engine_waits_and_takes_over(start):
     first = start()
     assert first.stdout.readline() == DRIVES
     second = start()
@@ -117,7 +117,7 @@ def test_a_second_engine_waits_and_takes_over(start):
     assert ends(third, signal.SIGINT) == 0
 
 
-def test_one_that_waits_can_be_ended(start):
+def test_waiting_engine_can_be_stopped(start):
     first = start()
     assert first.stdout.readline() == DRIVES
     second = start()
@@ -127,7 +127,7 @@ def test_one_that_waits_can_be_ended(start):
     assert first.poll() is None
 
 
-def test_one_from_whom_it_is_taken_ends_and_leaves_the_others_webhook(cluster, start):
+def test_engine_losing_the_lease_ends_and_keeps_the_others_webhook(cluster, start):
     engine = start()
     assert engine.stdout.readline() == DRIVES
     call, api = cluster.runner.call, cluster.api("test")
@@ -149,7 +149,7 @@ def test_one_from_whom_it_is_taken_ends_and_leaves_the_others_webhook(cluster, s
     ]
 
 
-def test_pytest_refuses_where_an_engine_drives_and_gives_back_where_none_does(
+def test_pytest_refuses_while_an_engine_runs_and_releases_the_lease_otherwise(
     cluster, start, tmp_path
 ):
     engine = start()
@@ -171,7 +171,7 @@ def test_pytest_refuses_where_an_engine_drives_and_gives_back_where_none_does(
     assert call(api.list(CUSTOM_RESOURCE_DEFINITIONS)).items
 
 
-def test_a_run_from_which_it_is_taken_ends_with_that(cluster):
+def test_run_losing_the_lease_fails(cluster):
     hour = yaml.safe_load(FILE.partition("---")[2].replace("1s", "1h"))
     with contextlib.ExitStack() as opened:
         given = opened.enter_context(contextlib.closing(KubeconfigCluster(cluster.kubeconfig)))

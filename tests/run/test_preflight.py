@@ -99,17 +99,17 @@ def complaints(cluster, plan, *, parent=True):
     return []
 
 
-def test_an_empty_plan_needs_nothing(cluster):
+def test_empty_plan_needs_nothing(cluster):
     assert complaints(cluster, Plan(), parent=False) == []
 
 
-def test_what_is_there_is_enough(cluster, do):
+def test_sufficient_cluster_is_accepted(cluster, do):
     do(bring_storage(cluster.api()))
     do(bring_machines(cluster.api(), "node-1", "node-2"))
     assert complaints(cluster, Plan(Churn(storage_classes=("a", "b")), CUT.chaos)) == []
 
 
-def test_everything_that_is_wrong_is_told_at_once(cluster):
+def test_all_problems_are_reported_at_once(cluster):
     said = complaints(cluster, Plan(Churn(), CUT.chaos))
     assert [line.partition(":")[0] for line in said] == [
         *(f"the tested cluster has no {resource.qualified}" for resource in STORAGE),
@@ -119,7 +119,7 @@ def test_everything_that_is_wrong_is_told_at_once(cluster):
     ]
 
 
-def test_unknown_classes_are_told_with_those_there_are(cluster, do):
+def test_unknown_classes_are_reported_with_existing_ones(cluster, do):
     do(bring_storage(cluster.api()))
     assert complaints(cluster, Plan(Churn(storage_classes=("a", "c", "d")))) == [
         (
@@ -140,7 +140,7 @@ def test_unknown_classes_are_told_with_those_there_are(cluster, do):
         ("effectiveLayout", "ready", None),
     ],
 )
-def test_a_storage_of_another_generation(cluster, do, published, health, fitting):
+def test_storage_of_another_generation(cluster, do, published, health, fitting):
     status = {"type": "object", "properties": {published: OPEN}}
     do(bring_storage(cluster.api(), replicatedvolumes=status))
     said = complaints(cluster, Plan(Churn(storage_classes=("a",)), health=health))
@@ -155,7 +155,7 @@ def test_a_storage_of_another_generation(cluster, do, published, health, fitting
     ("folder", "health"),
     [("storage-conditions", "conditions"), ("storage-effective-layout", "effectiveLayout")],
 )
-def test_the_published_definitions_tell_their_generation(cluster, do, folder, health):
+def test_published_definitions_identify_their_generation(cluster, do, folder, health):
     (volumes,) = published(f"{folder}/replicatedvolumes.yaml")
     status = volumes["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]
     do(bring_storage(cluster.api(), replicatedvolumes=status))
@@ -182,7 +182,7 @@ def test_too_few_machines(cluster, do):
     ]
 
 
-def test_a_group_that_leaves_nobody_else(cluster, do):
+def test_group_leaving_no_other_node_is_refused(cluster, do):
     do(bring_machines(cluster.api(), "node-1", "node-2"))
     assert complaints(cluster, Plan(chaos=(NetworkBlock(group_size=1),))) == []
     left = "network-block: a group of 2 leaves no machine on the other side"
@@ -195,7 +195,7 @@ def test_a_group_that_leaves_nobody_else(cluster, do):
     assert complaints(cluster, Plan(chaos=(without_groups,))) == []
 
 
-def test_nodes_that_are_none_of_the_machines(cluster, do):
+def test_nodes_without_machines_are_refused(cluster, do):
     do(bring_storage(cluster.api()))
     do(bring_machines(cluster.api(), "node-1", "worker-7"))
     assert complaints(cluster, CUT) == [
@@ -206,7 +206,7 @@ def test_nodes_that_are_none_of_the_machines(cluster, do):
     ]
 
 
-def test_classes_that_need_more_nodes(cluster, do):
+def test_classes_needing_more_nodes_are_refused(cluster, do):
     do(bring_storage(cluster.api()))
     for name, spec in (
         ("twice", {"replication": "Availability"}),
@@ -227,7 +227,7 @@ def test_classes_that_need_more_nodes(cluster, do):
     ]
 
 
-def test_pods_that_are_not_there(cluster, do):
+def test_missing_pods_are_reported(cluster, do):
     here, nobody = (
         Plan(chaos=(PodDestroy("app=a"), PodDestroy("app in (b, c)"))),
         Plan(chaos=(PodDestroy(namespace="nope"),)),
@@ -257,7 +257,7 @@ def test_pods_that_are_not_there(cluster, do):
     ]
 
 
-def test_it_only_reads(cluster, do):
+def test_preflight_only_reads(cluster, do):
     do(bring_storage(cluster.api()))
     before = cluster.server.core.store.revision
     complaints(cluster, Plan(Churn(storage_classes=("c",)), CUT.chaos))

@@ -31,7 +31,7 @@ def runner():
 
 
 @pytest.mark.parametrize("duration", [0, "0s", -1, "-5m"])
-def test_a_run_needs_time(runner, duration):
+def test_run_needs_a_duration(runner, duration):
     with pytest.raises(
         ValueError,
         match=r"write seconds, zero or more|a run needs time: give more than zero, as in '90s'",
@@ -48,7 +48,7 @@ def test_a_run_needs_time(runner, duration):
         lambda run, given: run.until(lambda: True, given),
     ],
 )
-def test_what_is_no_length_of_time(runner, act, given):
+def test_invalid_duration_is_refused(runner, act, given):
     with runner as run:
         then, before = runner.cluster.now, run.journal.entries
         with pytest.raises(ValueError, match=" is no length of time: write seconds"):
@@ -57,7 +57,7 @@ def test_what_is_no_length_of_time(runner, act, given):
 
 
 @pytest.mark.parametrize("given", [30, 30.0, "30s", " 30s ", timedelta(seconds=30)])
-def test_each_way_to_say_how_long(runner, given):
+def test_each_form_of_a_duration(runner, given):
     with runner as run:
         then = runner.cluster.now
         run.advance(given)
@@ -67,7 +67,7 @@ def test_each_way_to_say_how_long(runner, given):
         assert runner.cluster.now - then == 60
 
 
-def test_a_run_that_is_too_short_for_an_incident(runner):
+def test_run_too_short_for_an_incident(runner):
     runner.plan = Plan(chaos=(VmReboot(),))
     with pytest.warns(
         PlanWarning,
@@ -79,7 +79,7 @@ def test_a_run_that_is_too_short_for_an_incident(runner):
     assert (outcome.verdict, outcome.incidents) == ("unknown", [])
 
 
-def test_a_run_that_is_too_short_for_the_pods_that_churn_destroys():
+def test_run_too_short_for_the_pod_destroyer_of_churn():
     plan = Plan(Churn(pod_destroyer=True))
     assert list(plan.explain_ineffective(31)) == []
     (said,) = plan.explain_ineffective(30)
@@ -102,7 +102,7 @@ def begun_by_hand(runner):
 
 
 @pytest.mark.parametrize("begin", [lambda runner: runner.run("10s"), begun_by_hand])
-def test_a_run_that_restarts_machines_more_often_than_they_may_bear(runner, begin):
+def test_run_restarting_machines_too_often(runner, begin):
     runner.plan = Plan(chaos=(VmReboot((5.0, 5.0)),))
     with pytest.warns(PlanWarning, match=f"^{HASTY}$") as warned:
         begin(runner)
@@ -110,11 +110,11 @@ def test_a_run_that_restarts_machines_more_often_than_they_may_bear(runner, begi
 
 
 @pytest.mark.parametrize("period", [None, (300.0, 360.0)])
-def test_machines_that_have_five_minutes(period):
+def test_machines_with_a_period_of_five_minutes(period):
     assert list(Plan(chaos=(VmReboot(period),)).profile_warnings) == []
 
 
-def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
+def test_link_of_a_volume_cannot_be_cut_without_volumes():
     alone = NetworkBlock(variants=("blocking-drbd",))
     (said,) = Plan(chaos=(alone,)).explain_ineffective(600)
     assert said == (
@@ -127,7 +127,7 @@ def test_a_volumes_link_cannot_be_cut_where_there_is_no_volume():
         assert list(plan.explain_ineffective(600)) == []
 
 
-def test_a_run_of_which_nothing_is_declared(runner):
+def test_run_without_declarations(runner):
     with pytest.warns(
         PlanWarning,
         match=(
@@ -165,7 +165,7 @@ def test_runs_do_not_nest(runner):
         lambda run: run.until(lambda: True),
     ],
 )
-def test_a_run_that_is_over_does_nothing(runner, act):
+def test_finished_run_does_nothing(runner, act):
     with runner as run:
         pass
     then, entries = runner.cluster.now, run.journal.entries
@@ -179,7 +179,7 @@ def test_a_run_that_is_over_does_nothing(runner, act):
 
 
 @pytest.mark.filterwarnings("ignore:nothing is declared")
-def test_an_async_test_is_told_to_be_a_plain_one(runner):
+def test_async_test_is_refused(runner):
     async def test():
         runner.run("1m")
 
@@ -188,7 +188,7 @@ def test_an_async_test_is_told_to_be_a_plain_one(runner):
     assert runner.run("1m").verdict == "valid"
 
 
-def test_a_cluster_without_nodes():
+def test_cluster_without_nodes():
     cluster = EmbeddedCluster("nobody", nodes=0)
     with (
         contextlib.closing(cluster),
@@ -198,7 +198,7 @@ def test_a_cluster_without_nodes():
 
 
 @pytest.mark.parametrize("by", ["run", "cluster"])
-def test_a_condition_that_was_called(runner, by):
+def test_condition_that_was_called(runner, by):
     with (
         runner as run,
         pytest.raises(
@@ -220,7 +220,7 @@ class Numbers(Report):
         self.seen.append(run.number)
 
 
-def test_a_run_that_the_storage_refuses_keeps_its_number(runner_of, monkeypatch):
+def test_run_refused_by_the_storage_keeps_its_number(runner_of, monkeypatch):
     numbers = Numbers()
     runner = runner_of(reports=[numbers])
 
@@ -236,9 +236,7 @@ def test_a_run_that_the_storage_refuses_keeps_its_number(runner_of, monkeypatch)
     assert numbers.seen == [1, 2]
 
 
-def test_a_scenario_that_is_refused_after_its_report_started_keeps_its_number(
-    runner_of, monkeypatch
-):
+def test_scenario_refused_after_its_report_started_keeps_its_number(runner_of, monkeypatch):
     numbers = Numbers()
     runner = runner_of(reports=[numbers])
     create = InProcessApi.create

@@ -48,7 +48,7 @@ def play():
         one.close()
 
 
-def test_calm_weather_moves_nothing(play):
+def test_run_without_faults_changes_nothing(play):
     outcome, run = play(Plan(Churn(max_volumes=3)), "20m")
     assert outcome.verdict == "valid", outcome.explain()
     assert len(outcome.volumes) >= 10
@@ -70,7 +70,7 @@ def test_destroyed_pods_are_incidents_with_an_effect_and_an_end(play):
     assert outcome.leftovers == []
 
 
-def test_pods_that_churn_destroys_are_chaos_too(play):
+def test_pods_destroyed_by_churn_are_chaos(play):
     outcome, _ = play(Plan(Churn(max_volumes=1, pod_destroyer=True)), "4m")
     assert outcome.verdict == "valid", outcome.explain()
     assert "chaos:pod-destroy" in {finding.check for finding in outcome.findings}
@@ -86,14 +86,14 @@ class Slow(PodDestroy):
         await context.clock.sleep(30)
 
 
-def test_pods_that_churn_destroys_are_replaced_before_anything_is_judged(play, monkeypatch):
+def test_pods_destroyed_by_churn_are_replaced_before_judging(play, monkeypatch):
     monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Slow())
     _, run = play(Plan(Churn(max_volumes=1, pod_destroyer=True)), "4m")
     assert {entry.what: entry.at for entry in run.journal if entry.actor == "run"}["healed"] == 270
 
 
 @pytest.mark.parametrize("health", ["effectiveLayout", "ready"])
-def test_volumes_of_newer_storage_are_judged_by_its_own_words(play, health):
+def test_volumes_of_newer_storage_are_judged_by_its_conditions(play, health):
     outcome, _ = play(Plan(Churn(max_volumes=2), health=health), "5m")
     assert outcome.verdict == "valid", outcome.explain()
     assert len(outcome.volumes) >= 4
@@ -107,7 +107,7 @@ def test_volumes_of_newer_storage_are_judged_by_its_own_words(play, health):
 ALONE = Plan(Churn(max_volumes=1, step=(1, 1), step_period=(1.0, 1.0), lifetime=(500.0, 500.0)))
 
 
-def test_a_volume_that_breaks_is_seen(play):
+def test_broken_volume_is_detected(play):
     """While the storage has no controllers somebody says that a condition is off.
 
     They are back when the run heals.
@@ -171,7 +171,7 @@ def wiped(after, *, by_force):
     [(100, True), (100, False), (6.5, True)],
     ids=["while it is checked", "in good order", "before it is ready"],
 )
-def test_a_volume_that_vanishes_is_broken(play, after, by_force):
+def test_vanished_volume_is_broken(play, after, by_force):
     outcome, run = play(ALONE, "4m", wiped(after, by_force=by_force))
     volume = outcome.volumes[0]
     ready = after > 10
@@ -187,7 +187,7 @@ def test_a_volume_that_vanishes_is_broken(play, after, by_force):
     assert "volume-disappeared" in [entry.what for entry in run.journal]
 
 
-def test_a_volume_that_vanishes_while_the_run_heals_is_broken(play, monkeypatch):
+def test_volume_vanishing_during_recovery_is_broken(play, monkeypatch):
     monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Slow())
     plan = Plan(dataclasses.replace(ALONE.churn, pod_destroyer=True))
     outcome, _ = play(plan, "4m", wiped(260, by_force=True))
@@ -202,7 +202,7 @@ def test_a_volume_that_vanishes_while_the_run_heals_is_broken(play, monkeypatch)
         (REPLICATED_VOLUME_ATTACHMENTS, "attachments is unknown: none of the "),
     ],
 )
-def test_what_is_never_let_in_proves_nothing(play, resource, said):
+def test_volume_never_admitted_proves_nothing(play, resource, said):
     async def closed(cluster):
         cluster.admission.add(
             Hook(
@@ -218,7 +218,7 @@ def test_what_is_never_let_in_proves_nothing(play, resource, said):
 
 @pytest.mark.parametrize("duration", ["1m", "20m"])
 @pytest.mark.parametrize(("patience", "verdict"), [(800.0, "valid"), (400.0, "invalid")])
-def test_a_large_volume_has_as_long_as_it_is_given(play, patience, verdict, duration):
+def test_large_volume_has_the_configured_time(play, patience, verdict, duration):
     """It takes 520 seconds, also if the run's time is up before that."""
     churn = Churn(("availability",), max_volumes=1, step=(1, 1), size="50Gi", patience=patience)
     outcome, _ = play(Plan(churn), duration)
@@ -226,7 +226,7 @@ def test_a_large_volume_has_as_long_as_it_is_given(play, patience, verdict, dura
 
 
 @pytest.mark.parametrize(("duration", "verdict"), [("10m", "valid"), ("20m", "unknown")])
-def test_a_storage_has_the_time_to_replace_what_we_took(play, duration, verdict):
+def test_storage_has_time_to_replace_our_deletions(play, duration, verdict):
     """Two disks of three need 620 seconds, and we take one each minute.
 
     After 700 churn gives a volume up.
@@ -259,7 +259,7 @@ def test_a_storage_has_the_time_to_replace_what_we_took(play, duration, verdict)
     ],
     ids=["while the run is on", "at its end"],
 )
-def test_a_storage_that_never_replaces_what_we_took_is_found(play, monkeypatch, churn, check, said):
+def test_missing_replacement_of_our_deletion_is_detected(play, monkeypatch, churn, check, said):
     formed, missing = {}, decisions._missing_disks
 
     def missing_disks(view, generation):
@@ -273,7 +273,7 @@ def test_a_storage_that_never_replaces_what_we_took_is_found(play, monkeypatch, 
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_what_we_took_is_seen_to_be_replaced(play, generation):
+def test_replacement_of_our_deletion_is_observed(play, generation):
     """Or, of newer storage, to be missed by nobody."""
     churn = Churn(
         max_volumes=2,
@@ -292,7 +292,7 @@ def test_what_we_took_is_seen_to_be_replaced(play, generation):
     assert outcome.volumes.stable == list(outcome.volumes)
 
 
-def test_volumes_that_nobody_could_look_at_are_not_late(play, monkeypatch):
+def test_unobserved_volumes_are_not_late(play, monkeypatch):
     async def refused(*_, **__):
         raise Unseen("not as awaited within 300 s; the last refusal was ServiceUnavailable('')")
 
@@ -305,7 +305,7 @@ def test_volumes_that_nobody_could_look_at_are_not_late(play, monkeypatch):
     )
 
 
-def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
+def test_crashed_checker_makes_the_verdict_unknown(play, monkeypatch):
     async def crashes(*_):
         raise KeyError("lost")
 
@@ -319,7 +319,7 @@ def test_a_checker_that_crashes_makes_the_verdict_unknown(play, monkeypatch):
     )
 
 
-def test_a_second_run_on_one_cluster_finds_its_storage():
+def test_second_run_on_one_cluster_finds_its_storage():
     cluster = EmbeddedCluster("twice")
     for _ in range(2):
         runner = ScenarioRunner(cluster, Plan(Churn(max_volumes=1)))
@@ -328,7 +328,7 @@ def test_a_second_run_on_one_cluster_finds_its_storage():
     cluster.close()
 
 
-def test_a_journal_that_makes_no_sense_is_unknown():
+def test_inconsistent_journal_is_unknown():
     outcome = judge([Entry(1, "x", "incident-ended", {"incident": "nobody"})])
     assert outcome.verdict == "unknown"
     assert "incidents is unknown: the check crashed: KeyError('nobody')" in outcome.explain()

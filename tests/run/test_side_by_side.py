@@ -12,7 +12,7 @@ from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.runner import ScenarioRunner
 
 
-def test_neither_takes_the_other_for_itself():
+def test_concurrent_runs_distinguish_their_objects():
     cluster = EmbeddedCluster("beside")
 
     def begin(salt):

@@ -99,7 +99,7 @@ def world():
     world.cluster.close()
 
 
-def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
+def test_second_run_is_refused_and_keeps_the_chaos_of_the_first(world):
     with world.runner() as first, first.chaos.network_block("node-1", "node-2"):
         there = world.cuts()
         with pytest.raises(PreflightRefused) as refused, world.runner():
@@ -121,7 +121,7 @@ def test_a_second_run_is_refused_and_leaves_the_firsts_chaos_alone(world):
     assert world.holder == ""
 
 
-def test_a_run_takes_its_place_when_the_lease_is_its_own(world, tmp_path):
+def test_run_starts_when_it_holds_the_lease(world, tmp_path):
     taken = []
 
     def take(journal):
@@ -138,7 +138,7 @@ def test_a_run_takes_its_place_when_the_lease_is_its_own(world, tmp_path):
     assert [run.context.run_id in holder for holder, _ in taken] == [True]
 
 
-def test_whose_place_is_taken_by_another_run_touches_nothing(world):
+def test_run_losing_the_lease_to_another_touches_nothing(world):
     class Taken(Report):
         def prepare(self, run):
             raise ValueError("a run that is still on writes there")
@@ -149,7 +149,7 @@ def test_whose_place_is_taken_by_another_run_touches_nothing(world):
     assert (runner.runs, world.holder) == ([], None)
 
 
-def test_a_run_that_is_stopped_while_it_waits_has_its_place(world, tmp_path):
+def test_run_suspended_while_waiting_keeps_the_lease(world, tmp_path):
     world.held_by("a run that is no more")
     world.cluster.runner.loop.call_later(LASTS / 2, os.kill, os.getpid(), signal.SIGINT)
     runner = world.runner(lambda journal: journal.keep_in(tmp_path / "journal.jsonl"))
@@ -159,7 +159,7 @@ def test_a_run_that_is_stopped_while_it_waits_has_its_place(world, tmp_path):
     assert "stopped-early" in [entry.what for entry in read(tmp_path / "journal.jsonl")]
 
 
-def test_whoever_was_killed_is_waited_for(world):
+def test_expiry_of_a_killed_runs_lease_is_awaited(world):
     world.held_by("a run that is no more")
     with world.runner() as run:
         assert run.journal.now == LASTS
@@ -172,7 +172,7 @@ def test_whoever_was_killed_is_waited_for(world):
         assert run.context.run_id in world.holder
 
 
-def test_a_run_whose_lease_somebody_has_removed_ends_and_is_unknown(world):
+def test_run_whose_lease_was_deleted_ends_as_unknown(world):
     runner = world.runner()
 
     async def remove():
@@ -214,7 +214,7 @@ class Refusing(ForwardingApi):
         return world.runner(api_for=lambda name: cls(world.parent.api_for(name), resource, error))
 
 
-def test_who_may_not_see_the_lease_is_told_what_to_ask_for(world):
+def test_user_without_access_to_the_lease_gets_the_required_permission(world):
     with (
         pytest.raises(PreflightRefused) as refused,
         Refusing.of(world, LEASES, Forbidden("not for you")),
@@ -228,9 +228,7 @@ def test_who_may_not_see_the_lease_is_told_what_to_ask_for(world):
 
 
 @pytest.mark.parametrize("resource", [CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS])
-def test_who_may_not_see_what_earlier_runs_have_left_is_refused_before_a_place_is_taken(
-    world, resource
-):
+def test_user_without_access_to_leftovers_is_refused_before_the_lease(world, resource):
     def take(_):
         pytest.fail("it does not come so far")
 
@@ -246,7 +244,7 @@ def test_who_may_not_see_what_earlier_runs_have_left_is_refused_before_a_place_i
     assert world.holder is None
 
 
-def test_pods_that_churn_destroys_need_to_see_earlier_jobs_too(world):
+def test_churn_destroying_pods_needs_access_to_earlier_jobs(world):
     world.cluster.owned = False
     api = world.cluster.api
     world.cluster.api = lambda name: Refusing(api(name), JOBS, Forbidden("not for you"))
@@ -257,7 +255,7 @@ def test_pods_that_churn_destroys_need_to_see_earlier_jobs_too(world):
         runner.run("1m")
 
 
-def test_a_run_that_cannot_begin_gives_the_lease_back(world, monkeypatch):
+def test_run_that_cannot_start_releases_the_lease(world, monkeypatch):
     async def refused(*_, **__):
         raise ApiError("not today")
 
@@ -267,7 +265,7 @@ def test_a_run_that_cannot_begin_gives_the_lease_back(world, monkeypatch):
     assert world.holder == ""
 
 
-def test_a_namespace_that_is_not_there_is_no_place_for_it(world):
+def test_missing_namespace_is_refused(world):
     runner = world.runner(namespace="nowhere")
     runner.plan = Plan()
     with pytest.raises(PreflightRefused) as refused, runner:
@@ -275,7 +273,7 @@ def test_a_namespace_that_is_not_there_is_no_place_for_it(world):
     assert str(refused.value) == "the parent cluster has no namespace nowhere: check --vm-namespace"
 
 
-def test_a_run_that_breaks_off_while_it_begins_gives_the_lease_back(world, monkeypatch):
+def test_run_interrupted_at_the_start_releases_the_lease(world, monkeypatch):
     runner = world.runner()
 
     async def lost(context, **_):
@@ -287,7 +285,7 @@ def test_a_run_that_breaks_off_while_it_begins_gives_the_lease_back(world, monke
     assert world.holder == ""
 
 
-def test_whoever_is_told_to_stop_waits_no_longer(world):
+def test_stopped_run_waits_no_longer(world):
     world.held_by("a run that is no more")
     runner = world.runner()
 
@@ -303,7 +301,7 @@ def test_whoever_is_told_to_stop_waits_no_longer(world):
     assert world.holder == "a run that is no more"
 
 
-def test_the_tested_clusters_jobs_are_one_runs_at_a_time(world):
+def test_jobs_of_the_tested_cluster_belong_to_one_run_at_a_time(world):
     """Of chaos that needs no machines, too."""
     world.cluster.owned = False
     with (
@@ -316,7 +314,7 @@ def test_the_tested_clusters_jobs_are_one_runs_at_a_time(world):
         ScenarioRunner(world.cluster, Plan(chaos=(PodDestroy(),))).run("1m")
 
 
-def test_pods_that_churn_or_a_test_destroys_are_chaos_too(world):
+def test_pods_destroyed_by_churn_or_a_test_are_chaos(world):
     world.cluster.owned, taken = (
         False,
         "another run causes faults on the tested cluster, or needs it without any: run ",
@@ -331,6 +329,6 @@ def test_pods_that_churn_or_a_test_destroys_are_chaos_too(world):
             run.chaos.pod_destroy("app=agent")
 
 
-def test_a_parent_of_ours_needs_none(world):
+def test_embedded_parent_needs_no_lease(world):
     with world.runner(owned=True):
         assert world.holder is None

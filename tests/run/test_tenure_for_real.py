@@ -55,7 +55,7 @@ async def crashes():
     raise ZeroDivisionError
 
 
-def test_a_second_is_refused_until_the_first_is_over_though_it_has_crashed(world, begin):
+def test_second_run_is_refused_until_the_first_is_over_even_after_a_crash(world, begin):
     first, second = begin(), begin()
 
     def play_and_crash():

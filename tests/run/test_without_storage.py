@@ -51,7 +51,7 @@ def scenario_runner(given):
         yield runner
 
 
-def test_a_workflow_is_played_and_nothing_is_said_of_storage(scenario_runner, caplog):
+def test_workflow_is_played_without_messages_about_storage(scenario_runner, caplog):
     with scenario_runner as run:
         workflow = run.workflow(REST)
         run.until(workflow.finished, timeout="1m")
@@ -61,7 +61,7 @@ def test_a_workflow_is_played_and_nothing_is_said_of_storage(scenario_runner, ca
     assert "storage" not in caplog.text
 
 
-def test_a_volume_by_hand_says_what_the_cluster_lacks(scenario_runner):
+def test_volume_by_hand_reports_what_the_cluster_lacks(scenario_runner):
     lacks = (
         "the tested cluster has no replicatedstorageclasses.storage.deckhouse.io: install "
         "sds-replicated-volume there, or test"
@@ -70,7 +70,7 @@ def test_a_volume_by_hand_says_what_the_cluster_lacks(scenario_runner):
         run.volumes.create("any")
 
 
-def test_an_actor_that_crashes_leaves_no_volumes_to_clear_away(scenario_runner, caplog):
+def test_crashed_actor_leaves_no_volumes_to_delete(scenario_runner, caplog):
     async def stumble():
         raise LookupError("stumbled")
 

@@ -21,7 +21,7 @@ CHOSEN = argparse.Namespace(journal=None, traces=None, metrics=None, concurrency
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", ["family_on", "start_admission", "drive"])
-def test_who_ends_it_as_it_begins_gets_no_traceback(monkeypatch, capsys, where, number):
+def test_interrupt_at_the_start_prints_no_traceback(monkeypatch, capsys, where, number):
     does = getattr(workflow_engine, where)
 
     def end_and_do(*arguments, **options):
@@ -39,7 +39,7 @@ def test_who_ends_it_as_it_begins_gets_no_traceback(monkeypatch, capsys, where, 
     )
 
 
-def test_it_says_that_its_cluster_has_no_definitions_of_chaos_and_goes_on():
+def test_missing_chaos_definitions_are_reported_and_the_engine_runs():
     with contextlib.closing(EmbeddedCluster("port", nodes=0)) as cluster:
         command = [
             sys.executable,
@@ -62,7 +62,7 @@ def test_it_says_that_its_cluster_has_no_definitions_of_chaos_and_goes_on():
     assert said.splitlines() == [workflow_engine.NO_CHAOS]
 
 
-def test_it_says_nothing_of_that_where_they_are(capsys, monkeypatch):
+def test_existing_chaos_definitions_are_not_reported(capsys, monkeypatch):
     monkeypatch.setattr(
         workflow_engine, "start_admission", lambda *_: os.kill(os.getpid(), signal.SIGINT)
     )

@@ -37,7 +37,7 @@ def extender(answer):
 @pytest.mark.parametrize(
     ("user", "phase"), [("kscen:kube-scheduler", "Succeeded"), ("", "Failed"), ("alice", "Failed")]
 )
-def test_whose_binding_it_is(runner, user, phase):
+def test_writer_of_a_binding(runner, user, phase):
     client = kubernetes.config.new_client_from_config(str(runner.cluster.kubeconfig))
     if user:
         client.set_default_header("Impersonate-User", user)

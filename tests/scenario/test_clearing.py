@@ -31,7 +31,7 @@ def cluster(runner):
     return runner.cluster
 
 
-def test_what_somebody_else_has_deleted_is_gone(cluster):
+def test_object_deleted_by_others_is_gone(cluster):
     api = cluster.api("test")
     cluster.runner.call(clear(Stubborn(api, NotFound), cluster.runner.clock))
     assert "old" not in [
@@ -40,7 +40,7 @@ def test_what_somebody_else_has_deleted_is_gone(cluster):
     ]
 
 
-def test_what_may_not_be_deleted_is_told(cluster):
+def test_refused_deletion_is_reported(cluster):
     with pytest.raises(
         NotClearedError, match='configmaps old could not be deleted: configmaps "old"'
     ):

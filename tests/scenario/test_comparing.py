@@ -56,10 +56,10 @@ class TestWhoMayPrecede:
             ),  # both for the longest
         ],
     )
-    def test_it_takes_a_clock_by_which_it_comes_first(self, one, other, verdict):
+    def test_pod_may_precede_after_a_clock_tick(self, one, other, verdict):
         assert may_precede(one, other) is verdict
 
-    def test_only_who_may_is_offered(self):
+    def test_only_permitted_predecessors_are_offered(self):
         follower = Follower(PLAN, [], choices=(1,))
         waiting = [queued("high", 9, 2), queued("early", 0, 1), queued("late", 0, 3)]
         assert follower.next_one(waiting).pod.name == "early"
@@ -69,24 +69,24 @@ class TestWhoMayPrecede:
 
 
 class TestBindings:
-    def test_they_are_together_only_if_one_waited_when_the_other_was_taken(self):
+    def test_pods_are_concurrent_only_if_one_waited_when_the_other_was_taken(self):
         assert in_one_breath([A, B, C], {("a", "b")}) == [[A, B], [C]]
         assert in_one_breath([A, B, C], set()) == [[A], [B], [C]]
         assert in_one_breath([A, GONE, B], {("a", "b")}) == [[A], [GONE], [B]]
 
-    def test_those_together_may_come_in_any_order(self):
+    def test_concurrent_pods_may_come_in_any_order(self):
         assert clock_told([A, B, C], [A, B, C], set()) == []
         assert clock_told([A, B, C], [B, A, C], {("a", "b")}) == [TOGETHER]
         assert clock_told([A, B, C], [B, A, C], {("b", "c")}) is None
         assert clock_told([A, B, C], [A, C, B], {("a", "b")}) is None
 
-    def test_but_none_elsewhere_and_none_more_or_less(self):
+    def test_order_of_other_pods_and_their_number_must_match(self):
         together = {("a", "b")}
         assert clock_told([A, B], [(BOUND, "b", "m"), A], together) is None
         assert clock_told([A, B], [B], together) is None
         assert clock_told([A], [A, B], together) is None
 
-    def test_one_who_was_woken_may_be_bound_before_the_last_is_sent_away(self):
+    def test_woken_pod_may_be_bound_before_the_last_rejection(self):
         first, second, other = (SENT_AWAY, "x", "n"), (SENT_AWAY, "y", "n"), (SENT_AWAY, "y", "m")
         woken = {("a", "c")}
         assert clock_told([first, second, A], [first, A, second], woken) == [MEANWHILE]
@@ -108,17 +108,17 @@ class TestTally:
 
         return once
 
-    def test_what_is_the_same(self):
+    def test_equal_courses(self):
         tally = Tally()
         tally.add("s", ([A, B], "Succeeded"), self.play([[A, B], [B]]))
         assert (tally.decided, tally.differences, tally.by_clock) == (2, [], [])
 
-    def test_what_another_clock_explains(self):
+    def test_difference_explained_by_another_clock(self):
         tally = Tally()
         tally.add("s", ([B], "Succeeded"), self.play([[A, B], [B]]))
         assert (tally.decided, tally.differences, tally.by_clock) == (1, [], ["s: b before a"])
 
-    def test_bindings_that_were_under_way_together(self):
+    def test_concurrent_bindings(self):
         tally = Tally()
         tally.add("s", ([B, A], "Succeeded"), self.play([[A, B], [B]]))
         assert (tally.differences, tally.by_clock) == (
@@ -127,14 +127,14 @@ class TestTally:
         )
 
     @pytest.mark.parametrize("theirs", [([A], "Succeeded"), ([A, B], "Failed")])
-    def test_all_else_is_a_difference(self, theirs):
+    def test_everything_else_is_a_difference(self, theirs):
         tally = Tally()
         tally.add("s", theirs, self.play([[A, B], [B]]), "why")
         assert len(tally.differences) == 1
         assert tally.differences[0].endswith(f"theirs {theirs[1]} {theirs[0]} why")
         assert tally.by_clock == []
 
-    def test_a_node_that_is_none_of_the_best_is_one_too(self):
+    def test_node_outside_the_best_scored_is_a_difference(self):
         def stray(choices):
             follower = Follower(PLAN, [(BOUND, "a", "elsewhere")], choices)
             follower.node(queued("a", 0, 1).pod, ("n", "m"))
@@ -145,5 +145,5 @@ class TestTally:
         assert tally.differences[0].endswith("a: none of n, m")
 
 
-def test_pods_of_controllers_go_by_their_makers():
+def test_pods_of_controllers_are_named_by_their_owners():
     assert [nickname(PLAN, name) for name in ("a", "a-x7k2p", "c")] == ["a", "a-*", "c"]

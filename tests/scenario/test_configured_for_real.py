@@ -49,7 +49,7 @@ def place(runner, scheduler=None):
     return played.result.pod("p").node
 
 
-def test_it_holds_for_one_scenario(runner):
+def test_configuration_is_valid_for_one_scenario(runner):
     assert [place(runner), place(runner, configuration("MostAllocated")), place(runner)] == [
         "b",
         "a",
@@ -57,7 +57,7 @@ def test_it_holds_for_one_scenario(runner):
     ]
 
 
-def test_one_that_is_refused_fails_the_scenario_alone(runner):
+def test_refused_configuration_fails_only_its_scenario(runner):
     played = runner.play(WANTED, scheduler=configuration("MostAlocated"))
 
     assert played.phase == "Failed"
@@ -66,7 +66,7 @@ def test_one_that_is_refused_fails_the_scenario_alone(runner):
     assert place(runner) == "b"
 
 
-def test_the_clusters_config_map_counts(runner):
+def test_config_map_of_the_cluster_applies(runner):
     text = json.dumps(configuration("MostAllocated"))
     config_map = {
         "apiVersion": "v1",

@@ -30,7 +30,7 @@ CLUSTER_ROLE_BINDINGS = Resource(
 )
 
 
-def test_a_cluster_is_not_emptied_unless_somebody_says_so(capsys):
+def test_cluster_is_emptied_only_with_consent(capsys):
     with contextlib.closing(EmbeddedCluster("somebody", nodes=0)) as cluster:
         assert main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig)]) == 1
     said = capsys.readouterr().err
@@ -41,7 +41,7 @@ def test_a_cluster_is_not_emptied_unless_somebody_says_so(capsys):
 
 
 @pytest.mark.parametrize("command", [["scenario-controller"], ["record"]])
-def test_commands_speak_of_their_own_options(command, tmp_path, capsys):
+def test_commands_mention_their_own_options(command, tmp_path, capsys):
     (tmp_path / "config").write_text("{contexts: [], clusters: [], users: []}")
     assert main([*command, "--kubeconfig", str(tmp_path / "config"), "--context", "there"]) == 1
     said = capsys.readouterr().err
@@ -67,7 +67,7 @@ WAITER = Waiter("painter", {})
         (f"{__name__}:WAITER", "this kubeconfig cluster is not of our making"),
     ],
 )
-def test_waiters_of_ones_own_are_given_by_their_paths(path, why, capsys):
+def test_custom_waiters_are_given_by_their_paths(path, why, capsys):
     with contextlib.closing(EmbeddedCluster("somebody", nodes=0)) as cluster:
         assert (
             main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig), "--waiter", path])
@@ -103,7 +103,7 @@ def pytest_on(kubeconfig, folder, *wanted):
 
 
 @pytest.mark.controlplane
-def test_pytest_plays_a_file_on_a_cluster_that_was_handed_over(theirs, tmp_path):
+def test_pytest_plays_a_file_on_a_given_cluster(theirs, tmp_path):
     played = pytest_on(theirs.kubeconfig, tmp_path)
     assert (played.returncode, "Succeeded after 3 steps" in played.stdout) == (0, True), (
         played.stdout
@@ -111,7 +111,7 @@ def test_pytest_plays_a_file_on_a_cluster_that_was_handed_over(theirs, tmp_path)
 
 
 @pytest.mark.controlplane
-def test_what_nobody_can_hold_there_is_refused(theirs, tmp_path):
+def test_controller_that_cannot_be_held_is_refused(theirs, tmp_path):
     controllers = ["kube-scheduler"], ["replicaset-controller"], []
     off = ["statefulset-controller"], ["kubelet"], ["*"]
     wanted = [
@@ -154,7 +154,7 @@ def test_what_nobody_can_hold_there_is_refused(theirs, tmp_path):
 
 
 @pytest.mark.controlplane
-def test_a_user_who_may_not_impersonate_is_told_so(theirs, tmp_path):
+def test_user_without_impersonation_gets_a_message(theirs, tmp_path):
     call, api = theirs.runner.call, theirs.api("kubectl")
     everything = {
         "apiGroups": ["*"],
@@ -184,7 +184,7 @@ def test_a_user_who_may_not_impersonate_is_told_so(theirs, tmp_path):
 
 
 @pytest.mark.controlplane
-def test_what_is_applied_is_played(theirs, capsys):
+def test_applied_scenario_is_played(theirs, capsys):
     applied = scenario(
         create(1, node()),
         create(2, pod("fits", "1500m")),
@@ -210,7 +210,7 @@ def test_what_is_applied_is_played(theirs, capsys):
     assert capsys.readouterr().out == "test Running\ntest Succeeded\n"
 
 
-def test_an_embedded_cluster_plays_what_is_applied_once_its_theatre_is_open(runner):
+def test_embedded_cluster_plays_applied_scenarios_once_enabled(runner):
     with contextlib.closing(
         kubernetes.config.new_client_from_config(str(runner.cluster.kubeconfig))
     ) as client:

@@ -52,7 +52,7 @@ class Slow:
         return found
 
 
-def test_a_change_while_somebody_else_comes_to_a_gate_is_not_lost(cluster):
+def test_change_while_another_controller_arrives_at_a_gate_is_kept(cluster):
     clock, api, gates = cluster.runner.clock, cluster.api(NAME), Gates()
     cluster.runner.start(gates.follow(Slow(api, clock), clock), "gates")
 
@@ -70,7 +70,7 @@ def test_a_change_while_somebody_else_comes_to_a_gate_is_not_lost(cluster):
     assert cluster.runner.call(both_come())
 
 
-def test_the_api_is_asked_for_those_alone_that_the_scenario_names(cluster):
+def test_only_controllers_of_the_scenario_are_requested(cluster):
     clock, gates = cluster.runner.clock, Gates()
     slow = Slow(cluster.api(NAME), clock)
     cluster.runner.start(gates.follow(slow, clock), "gates")
@@ -83,7 +83,7 @@ def test_the_api_is_asked_for_those_alone_that_the_scenario_names(cluster):
     assert slow.asked == 0
 
 
-def test_whoever_waits_passes_when_the_scenario_is_deleted(cluster):
+def test_waiting_controller_passes_when_the_scenario_is_deleted(cluster):
     api, clock = cluster.api("a"), cluster.runner.clock
     passed = []
 
@@ -100,7 +100,7 @@ def test_whoever_waits_passes_when_the_scenario_is_deleted(cluster):
 
 
 @pytest.mark.parametrize("event", ["DELETED", "ERROR"])
-def test_the_official_client_is_let_go_whatever_its_watch_says(monkeypatch, event):
+def test_official_client_is_released_for_every_watch_event(monkeypatch, event):
     """Of the client only the answers are ours."""
     from kubernetes.client import ApiException, CustomObjectsApi
     from kubernetes.watch import Watch
@@ -126,7 +126,7 @@ def test_the_official_client_is_let_go_whatever_its_watch_says(monkeypatch, even
     assert list(answers) == []
 
 
-def test_a_controller_stands_at_its_gate_before_the_first_operation(runner):
+def test_controller_waits_at_its_gate_before_the_first_operation(runner):
     api, clock = runner.cluster.api("own-controller"), runner.cluster.runner.clock
     config = {
         "apiVersion": "v1",

@@ -54,7 +54,7 @@ def _is_bound(seen):
     return bool(seen and seen["spec"].get("nodeName"))
 
 
-def test_what_the_server_has_is_waited_for(cluster, wait):
+def test_writes_on_the_server_are_awaited(cluster, wait):
     picture, let_in, came = wait
     let_in()
     bound = {
@@ -74,7 +74,7 @@ def test_what_the_server_has_is_waited_for(cluster, wait):
     assert came == ["rest"]
 
 
-def test_what_it_has_refused_is_not(cluster, wait):
+def test_refused_writes_are_not_awaited(cluster, wait):
     _, let_in, came = wait
     let_in()
     cluster.advance(ASKED * EVENT_DELAY - 0.1)
@@ -83,7 +83,7 @@ def test_what_it_has_refused_is_not(cluster, wait):
     assert came == ["missed", "rest"]
 
 
-def test_it_cannot_have_what_was_not_let_in_yet(cluster, wait):
+def test_writes_not_yet_admitted_are_not_on_the_server(cluster, wait):
     _, let_in, came = wait
     cluster.advance(10 * EVENT_DELAY)
     assert came == []

@@ -72,7 +72,7 @@ def on_terms(runner, terms):
         ),
     ],
 )
-def test_a_file_that_is_no_scenario(runner, tmp_path, text, complaint):
+def test_file_that_is_no_scenario(runner, tmp_path, text, complaint):
     path = tmp_path / "it.scenario.yaml"
     path.write_text(text)
     with pytest.raises(ValueError, match=f"^{re.escape(str(path))}.*{re.escape(complaint)}"):
@@ -80,7 +80,7 @@ def test_a_file_that_is_no_scenario(runner, tmp_path, text, complaint):
     assert runner.cluster.scenario_player is None
 
 
-def test_a_file_that_is_not_there(runner, tmp_path):
+def test_missing_file(runner, tmp_path):
     (tmp_path / "small.scenario.yaml").touch()
     with pytest.raises(
         ValueError,
@@ -92,14 +92,14 @@ def test_a_file_that_is_not_there(runner, tmp_path):
         runner.play(tmp_path / "smal.scenario.yaml")
 
 
-def test_what_is_no_scenario_at_all(runner):
+def test_value_that_is_no_scenario(runner):
     with pytest.raises(
         ValueError, match=r"^3 is neither a Scenario nor the path of a file that has one$"
     ):
         runner.play(3)
 
 
-def test_other_documents_beside_the_scenario_do_not_matter(runner, tmp_path):
+def test_other_documents_beside_the_scenario_are_ignored(runner, tmp_path):
     path = tmp_path / "it.yaml"
     path.write_text(f"{GOOD}---\napiVersion: kscen.io/v1alpha1\nkind: Expectations\n---\n")
     assert runner.play(path).phase == "Succeeded"
@@ -120,7 +120,7 @@ def test_other_documents_beside_the_scenario_do_not_matter(runner, tmp_path):
         ),
     ],
 )
-def test_what_the_schema_refuses(runner, change, complaint):
+def test_schema_refuses_invalid_scenarios(runner, change, complaint):
     wrong = scenario(done(1))
     wrong["spec"] |= change
     with pytest.raises(
@@ -130,7 +130,7 @@ def test_what_the_schema_refuses(runner, change, complaint):
     assert runner.played == []
 
 
-def test_nothing_is_added_to_what_is_over(runner):
+def test_finished_scenario_accepts_no_operations(runner):
     played = runner.play(scenario(done(1)))
     with pytest.raises(
         ValueError,
@@ -172,7 +172,7 @@ def test_nothing_is_added_to_what_is_over(runner):
         ),
     ],
 )
-def test_what_must_stay_as_it_is_while_it_is_on(runner, patch, subresource, words):
+def test_immutable_fields_of_an_active_scenario(runner, patch, subresource, words):
     played = runner.play(scenario(create(1, node())))
     runner.cluster.runner.call(
         runner.cluster.api("kubectl").patch(SCENARIOS, "test", patch, subresource=subresource)
@@ -184,7 +184,7 @@ def test_what_must_stay_as_it_is_while_it_is_on(runner, patch, subresource, word
     )
 
 
-def test_what_is_as_it_was_may_be_written_again(runner):
+def test_unchanged_fields_may_be_written_again(runner):
     played = runner.play(scenario(create(1, node())))
     same = {
         "metadata": {"annotations": {"note": "mine"}},
@@ -197,7 +197,7 @@ def test_what_is_as_it_was_may_be_written_again(runner):
     assert played.phase == "Succeeded"
 
 
-def test_an_operation_without_sense_is_refused_when_it_is_added(runner):
+def test_invalid_operation_is_refused_when_added(runner):
     with runner.scenario(["kube-scheduler"]) as played:
         with pytest.raises(
             ValueError,
@@ -211,7 +211,7 @@ def test_an_operation_without_sense_is_refused_when_it_is_added(runner):
     assert played.phase == "Succeeded"
 
 
-def test_operations_that_are_added_together_come_together(runner):
+def test_operations_added_together_start_together(runner):
     with runner.scenario(["kube-scheduler"]) as played:
         played.create(node(), step=1)
         played.until_paused()
@@ -220,7 +220,7 @@ def test_operations_that_are_added_together_come_together(runner):
     assert played.phase == "Succeeded"
 
 
-def test_the_same_scenario_is_played_again(runner):
+def test_scenario_is_played_again(runner):
     first = runner.play(scenario(create(1, node("a")), done(1)))
     second = runner.play(scenario(create(1, node("b")), done(1)))
 
@@ -229,7 +229,7 @@ def test_the_same_scenario_is_played_again(runner):
     assert runner.play(scenario(done(1)), name="another").live["metadata"]["name"] == "another"
 
 
-def test_one_that_was_left_without_done_ends_when_the_next_comes(runner):
+def test_scenario_without_done_ends_when_the_next_starts(runner):
     with runner.scenario(["kube-scheduler"], name="left") as left:
         left.create(node(), step=1)
     assert left.phase == "Paused"
@@ -239,7 +239,7 @@ def test_one_that_was_left_without_done_ends_when_the_next_comes(runner):
     assert left.message == "step 1: the scenario 'test' began before its operation `done`"
 
 
-def test_one_that_was_left_ends_with_the_test(runner):
+def test_unfinished_scenario_ends_with_the_test(runner):
     left = runner.play(scenario(create(1, node())))
     runner.finish_scenarios()
 
@@ -251,13 +251,13 @@ def test_one_that_was_left_ends_with_the_test(runner):
     )
 
 
-def test_one_that_has_not_begun_never_was(runner):
+def test_scenario_not_started_leaves_nothing(runner):
     runner.scenario(["kube-scheduler"])
     runner.finish_scenarios()
     assert runner.play(scenario(done(1), name="scenario")).phase == "Succeeded"
 
 
-def test_a_failure_that_nobody_looks_at(runner):
+def test_unchecked_failure_fails_the_test(runner):
     played = runner.play(scenario({"id": "none", "step": 1}))
     assert runner.explain_unseen_failure().startswith(
         "the scenario 'test' has failed, and the test did not look at its phase:\noperation 'none'"
@@ -266,7 +266,7 @@ def test_a_failure_that_nobody_looks_at(runner):
     assert runner.explain_unseen_failure() == ""
 
 
-def test_a_cluster_that_was_handed_to_us_is_not_emptied(runner, monkeypatch):
+def test_given_cluster_is_not_emptied(runner, monkeypatch):
     monkeypatch.setattr(type(runner.cluster), "owned", False)
     with pytest.raises(
         PreflightRefused,
@@ -277,7 +277,7 @@ def test_a_cluster_that_was_handed_to_us_is_not_emptied(runner, monkeypatch):
         assert told.play(scenario(done(1))).phase == "Succeeded"
 
 
-def test_results_are_written_when_the_terms_say(runner):
+def test_results_are_written_according_to_the_settings(runner):
     with on_terms(runner, ScenarioSettings(results="OnDone")) as told:
         played = told.play(scenario(create(1, node())))
         assert "scenarioResult" not in played.live["status"]
@@ -286,7 +286,7 @@ def test_results_are_written_when_the_terms_say(runner):
     assert list(played.live["status"]["scenarioResult"]["timeline"]) == ["1", "2"]
 
 
-def test_the_variable_of_the_simulator_counts_too(runner, monkeypatch):
+def test_variable_of_the_simulator_applies(runner, monkeypatch):
     monkeypatch.setenv("UPDATE_SCENARIO_RESULTS_STRATEGY", "OnDune")
     with pytest.raises(
         ValueError,
@@ -298,7 +298,7 @@ def test_the_variable_of_the_simulator_counts_too(runner, monkeypatch):
         runner.play(scenario(done(1)))
 
 
-def test_whoever_does_not_finish_ends_the_scenario(runner):
+def test_missing_done_ends_the_scenario(runner):
     with on_terms(runner, ScenarioSettings(patience=30)) as told:
         told.controllers.add(Waiter("slow-controller", {NODES: lambda _: "is not painted"}))
         played = told.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
@@ -309,12 +309,12 @@ def test_whoever_does_not_finish_ends_the_scenario(runner):
     )
 
 
-def test_a_schemas_refusal_names_the_operation(runner):
+def test_schema_refusal_names_the_operation(runner):
     with pytest.raises(ScenarioRefused, match=r"operation 'late'\.step: Invalid value"):
         runner.play(scenario(create(1, node()), {"id": "late", "step": "two", "doneOperation": {}}))
 
 
-def test_a_model_of_the_official_client_is_an_object(runner):
+def test_model_of_the_official_client_is_an_object(runner):
     client = pytest.importorskip("kubernetes.client")
     metadata = client.V1ObjectMeta(name="settings", namespace="default")
     with runner.scenario(["kube-scheduler"]) as played:
@@ -338,7 +338,7 @@ def test_a_model_of_the_official_client_is_an_object(runner):
         ("example.com/v1", 'no matches for kind "CronJob"'),
     ],
 )
-def test_a_cron_job_is_one_of_batch(runner, version, words):
+def test_cron_job_belongs_to_batch(runner, version, words):
     own = {
         "apiVersion": version,
         "kind": "CronJob",
@@ -348,7 +348,7 @@ def test_a_cron_job_is_one_of_batch(runner, version, words):
     assert words in runner.play(scenario(create(1, own), done(1))).message
 
 
-def test_what_stands_behind_the_end_is_told(runner):
+def test_operations_behind_the_end_are_reported(runner):
     played = runner.play(
         scenario(create(1, node()), done(2), create(3, pod("late")), create(4, pod("later")))
     )
@@ -358,7 +358,7 @@ def test_what_stands_behind_the_end_is_told(runner):
     )
 
 
-def test_nobody_waits_for_the_end_of_what_is_paused(runner):
+def test_end_of_a_paused_scenario_is_not_awaited(runner):
     with runner.scenario(["kube-scheduler"]) as played:
         played.create(node(), step=1)
         before = runner.cluster.now

@@ -92,7 +92,7 @@ def places(seed, nodes, pace):
 
 
 @pytest.mark.parametrize("pace", [0.0, 0.003, 0.05])
-def test_how_fast_nodes_are_made_does_not_matter(pace):
+def test_speed_of_node_creation_does_not_matter(pace):
     assert places(7, 60, pace) == places(7, 60, 0.001)
 
 

@@ -42,7 +42,7 @@ def _is_right(played):
     assert [event.step for event in played.timeline.of("podScheduled")] == [(2, 4), (2, 5), (2, 6)]
 
 
-def test_one_that_lives_in_the_clusters_loop(runner):
+def test_controller_in_the_event_loop_of_the_cluster(runner):
     cluster = runner.cluster
     api, clock = cluster.api(NAME), cluster.runner.clock
     runner.scenario_player.controller.register.add(HogeWaiter())
@@ -59,7 +59,7 @@ async def _control_without_a_gate(api, clock):
         await clock.sleep(1)
 
 
-def test_a_turn_is_over_when_its_controller_is_back_at_its_gate(runner):
+def test_turn_ends_when_the_controller_is_back_at_its_gate(runner):
     cluster = runner.cluster
     api, clock = cluster.api(NAME), cluster.runner.clock
     runner.controllers.add(HogeWaiter())
@@ -87,7 +87,7 @@ def test_a_turn_is_over_when_its_controller_is_back_at_its_gate(runner):
     ]
 
 
-def test_who_works_out_of_his_turn_spoils_the_scenario(runner):
+def test_write_outside_its_turn_fails_the_scenario(runner):
     runner.controllers.add(HogeWaiter())
     cluster = runner.cluster
     cluster.runner.start(_control_without_a_gate(cluster.api(NAME), cluster.runner.clock), NAME)
@@ -110,7 +110,7 @@ def test_who_works_out_of_his_turn_spoils_the_scenario(runner):
     )
 
 
-def test_who_never_comes_back_to_his_gate_is_named(runner):
+def test_controller_not_returning_to_its_gate_is_named(runner):
     cluster = runner.cluster
     api, clock = cluster.api(NAME), cluster.runner.clock
     runner.controllers.add(HogeWaiter())
@@ -140,7 +140,7 @@ def real():
 
 
 @pytest.mark.controlplane
-def test_one_that_is_a_program_of_its_own(real):
+def test_controller_as_a_separate_program(real):
     from kubernetes.client import ApiClient
 
     client, stopped = ApiClient(real.cluster.client.configuration), threading.Event()
@@ -158,7 +158,7 @@ def test_one_that_is_a_program_of_its_own(real):
 
 
 @pytest.mark.controlplane
-def test_one_in_another_language(real, tmp_path):
+def test_controller_in_another_language(real, tmp_path):
     subprocess.run([shutil.which("go"), "build", "-o", tmp_path / "hoge", IN_GO], check=True)
     config = json.loads(real.cluster.kubeconfig.read_text())
     server, authority = (

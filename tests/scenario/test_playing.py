@@ -5,7 +5,7 @@ from pytest_kscen.objects.scenarios import SCENARIOS
 from tests.scenario.objects import create, delete, done, node, pod, scenario
 
 
-def test_a_pod_waits_until_another_has_gone(runner):
+def test_pod_waits_until_another_is_deleted(runner):
     played = runner.play(
         scenario(
             create(1, node()),
@@ -28,7 +28,7 @@ def test_a_pod_waits_until_another_has_gone(runner):
     ]
 
 
-def test_each_pod_has_a_minor_step_of_its_own(runner):
+def test_each_pod_has_its_own_minor_step(runner):
     played = runner.play(
         scenario(
             create(1, node()), *(create(2, pod(f"pod-{number}")) for number in range(3)), done(2)
@@ -42,7 +42,7 @@ def test_each_pod_has_a_minor_step_of_its_own(runner):
     ]
 
 
-def test_the_status_tells_every_moment_of_a_major_step(runner):
+def test_status_contains_every_moment_of_a_major_step(runner):
     played = runner.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
     steps = [entry.data for entry in played.journal if entry.what == "scenario-step"]
 
@@ -79,14 +79,14 @@ def test_the_status_tells_every_moment_of_a_major_step(runner):
         ),
     ],
 )
-def test_an_operation_that_cannot_be_done_fails_the_scenario(runner, operation, why):
+def test_impossible_operation_fails_the_scenario(runner, operation, why):
     played = runner.play(scenario(operation))
 
     assert played.phase == "Failed"
     assert why in played.message
 
 
-def test_nothing_is_deleted_for_a_scenario_that_is_wrong(runner):
+def test_invalid_scenario_deletes_nothing(runner):
     runner.play(scenario(create(1, node()), done(1), name="right"))
     runner.play(scenario({"id": "none", "step": 1}, name="wrong"))
 
@@ -95,7 +95,7 @@ def test_nothing_is_deleted_for_a_scenario_that_is_wrong(runner):
     ]
 
 
-def test_an_unknown_controller_is_named_with_its_nearest(runner):
+def test_unknown_controller_is_named_with_similar_names(runner):
     played = runner.play(scenario(done(1), controllers=["kube-sheduler"]))
 
     assert played.phase == "Failed"
@@ -108,7 +108,7 @@ async def _nodes(runner):
     return (await runner.cluster.api().list(NODES)).items
 
 
-def test_controllers_that_are_disabled_do_nothing(runner):
+def test_disabled_controllers_do_nothing(runner):
     ready = {
         **node(),
         "status": {**node()["status"], "conditions": [{"type": "Ready", "status": "True"}]},
@@ -153,7 +153,7 @@ def test_several_controllers_are_simulated_in_turn(runner):
     assert placed == [(2, 4), (2, 5), (2, 6)]
 
 
-def test_whoever_else_writes_fails_the_scenario(runner):
+def test_foreign_write_fails_the_scenario(runner):
     with runner.scenario(controllers=["kube-scheduler"]) as played:
         played.create(node(), step=1)
         played.until_paused()
@@ -163,7 +163,7 @@ def test_whoever_else_writes_fails_the_scenario(runner):
     assert "kubectl created pods default/foreign while the scenario was running" in played.message
 
 
-def test_operations_for_a_past_step_are_left_out_and_that_is_said(runner):
+def test_operations_of_a_past_step_are_skipped_and_reported(runner):
     with runner.scenario(controllers=["kube-scheduler"]) as played:
         played.create(node(), step=3)
         played.until_paused()
@@ -174,7 +174,7 @@ def test_operations_for_a_past_step_are_left_out_and_that_is_said(runner):
         played.done(step=4)
 
 
-def test_what_was_there_before_is_gone_but_for_what_a_cluster_is_born_with(runner):
+def test_earlier_objects_are_deleted_except_those_of_a_new_cluster(runner):
     runner.play(scenario(create(1, node()), create(1, pod("before")), done(1), name="first"))
     runner.play(scenario(done(1), name="second"))
     api, call = runner.cluster.api(), runner.cluster.runner.call

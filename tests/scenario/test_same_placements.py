@@ -41,7 +41,7 @@ def real():
     cluster.close()
 
 
-def test_scenarios_go_the_same_way_on_both(real):
+def test_scenarios_give_the_same_placements_on_both_clusters(real):
     tally = compared(real, drawn(SEEDS))
 
     assert not tally.differences, "\n".join(tally.differences)
@@ -50,7 +50,7 @@ def test_scenarios_go_the_same_way_on_both(real):
     assert tally.kinds[SENT_AWAY] >= 1
 
 
-def test_the_same_scenario_is_placed_the_same_again(real):
+def test_repeated_scenario_gives_the_same_placements(real):
     pods = [pod(f"pod-{number}", cpu) for number, cpu in enumerate(("1500m", "900m", "700m", "1"))]
     operations = [
         create(1, node("large", "3")),
@@ -63,7 +63,7 @@ def test_the_same_scenario_is_placed_the_same_again(real):
     assert order(first) == order(second) != []
 
 
-def test_a_part_of_a_real_program_cannot_be_held_alone(real):
+def test_part_of_a_real_program_cannot_be_held_alone(real):
     played = real.play(scenario(done(1), disabled=["replicaset-controller"], name="parts"))
 
     assert played.phase == "Failed"

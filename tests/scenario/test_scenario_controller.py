@@ -52,7 +52,7 @@ def live(cluster, name="test"):
     return cluster.runner.call(cluster.api().get(SCENARIOS, name))
 
 
-def test_what_is_added_before_it_begins_is_not_lost(cluster):
+def test_operations_added_before_the_start_are_kept(cluster):
     clock, api, call = cluster.runner.clock, cluster.api("kubectl"), cluster.runner.call
     controller = controller_on(cluster, lambda name: Slow(cluster.api(name), clock))
     cluster.runner.start(controller.run(), NAME)
@@ -71,7 +71,7 @@ def gated(name):
     return pod(name, schedulingGates=[{"name": HELD}])
 
 
-def test_one_that_is_found_running_leaves_no_pod_at_a_gate(cluster):
+def test_scenario_found_running_leaves_no_pod_at_a_gate(cluster):
     api, call, controller = cluster.api("kubectl"), cluster.runner.call, controller_on(cluster)
     call(api.create(SCENARIOS, scenario()))
     call(api.patch(SCENARIOS, "test", {"status": {"phase": "Running"}}, subresource="status"))
@@ -105,7 +105,7 @@ class Failing:
 
 
 @pytest.mark.parametrize(("times", "left"), [(1, []), (10**6, [HELD])])
-def test_a_refusal_after_a_scenario_ends_no_other(cluster, times, left):
+def test_refusal_after_a_scenario_ends_no_other(cluster, times, left):
     """What may pass is tried again; what does not keeps no other pod at its gate, and no
     scenario from being played.
     """

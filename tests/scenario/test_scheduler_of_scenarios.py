@@ -49,7 +49,7 @@ def tell_cluster(cluster, text, key="config.yaml"):
     cluster.runner.call(cluster.api("somebody").create(CONFIG_MAPS, config_map, "kube-system"))
 
 
-def test_a_scenario_goes_the_same_way_each_time(runner):
+def test_scenario_gives_the_same_result_each_time(runner):
     first, second, third = (
         runner.play(TIED, name=name).result for name in ("first", "second", "third")
     )
@@ -77,7 +77,7 @@ def test_generated_names_are_the_same_each_time(runner):
     assert compare(first, second).is_same
 
 
-def test_a_scenario_brings_its_configuration_and_leaves_none(runner):
+def test_scenario_configuration_is_restored_afterwards(runner):
     wanted = scenario(*NODES, *PODS, done(3))
     plain, packed, again = (
         nodes_of(runner.play(wanted, name=name, scheduler=scheduler))
@@ -89,7 +89,7 @@ def test_a_scenario_brings_its_configuration_and_leaves_none(runner):
     assert again == plain
 
 
-def test_operations_may_come_to_a_scheduler_of_ones_own(runner):
+def test_operations_may_configure_a_custom_scheduler(runner):
     with runner.scenario(["kube-scheduler"], scheduler=configuration()) as played:
         for each in (*NODES, *PODS):
             played.create(each["createOperation"]["object"], step=each["step"])
@@ -98,7 +98,7 @@ def test_operations_may_come_to_a_scheduler_of_ones_own(runner):
     assert len(set(nodes_of(played))) == 1
 
 
-def test_the_configuration_stands_in_the_scenarios_file(runner, tmp_path):
+def test_configuration_is_part_of_the_scenario_file(runner, tmp_path):
     (tmp_path / "packed.yaml").write_text(
         f"{json.dumps(configuration())}\n---\n{json.dumps(scenario(*NODES, *PODS, done(3)))}\n"
     )
@@ -113,7 +113,7 @@ def test_the_configuration_stands_in_the_scenarios_file(runner, tmp_path):
         runner.play(tmp_path / "two.yaml")
 
 
-def test_the_clusters_configuration_holds_where_there_is_no_other(runner):
+def test_cluster_configuration_is_the_default(runner):
     wanted = scenario(*NODES, *PODS, done(3))
     tell_cluster(runner.cluster, json.dumps(configuration()))
 
@@ -140,7 +140,7 @@ def test_the_clusters_configuration_holds_where_there_is_no_other(runner):
     ],
 )
 @pytest.mark.parametrize("of", ["cluster", "scenario"])
-def test_a_wrong_configuration_fails_the_scenario(runner, written, why, of):
+def test_invalid_configuration_fails_the_scenario(runner, written, why, of):
     if of == "cluster":
         tell_cluster(runner.cluster, json.dumps(written))
     played = runner.play(TIED, scheduler=written if of == "scenario" else None)
@@ -164,7 +164,7 @@ def test_a_wrong_configuration_fails_the_scenario(runner, written, why, of):
         ),
     ],
 )
-def test_a_config_map_without_a_configuration_fails_the_scenario(runner, key, text, why):
+def test_config_map_without_a_configuration_fails_the_scenario(runner, key, text, why):
     tell_cluster(runner.cluster, text, key)
     played = runner.play(TIED)
 
@@ -172,7 +172,7 @@ def test_a_config_map_without_a_configuration_fails_the_scenario(runner, key, te
     assert why in played.message
 
 
-def test_no_operation_changes_the_schedulers_configuration(runner):
+def test_no_operation_changes_the_scheduler_configuration(runner):
     metadata = {"name": "kube-scheduler", "namespace": "kube-system"}
     config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {}}
     played = runner.play(scenario(create(1, config_map, id="packs"), done(1)))
@@ -184,7 +184,7 @@ def test_no_operation_changes_the_schedulers_configuration(runner):
     ) in played.message
 
 
-def test_a_new_pod_waits_until_another_has_the_room_that_was_made_for_it(runner):
+def test_new_pod_waits_until_the_nominated_pod_is_placed(runner):
     high = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
@@ -207,7 +207,7 @@ def test_a_new_pod_waits_until_another_has_the_room_that_was_made_for_it(runner)
     ]
 
 
-def test_pods_without_any_node_are_tried_again_for_ever_and_that_is_no_work(runner):
+def test_unschedulable_pods_are_retried_without_counting_as_work(runner):
     early = [create(1, pod("a")), create(1, pod("b"))]
     played = runner.play(scenario(*early, create(2, node()), create(2, pod("c")), done(3)))
 
@@ -274,7 +274,7 @@ def with_plugin(plugin):
     }
 
 
-def test_what_the_scheduler_says_itself_wakes_nobody(runner):
+def test_events_of_the_scheduler_wake_no_pod(runner):
     pods = (create(2, pod("p")), create(2, pod("q")))
     played = runner.play(
         scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(NotToday)
@@ -285,7 +285,7 @@ def test_what_the_scheduler_says_itself_wakes_nobody(runner):
     assert "not today" in played.result.pod("p").why_not
 
 
-def test_a_pod_whose_time_was_up_is_not_helped_by_its_own_going(runner):
+def test_timed_out_pod_is_not_helped_by_its_own_removal(runner):
     played = runner.play(
         scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Slow)
     )
@@ -294,7 +294,7 @@ def test_a_pod_whose_time_was_up_is_not_helped_by_its_own_going(runner):
     assert "timeout after 5s waiting on permit of plugin" in played.result.pod("p").why_not
 
 
-def test_a_pod_that_a_plugin_does_not_let_be_looked_at_holds_up_nobody(runner):
+def test_pod_blocked_by_pre_enqueue_delays_no_other(runner):
     pods = (create(2, pod("held")), create(2, pod("p")), create(3, pod("q")))
     played = runner.play(
         scenario(create(1, node()), *pods, done(4)), scheduler=with_plugin(HoldsBack)
@@ -308,7 +308,7 @@ def test_a_pod_that_a_plugin_does_not_let_be_looked_at_holds_up_nobody(runner):
     ]
 
 
-def test_who_waits_for_permission_for_too_long_is_told(runner):
+def test_pod_waiting_too_long_for_permit_is_reported(runner):
     played = runner.play(
         scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Patient)
     )
@@ -333,7 +333,7 @@ def test_who_waits_for_permission_for_too_long_is_told(runner):
         (Refusing, f'running PreScore plugin "{__name__}:Refusing": no mood'),
     ],
 )
-def test_errors_that_come_again_and_again_are_told_with_their_pods(runner, plugin, words):
+def test_repeated_errors_are_reported_with_their_pods(runner, plugin, words):
     machines, pods = (
         (create(1, node("one")), create(1, node("other"))),
         (create(2, pod("p")), create(2, pod("q"))),
@@ -345,7 +345,7 @@ def test_errors_that_come_again_and_again_are_told_with_their_pods(runner, plugi
     assert "Node" not in played.message
 
 
-def test_a_cluster_that_never_rests_is_told_with_pods_and_plugin(runner):
+def test_cluster_that_never_settles_is_reported_with_pods_and_plugin(runner):
     pods = (create(2, pod("p")), create(2, pod("q")))
     impatient = ScenarioRunner(runner.cluster, Plan(), terms=ScenarioSettings(patience=60))
     played = impatient.play(scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(Shy))

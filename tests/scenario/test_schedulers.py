@@ -40,7 +40,7 @@ def places(played):
 
 
 @pytest.mark.parametrize(("failures", "first"), [(1, 30), (4, 1), (6, 1)])
-def test_a_pod_that_backs_off_after_an_error_is_waited_for(runner, failures, first):
+def test_pod_in_backoff_after_an_error_is_awaited(runner, failures, first):
     class Flaky(Plugin):
         times = 0
 
@@ -61,7 +61,7 @@ def test_a_pod_that_backs_off_after_an_error_is_waited_for(runner, failures, fir
     }
 
 
-def test_pods_of_another_scheduler_are_its_own(runner):
+def test_pods_of_another_scheduler_are_left_to_it(runner):
     pods = [create(1, pod("mine")), create(1, pod("theirs", schedulerName="another"))]
     played = runner.play(scenario(create(1, node()), *pods, done(1)))
 
@@ -108,7 +108,7 @@ def test_two_schedulers_work_in_turn(runner):
     ]
 
 
-def test_whoever_does_not_come_to_rest_is_named(runner):
+def test_scheduler_that_never_settles_is_named(runner):
     async def never():
         return False
 
@@ -122,7 +122,7 @@ def test_whoever_does_not_come_to_rest_is_named(runner):
     )
 
 
-def test_who_is_sent_away_is_so_for_somebody(runner):
+def test_preempted_pod_has_a_preemptor(runner):
     high = {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",

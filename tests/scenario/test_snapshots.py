@@ -82,7 +82,7 @@ def places(cluster):
     }
 
 
-def test_a_recorded_cluster_plays_as_it_stood(original, runner, tmp_path):
+def test_recorded_cluster_is_restored_as_it_was(original, runner, tmp_path):
     fill(original)
     file = tmp_path / "it.scenario.yaml"
     assert (
@@ -109,7 +109,7 @@ def test_a_recorded_cluster_plays_as_it_stood(original, runner, tmp_path):
     ] == ["Bound"]
 
 
-def test_nothing_is_told_that_is_secret_or_of_the_moment(original, capsys):
+def test_secrets_and_transient_fields_are_omitted(original, capsys):
     fill(original)
     assert main(["record", "--kubeconfig", str(original.kubeconfig)]) == 0
     text = capsys.readouterr().out
@@ -136,7 +136,7 @@ def test_nothing_is_told_that_is_secret_or_of_the_moment(original, capsys):
     ]
 
 
-def test_pods_are_placed_anew(original, runner, tmp_path):
+def test_pods_are_placed_again(original, runner, tmp_path):
     fill(original)
     file = tmp_path / "it.scenario.yaml"
     assert (
@@ -146,7 +146,7 @@ def test_pods_are_placed_anew(original, runner, tmp_path):
     assert len(runner.play(file).timeline.of("podScheduled")) == 3
 
 
-def test_one_namespace_alone(original, capsys):
+def test_single_namespace(original, capsys):
     fill(original)
     original.runner.call(original.api().create(NAMESPACES, {"metadata": {"name": "elsewhere"}}))
     assert (
@@ -161,12 +161,12 @@ def test_one_namespace_alone(original, capsys):
     ]
 
 
-def test_a_cluster_that_cannot_be_reached(tmp_path, capsys):
+def test_unreachable_cluster_is_reported(tmp_path, capsys):
     assert main(["record", "--kubeconfig", str(tmp_path / "nowhere")]) == 1
     assert "nowhere" in capsys.readouterr().err
 
 
-def test_what_decides_over_a_place_is_recorded_and_what_needs_more_is_not(original, capsys):
+def test_objects_relevant_to_placement_are_recorded(original, capsys):
     image = {"names": ["app:1"], "sizeBytes": 500_000_000}
     origin = {"kind": "PersistentVolumeClaim", "name": "other"}
     spec = {
@@ -192,7 +192,7 @@ def test_what_decides_over_a_place_is_recorded_and_what_needs_more_is_not(origin
     assert not {"dataSource", "dataSourceRef"} & found["copy"]["spec"].keys()
 
 
-def test_a_namespace_that_is_not_there_is_told(original, capsys):
+def test_missing_namespace_is_reported(original, capsys):
     assert main(["record", "--kubeconfig", str(original.kubeconfig), "--namespace", "defalt"]) == 1
     assert capsys.readouterr().err.startswith(
         "there is no namespace 'defalt' (did you mean 'default'?); there are "

@@ -67,7 +67,7 @@ def status(cluster):
     return cluster.runner.call(cluster.api().get(SCENARIOS, "test"))["status"]
 
 
-def test_a_step_never_goes_back(cluster):
+def test_step_never_decreases(cluster):
     progress = progress_on(cluster, seconds=(0, 0.4, 0.1, 0.2))
 
     async def many_writes():
@@ -78,7 +78,7 @@ def test_a_step_never_goes_back(cluster):
     assert status(cluster)["stepStatus"]["step"] == {"major": 1, "minor": 3}
 
 
-def test_what_is_cut_leaves_the_status_too(cluster):
+def test_truncated_entries_are_removed_from_the_status(cluster):
     progress = progress_on(cluster, room=2500)
 
     async def steps():
@@ -99,7 +99,7 @@ def test_what_is_cut_leaves_the_status_too(cluster):
     )
 
 
-def test_nothing_is_written_on_another_of_its_name(cluster):
+def test_status_is_not_written_to_another_scenario_of_the_name(cluster):
     progress = progress_on(cluster)
     cluster.runner.call(cluster.api().delete(SCENARIOS, "test"))
     progress_on(cluster)
@@ -108,7 +108,7 @@ def test_nothing_is_written_on_another_of_its_name(cluster):
     assert status(cluster)["phase"] == PENDING
 
 
-def test_a_minor_step_that_comes_while_a_phase_is_written_is_not_lost(cluster):
+def test_minor_step_during_a_phase_write_is_kept(cluster):
     """The second write of one loop comes while the controller that wrote first is let go on."""
     progress = progress_on(cluster, seconds=(0, 0.2, 0.2, 0.2))
     play = ScenarioExecution(progress, None, None, ScenarioSpec(), 600)
@@ -126,7 +126,7 @@ def test_a_minor_step_that_comes_while_a_phase_is_written_is_not_lost(cluster):
     assert status(cluster)["stepStatus"]["phase"] == CONTROLLER_PAUSED
 
 
-def test_each_of_several_writes_at_once_is_told_of_its_own_step(cluster):
+def test_concurrent_writes_each_receive_their_own_step(cluster):
     """A real API server asks about them all before the first step is written."""
     progress = progress_on(cluster, seconds=(0, 0, 0.2, 0.2, 0.2))
     clock, spec = (

@@ -36,7 +36,7 @@ def webhooks(cluster):
 
 
 @pytest.mark.controlplane
-def test_neither_gates_nor_webhooks_stay(theirs):
+def test_gates_and_webhooks_are_removed(theirs):
     call, api = theirs.runner.call, theirs.api("kubectl")
     with contextlib.closing(KubeconfigCluster(theirs.kubeconfig)) as ours:
         journal = open_scenario_player(
@@ -51,7 +51,7 @@ def test_neither_gates_nor_webhooks_stay(theirs):
 
 
 @pytest.mark.controlplane
-def test_a_controller_that_is_told_to_end_takes_its_webhooks_with_it(theirs):
+def test_stopped_controller_removes_its_webhooks(theirs):
     command = [
         sys.executable,
         "-m",

@@ -132,7 +132,7 @@ def test_controllers(validate, chosen, why):
     assert validate(scenario(done(1), **chosen), flags=["--strict"])[0] == 1
 
 
-def test_what_controllers_there_are_is_known(validate):
+def test_available_controllers_are_listed(validate):
     assert (
         validate(
             scenario(

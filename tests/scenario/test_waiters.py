@@ -19,7 +19,7 @@ def unfinished(controller, obj):
 @pytest.mark.parametrize(
     ("current", "words"), [(0, "has 0 of 5 pods"), (4, "has 4 of 5 pods"), (5, "")]
 )
-def test_a_daemon_set_has_a_pod_for_each_node(current, words):
+def test_daemon_set_has_a_pod_for_each_node(current, words):
     status = {
         "observedGeneration": 1,
         "desiredNumberScheduled": 5,
@@ -55,7 +55,7 @@ def stateful_set(probe):
     }
 
 
-def test_a_pod_that_may_become_ready_is_waited_for(runner):
+def test_pod_that_may_become_ready_is_awaited(runner):
     web = stateful_set({"initialDelaySeconds": 5, "periodSeconds": 1})
     played = runner.play(scenario(create(1, node()), create(2, web), done(2)))
 
@@ -66,7 +66,7 @@ def test_a_pod_that_may_become_ready_is_waited_for(runner):
     ]
 
 
-def test_a_claim_that_is_to_have_a_volume_at_once_is_waited_for(runner):
+def test_claim_with_immediate_binding_is_awaited(runner):
     at_once = {
         "metadata": {"name": "at-once"},
         "provisioner": "kscen.io/disk",
@@ -95,7 +95,7 @@ def test_a_claim_that_is_to_have_a_volume_at_once_is_waited_for(runner):
     ] == [("a", 1)]
 
 
-def test_where_replicated_volumes_are_served_they_are_waited_for(runner):
+def test_replicated_volumes_are_awaited_where_served(runner):
     cluster = runner.cluster
     assert runner.play(scenario(done(1), name="before")).phase == "Succeeded"
     assert REPLICATED_STORAGE not in runner.controllers.waiters
@@ -134,12 +134,12 @@ class Partial:
         (object(), "is no waiter: it has no name, resources, "),
     ],
 )
-def test_what_is_no_waiter_is_not_added(waiter, why):
+def test_invalid_waiter_is_not_added(waiter, why):
     with pytest.raises(ValueError, match=why):
         ControllerRegister().add(waiter)
 
 
-def test_ones_own_waiter_may_be_added_again_and_one_of_ours_replaced():
+def test_custom_waiter_may_be_added_again_and_a_built_in_one_replaced():
     register, own, other = ControllerRegister(), Waiter("painter", {}), Waiter("kubelet", {})
     register.add(Waiter("painter", {}))
     register.add(own)

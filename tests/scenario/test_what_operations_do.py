@@ -28,7 +28,7 @@ def made(played):
     ]
 
 
-def test_ids_that_are_made_up_say_what_is_done_and_are_nobody_elses(runner):
+def test_generated_ids_describe_the_operation_and_are_unique(runner):
     taken = create(1, node("a"), id="step 1: create Node b")
     played = runner.play(
         scenario(
@@ -44,7 +44,7 @@ def test_ids_that_are_made_up_say_what_is_done_and_are_nobody_elses(runner):
     assert [event.id for event in played.timeline.of("done")] == ["step 1: done"]
 
 
-def test_what_is_done_is_done_wherever_it_stands_in_the_list(runner):
+def test_operations_are_executed_in_any_list_order(runner):
     played = runner.play(scenario(unnamed(1, node("a"))))
     operations = [unnamed(2, node("b")), unnamed(1, node("a")), done(3)]
     user = runner.cluster.api("user")
@@ -55,7 +55,7 @@ def test_what_is_done_is_done_wherever_it_stands_in_the_list(runner):
     assert made(played) == [("step 1: create Node a", "a"), ("step 2: create Node b", "b")]
 
 
-def test_an_id_is_not_given_twice(runner):
+def test_id_is_not_assigned_twice(runner):
     with runner.scenario(["kube-scheduler"]) as played:
         played.create(node("a"), step=1, id="x")
         played.until_paused()
@@ -76,7 +76,7 @@ def test_an_id_is_not_given_twice(runner):
     )
 
 
-def test_two_operations_of_one_id_are_refused_before_anything_is_touched(runner):
+def test_duplicate_ids_are_refused_before_anything_is_changed(runner):
     runner.play(scenario(create(1, node("old")), done(1), name="before"))
     with pytest.raises(ScenarioRefused, match=r"operation 'x': Duplicate value: {\"id\":\"x\"}$"):
         runner.play(scenario(create(1, node("a"), id="x"), create(2, node("b"), id="x"), done(3)))
@@ -123,12 +123,12 @@ def _applied_by_two(cluster):
 IDS = [["a", "b"], ["step 1: create Node a", "step 1: create Node a (2)", "end"]]
 
 
-def test_operations_are_merged_by_ids_that_are_filled_in(runner):
+def test_operations_are_merged_by_generated_ids(runner):
     assert _applied_by_two(runner.cluster) == IDS
 
 
 @pytest.mark.controlplane
-def test_a_real_api_server_merges_them_too():
+def test_real_api_server_merges_them():
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
     with contextlib.closing(ControlPlaneCluster(1, nodes=0)) as cluster:
@@ -139,12 +139,12 @@ def test_a_real_api_server_merges_them_too():
     "odd",
     ["x", ["x"], [{"createOperation": "x"}], [{"createOperation": {"object": {"metadata": 1}}}]],
 )
-def test_what_is_no_operation_is_the_schemas_to_refuse(runner, odd):
+def test_invalid_operation_is_refused_by_the_schema(runner, odd):
     with pytest.raises(ScenarioRefused, match=r"Invalid value|Required value"):
         runner.play({**scenario(), "spec": {**scenario()["spec"], "operations": odd}})
 
 
-def test_a_status_is_set_over_the_one_that_the_server_gives(runner):
+def test_given_status_replaces_the_initial_one(runner):
     ended = {**pod("a", nodeName="node-1"), "status": {"phase": "Succeeded"}}
     played = runner.play(scenario(create(1, node()), create(1, ended), done(1), disabled=["*"]))
     [_, event] = played.timeline.of("create")
@@ -152,7 +152,7 @@ def test_a_status_is_set_over_the_one_that_the_server_gives(runner):
     assert event.create.result["status"]["phase"] == "Succeeded"
 
 
-def test_a_status_that_is_refused_fails_the_scenario(runner):
+def test_refused_status_fails_the_scenario(runner):
     wrong = {**node(), "status": {"allocatable": {"cpu": "many"}}}
     played = runner.play(scenario(create(1, wrong, id="odd"), done(1)))
 
@@ -160,7 +160,7 @@ def test_a_status_that_is_refused_fails_the_scenario(runner):
     assert played.message.startswith("operation 'odd' of step 1 failed: ")
 
 
-def test_nothing_is_added_through_the_api_to_what_is_over(runner):
+def test_finished_scenario_accepts_no_operations_through_the_api(runner):
     runner.play(scenario(create(1, node()), done(1)))
     patch = [{"op": "add", "path": "/spec/operations/-", "value": create(5, node("late"))}]
     user = runner.cluster.api("user")

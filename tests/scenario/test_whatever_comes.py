@@ -30,7 +30,7 @@ def world(runner):
 
 
 @pytest.mark.parametrize("name", ["one", "two"])
-def test_one_that_is_deleted_while_it_is_paused_makes_room(runner, world, name):
+def test_scenario_deleted_while_paused_makes_room(runner, world, name):
     runner.play(scenario(create(1, node()), name="one"))
     world.delete("one")
     world.apply(scenario(create(1, node("its-own")), done(1), name=name))
@@ -40,7 +40,7 @@ def test_one_that_is_deleted_while_it_is_paused_makes_room(runner, world, name):
     assert world.nodes() == ["its-own"]
 
 
-def test_those_behind_one_that_is_on_are_pending(runner, world):
+def test_scenarios_behind_an_active_one_are_pending(runner, world):
     one = runner.play(scenario(create(1, node()), name="one"))
     world.apply(scenario(done(1), name="two"))
     runner.cluster.advance(5)
@@ -48,7 +48,7 @@ def test_those_behind_one_that_is_on_are_pending(runner, world):
     assert (one.phase, phase_of(world.live("two"))) == ("Paused", "Pending")
 
 
-def test_what_was_ignored_is_said_of_one_that_succeeded_too(runner):
+def test_ignored_operations_are_reported_for_a_succeeded_scenario(runner):
     with runner.scenario(["kube-scheduler"]) as played:
         played.create(node(), step=3)
         played.until_paused()
@@ -61,7 +61,7 @@ def test_what_was_ignored_is_said_of_one_that_succeeded_too(runner):
     )
 
 
-def test_a_waiter_that_fails_ends_one_scenario_and_no_other(runner):
+def test_failing_waiter_ends_only_its_scenario(runner):
     runner.controllers.add(Waiter("bad-controller", {NODES: lambda node: node["spec"]["nothing"]}))
     played = runner.play(scenario(create(1, node()), done(1), name="one"))
     other = runner.play(scenario(done(1), name="two"))
@@ -73,7 +73,7 @@ def test_a_waiter_that_fails_ends_one_scenario_and_no_other(runner):
     assert other.phase == "Succeeded"
 
 
-def test_a_waiter_in_the_place_of_another_is_asked_itself(runner):
+def test_replacing_waiter_is_asked_itself(runner):
     for name, rule in ("one", lambda _: ""), ("two", lambda _: "is not painted"):
         runner.controllers.add(Waiter("painter", {NODES: rule}))
         played = runner.play(scenario(create(1, node()), done(1), name=name))
@@ -83,7 +83,7 @@ def test_a_waiter_in_the_place_of_another_is_asked_itself(runner):
     )
 
 
-def test_a_play_that_is_over_sees_no_more(runner):
+def test_finished_play_receives_no_events(runner):
     def handlers():
         return len(runner.scenario_player.controller.sees(NODES)._handlers)
 

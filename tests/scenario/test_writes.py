@@ -49,7 +49,7 @@ def steps(played, kind):
     return [tuple(event.step) for event in played.timeline.of(kind) if event.controller == OWN]
 
 
-def test_any_change_of_an_object_is_a_step(runner):
+def test_every_change_of_an_object_is_a_step(runner):
     async def counts(api):
         number = int((await api.get(CONFIG_MAPS, "c", "default"))["data"]["n"])
         if number < 3:
@@ -69,7 +69,7 @@ def test_any_change_of_an_object_is_a_step(runner):
     assert steps(played, "patch") == [(1, 1), (1, 2), (1, 3)]
 
 
-def test_what_the_server_refuses_is_no_event_and_ends_no_turn(runner):
+def test_refused_write_is_no_event_and_ends_no_turn(runner):
     async def makes(api):
         if (await api.list(NODES)).items:
             await api.create(CONFIG_MAPS, CONFIG, "default")
@@ -89,7 +89,7 @@ def _told(played):
     return [{"controller": "", **event} for events in timeline.values() for event in events]
 
 
-def test_a_scale_is_a_patch(runner):
+def test_scale_is_a_patch(runner):
     async def scales(api):
         if (await api.get(REPLICA_SETS, "two", "default"))["spec"]["replicas"] < 2:
             await api.patch(
@@ -117,7 +117,7 @@ def test_a_scale_is_a_patch(runner):
     assert event.patch.operation["typeMeta"] == {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
 
 
-def test_an_eviction_is_one_deletion(runner):
+def test_eviction_is_one_deletion(runner):
     async def evicts(api):
         there = await api.get(PODS, "a", "default")
         if there["spec"].get("nodeName") and not there["metadata"].get("deletionTimestamp"):
@@ -141,7 +141,7 @@ def test_an_eviction_is_one_deletion(runner):
 
 
 @pytest.mark.parametrize("who", ["controller", "agent", "mallory"])
-def test_a_status_that_somebody_else_writes_fails_the_scenario(runner, who):
+def test_foreign_status_write_fails_the_scenario(runner, who):
     played = runner.play(scenario(create(1, node())))
     api = runner.cluster.api(who)
     runner.cluster.runner.call(
@@ -177,13 +177,13 @@ def test_a_status_that_somebody_else_writes_fails_the_scenario(runner, who):
         ("system:serviceaccount:theirs:kube-scheduler", Meaning.FOREIGN),
     ],
 )
-def test_who_has_written(writer, meaning):
+def test_writer_is_identified(writer, meaning):
     write = Write(writer, CREATE, PODS, "", "default", "a", pod("a"), None)
     known = ["kube-scheduler", "replicaset-controller", "kubelet", OWN]
     assert meaning_of(write, ["kube-scheduler"], known) is meaning
 
 
-def test_a_write_that_changes_nothing_is_no_step():
+def test_write_without_a_change_is_no_step():
     one = {**CONFIG, "metadata": {**CONFIG["metadata"], "resourceVersion": "1"}}
     write = Write(f"{USERS}{OWN}", UPDATE, CONFIG_MAPS, "", "default", "c", one, {**one})
     assert meaning_of(write, [OWN], [OWN]) is Meaning.RESULT
@@ -201,7 +201,7 @@ def real():
 
 
 @pytest.mark.controlplane
-def test_the_real_server_asks_about_evictions_and_status_too(real):
+def test_real_server_calls_webhooks_for_evictions_and_status(real):
     async def evicts(api):
         there = await api.get(PODS, "a", "default")
         if there["spec"].get("nodeName") and not there["metadata"].get("deletionTimestamp"):

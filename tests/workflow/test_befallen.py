@@ -47,7 +47,7 @@ def ended(forest, *templates, entry="", after=0.0, then=lambda name: None, **spe
     return phase_of(workflow), workflow["status"].get("message", ""), told
 
 
-def test_a_loop_through_branches_comes_to_an_end(forest, monkeypatch):
+def test_loop_through_branches_ends(forest, monkeypatch):
     monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.MOST_NODES", 30)
     phase, message, _ = ended(forest, task("again", ("again", "exitCode == 0")))
     assert phase == FAILED
@@ -57,12 +57,12 @@ def test_a_loop_through_branches_comes_to_an_end(forest, monkeypatch):
     )
 
 
-def test_a_tree_as_deep_as_trees_may_be(forest):
+def test_tree_of_maximum_depth(forest):
     deep = [template(f"t{number}", "Serial", children=[f"t{number + 1}"]) for number in range(190)]
     assert ended(forest, *deep, suspend("t190", "3s"))[0] == SUCCEED
 
 
-def test_siblings_are_ended_and_their_chaos_is_gone_before_the_workflow_has_failed(forest):
+def test_siblings_end_and_their_chaos_is_removed_before_the_workflow_fails(forest):
     bad = partition("bad")
     bad["networkChaos"]["selector"]["labelSelectors"] = {"app": "nobody"}
     good = partition("good", "10m")
@@ -75,7 +75,7 @@ def test_siblings_are_ended_and_their_chaos_is_gone_before_the_workflow_has_fail
     assert told["good"] == (FAILED, message)
 
 
-def test_that_chaos_is_gone_at_last_is_written_when_it_can_be(forest):
+def test_removal_of_chaos_is_recorded_when_possible(forest):
     """Whoever refuses that is one node's affair."""
     held = {"metadata": {"finalizers": ["example.com/stuck"]}}
     name = long_cut(forest)
@@ -108,7 +108,7 @@ def test_that_chaos_is_gone_at_last_is_written_when_it_can_be(forest):
     forest.free(name)
 
 
-def test_what_somebody_has_put_in_the_place_of_chaos_is_not_touched(forest):
+def test_foreign_object_in_place_of_chaos_is_not_touched(forest):
     """It is there when the chaos has been looked at, and before the API is asked to remove that."""
     forest.stop()
     actor = forest.actor()
@@ -150,9 +150,7 @@ LOST = ("rest", "cut", "both")
 
 @pytest.mark.parametrize("propagation", ["Background", "Orphan"])
 @pytest.mark.parametrize("lost", LOST)
-def test_a_node_that_is_deleted_while_there_is_no_engine_counts_as_aborted(
-    forest, lost, propagation
-):
+def test_node_deleted_without_an_engine_counts_as_aborted(forest, lost, propagation):
     cut = partition("cut", "1h")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     spec = {
@@ -181,7 +179,7 @@ def test_a_node_that_is_deleted_while_there_is_no_engine_counts_as_aborted(
     }
 
 
-def test_of_a_second_attempt_that_is_lost_the_chaos_is_removed(forest):
+def test_chaos_of_a_lost_second_attempt_is_removed(forest):
     cut = partition("cut", "1h", retry={"limit": 3, "backoff": {"duration": "1s"}})
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     name = forest.put_on(
@@ -208,7 +206,7 @@ ODD = {
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("resource", [SHIPPED.workflows, SHIPPED.nodes], ids=["workflow", "node"])
-def test_what_somebody_has_written_into_a_status_ends_its_workflow_alone(forest, resource, odd):
+def test_foreign_value_in_a_status_fails_only_its_workflow(forest, resource, odd):
     status, why = ODD[odd]
     beside = forest.put_on({"entry": "rest", "templates": [suspend("rest", "60s")]})
     name = long_cut(forest)
@@ -235,7 +233,7 @@ def test_what_somebody_has_written_into_a_status_ends_its_workflow_alone(forest,
     forest.free(name)
 
 
-def test_what_has_ended_before_its_node_was_deleted_has_ended(forest):
+def test_node_ended_before_its_deletion_keeps_its_end(forest):
     spec = {
         "entry": "all",
         "templates": [
@@ -260,7 +258,7 @@ def test_what_has_ended_before_its_node_was_deleted_has_ended(forest):
     assert phase_of(forest.end(name)[0]) == SUCCEED
 
 
-def test_a_removal_that_is_refused_is_tried_again(forest):
+def test_refused_removal_is_retried(forest):
     cut = partition("cut", "5s")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     with refusing_twice(forest, NETWORK_CHAOS) as asked:
@@ -269,7 +267,7 @@ def test_a_removal_that_is_refused_is_tried_again(forest):
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
-def test_chaos_that_nobody_lets_go_is_tried_until_it_is_gone(forest, is_restarted):
+def test_chaos_held_by_a_finalizer_is_retried_until_it_is_gone(forest, is_restarted):
     def refuse(review):
         raise Forbidden("not yet")
 
@@ -302,7 +300,7 @@ def test_chaos_that_nobody_lets_go_is_tried_until_it_is_gone(forest, is_restarte
 
 
 @pytest.mark.parametrize("kind", ["Serial", "Parallel"])
-def test_what_is_above_chaos_that_is_left_has_no_other_attempt(forest, kind):
+def test_parent_of_remaining_chaos_has_no_further_attempt(forest, kind):
     """It would be in effect twice."""
     cut = partition("cut", "10s")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
@@ -330,7 +328,7 @@ def test_what_is_above_chaos_that_is_left_has_no_other_attempt(forest, kind):
 
 @pytest.mark.parametrize("label", [NODE_LABEL, WORKFLOW_LABEL])
 @pytest.mark.parametrize("owners", [{}, {"ownerReferences": None}], ids=["", "an orphan"])
-def test_chaos_that_is_being_removed_and_loses_its_labels_is_seen_to_be_gone(forest, label, owners):
+def test_chaos_losing_its_labels_during_removal_is_tracked(forest, label, owners):
     """Out of sight is not gone: the API is asked."""
     name = long_cut(forest)
     forest.befall(name, "stick", 0)
@@ -350,7 +348,7 @@ def test_chaos_that_is_being_removed_and_loses_its_labels_is_seen_to_be_gone(for
 
 
 @pytest.mark.parametrize("is_away", [False, True], ids=["", "while no engine is there"])
-def test_chaos_in_effect_that_loses_its_labels_fails_its_node(forest, is_away):
+def test_active_chaos_losing_its_labels_fails_its_node(forest, is_away):
     """Nobody would see what becomes of it."""
     name = long_cut(forest)
     if is_away:
@@ -400,7 +398,7 @@ MADE = {
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
 @pytest.mark.parametrize("what", MADE)
-def test_a_removal_that_is_refused_for_a_while_changes_nothing(forest, what, is_restarted):
+def test_temporarily_refused_removal_changes_nothing(forest, what, is_restarted):
     made, resource, phase, message = MADE[what]
     hook = refusing(forest, resource)
     name = forest.put_on({"entry": "it", "templates": [made]})
@@ -418,7 +416,7 @@ def test_a_removal_that_is_refused_for_a_while_changes_nothing(forest, what, is_
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
 @pytest.mark.parametrize("what", MADE)
-def test_what_nobody_lets_go_is_tried_until_it_is_gone(forest, what, is_restarted):
+def test_object_held_by_a_finalizer_is_retried_until_it_is_gone(forest, what, is_restarted):
     made, resource, _, _ = MADE[what]
     hook = refusing(forest, resource)
     name = forest.put_on({"entry": "it", "templates": [{**made, "retry": {"limit": 3}}]})
@@ -447,7 +445,7 @@ def test_what_nobody_lets_go_is_tried_until_it_is_gone(forest, what, is_restarte
     forest.free(name)
 
 
-def test_a_pod_that_somebody_removes_while_its_end_is_refused_is_no_failure_of_its_own(forest):
+def test_pod_removed_while_its_end_is_refused_is_no_failure(forest):
     name = forest.put_on(
         {
             "entry": "all",
@@ -469,7 +467,7 @@ def test_a_pod_that_somebody_removes_while_its_end_is_refused_is_no_failure_of_i
     forest.free(name)
 
 
-def test_chaos_goes_though_its_node_cannot_write_so(forest):
+def test_chaos_is_removed_without_a_node_status_write(forest):
     def refuse(review):
         raise Forbidden("nothing is written")
 
@@ -487,7 +485,7 @@ def test_chaos_goes_though_its_node_cannot_write_so(forest):
     forest.free(name)
 
 
-def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):
+def test_retry_creates_another_pod_and_an_abort_ends_it(forest):
     tried = task(
         "try",
         ("try", "stdout[5] == 'x'"),
@@ -500,7 +498,7 @@ def test_a_retry_is_another_pod_and_an_abort_ends_it(forest):
     assert aborted[:2] == (FAILED, "the workflow was aborted")
 
 
-def test_the_pod_of_an_attempt_that_vanishes_in_the_next_one_is_nothing_to_that(forest):
+def test_deleted_pod_of_an_earlier_attempt_does_not_affect_the_next(forest):
     late = {"apiVersion": "v1", "kind": "ConfigMap", "name": "late"}
     awaited = {"name": "late", "when": "Continuous", "initialDelay": "3s", "kubernetes": late}
     tried = task(
@@ -521,7 +519,7 @@ def test_the_pod_of_an_attempt_that_vanishes_in_the_next_one_is_nothing_to_that(
     forest.free(name)
 
 
-def test_what_was_ended_from_outside_is_not_tried_again_by_the_next_engine_either(forest):
+def test_node_ended_externally_is_not_retried_by_the_next_engine(forest):
     """Though it has failed by itself after that."""
     probe = {"name": "later", "when": "Continuous", "initialDelay": "20s", "kubernetes": ABSENT}
     cut = partition("cut", "1h", retry={"limit": 3}, probes=[probe])
@@ -552,7 +550,7 @@ BESIDE = (
 
 
 @pytest.mark.parametrize("who", ["one", "both", "all", ""])
-def test_what_an_abort_ends_tells_whom_it_was_for(forest, who):
+def test_object_ended_by_an_abort_names_the_aborted_node(forest, who):
     def abort(name):
         named = {
             each["spec"]["templateName"]: each["metadata"]["name"] for each in forest.nodes(name)
@@ -570,7 +568,7 @@ def test_what_an_abort_ends_tells_whom_it_was_for(forest, who):
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground", "Orphan"])
 @pytest.mark.parametrize("who", ["one", "both", "all"])
-def test_what_is_ended_as_a_node_was_deleted_tells_which(forest, who, propagation):
+def test_object_ended_by_a_node_deletion_names_the_node(forest, who, propagation):
     def delete(name):
         named = {
             each["spec"]["templateName"]: each["metadata"]["name"] for each in forest.nodes(name)
@@ -583,7 +581,7 @@ def test_what_is_ended_as_a_node_was_deleted_tells_which(forest, who, propagatio
     assert {message, *(why for _, why in told.values())} == {f"{who}: its WorkflowNode was deleted"}
 
 
-def test_what_is_over_cannot_be_aborted(forest):
+def test_finished_workflow_cannot_be_aborted(forest):
     name = forest.put_on({"entry": "rest", "templates": [suspend("rest", "1s")]})
     forest.end(name)
     forest.befall(name, "abort", 0)
@@ -597,7 +595,7 @@ def test_what_is_over_cannot_be_aborted(forest):
     forest.free(name)
 
 
-def test_an_exit_handler_runs_after_an_abort(forest):
+def test_exit_handler_runs_after_an_abort(forest):
     phase, message, told = ended(
         forest,
         suspend("long", "1h"),
@@ -609,7 +607,7 @@ def test_an_exit_handler_runs_after_an_abort(forest):
     assert (phase, message, told["bye"][0]) == (FAILED, "the workflow was aborted", SUCCEED)
 
 
-def test_what_begins_later_is_as_the_spec_says_then(forest):
+def test_later_nodes_use_the_current_spec(forest):
     def change(name):
         spec = {
             "templates": [
@@ -629,13 +627,13 @@ def test_what_begins_later_is_as_the_spec_says_then(forest):
     assert forest.runner.clock.now() - before > 3600
 
 
-def test_names_as_long_as_names_may_be(forest):
+def test_names_of_maximum_length(forest):
     label = "a" * 50
     name = ".".join([label, label, label, label, label[:48]])
     assert ended(forest, suspend(name, "1m"))[0] == SUCCEED
 
 
-def test_templates_that_make_no_sense(forest):
+def test_invalid_templates(forest):
     phase, message, _ = ended(forest, suspend("odd", "soon"))
     assert phase == FAILED
     assert "'soon' is no duration" in message

@@ -72,17 +72,17 @@ def play(scenario_runner):
     return play
 
 
-def test_a_synchronous_check_holds_after_an_interval(play):
+def test_synchronous_check_passes_after_an_interval(play):
     played = play(workflow("check", status_check("check", mode="Synchronous", intervalSeconds=5)))
     assert (played.phase, played.duration) == ("Succeed", 5)
 
 
-def test_a_continuous_check_goes_on_to_its_deadline(play):
+def test_continuous_check_lasts_until_its_deadline(play):
     played = play(workflow("check", status_check("check", mode="Continuous", deadline="33s")))
     assert (played.phase, played.duration) == ("Succeed", 33)
 
 
-def test_a_check_that_fails_is_passed_over(play):
+def test_failed_check_is_ignored_by_default(play):
     entry = template("entry", "Serial", children=["check", "after"])
     check = status_check("check", mode="Continuous", intervalSeconds=1, deadline="1m")
     played = play(
@@ -92,7 +92,7 @@ def test_a_check_that_fails_is_passed_over(play):
     assert "the status check has failed" in played.node("check").message
 
 
-def test_a_check_that_fails_aborts_if_it_is_told_to(play):
+def test_failed_check_aborts_if_configured(play):
     entry = template("entry", "Parallel", children=["check", "long"])
     check = status_check("check", mode="Continuous", intervalSeconds=1, deadline="1m", abort=True)
     played = play(
@@ -110,14 +110,14 @@ def test_a_check_that_fails_aborts_if_it_is_told_to(play):
 @pytest.mark.parametrize(
     "late", [{"deadline": "33s"}, {"duration": "33s", "abort": True}], ids=["deadline", "duration"]
 )
-def test_a_synchronous_check_that_has_not_held_in_its_time_fails(play, late):
+def test_synchronous_check_not_passing_in_time_fails(play, late):
     check = status_check("check", mode="Synchronous", failureThreshold=1000, **late)
     played = play(workflow("check", check), status="503")
     assert (played.phase, played.node("check").phase, played.duration) == ("Failed", "Failed", 33)
 
 
 @pytest.mark.parametrize(("action", "score"), [("pod-failure", 0), ("container-kill", 100)])
-def test_a_probe_while_chaos_is_on(scenario_runner, action, score):
+def test_probe_during_chaos(scenario_runner, action, score):
     chaos = {
         "action": action,
         "mode": "all",
@@ -141,7 +141,7 @@ def test_a_probe_while_chaos_is_on(scenario_runner, action, score):
     assert result["count"] == 9  # each two seconds, the fourth and the last included
 
 
-def test_a_workflow_that_is_deleted_is_probed_no_more(scenario_runner):
+def test_deleted_workflow_is_not_probed(scenario_runner):
     probe = {"name": "answers", "when": "Continuous", "http": {"url": URL}, "interval": "2s"}
     with scenario_runner as run:
         service(run)
@@ -155,7 +155,7 @@ def test_a_workflow_that_is_deleted_is_probed_no_more(scenario_runner):
     assert len(asked) == 3
 
 
-def test_every_way_to_write_a_probe_is_let_in(play):
+def test_every_form_of_a_probe_is_admitted(play):
     http = {
         "url": URL,
         "method": "POST",

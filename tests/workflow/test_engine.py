@@ -47,7 +47,7 @@ def play(scenario_runner):
     return play
 
 
-def test_children_follow_each_other_or_live_at_once(play):
+def test_children_run_serially_or_in_parallel(play):
     played = play(
         workflow(
             "entry",
@@ -79,7 +79,7 @@ def test_children_follow_each_other_or_live_at_once(play):
     assert [node.duration for node in played.nodes if node.template == "first"] == [10, 10]
 
 
-def test_a_deadline_ends_what_is_below_it_and_is_no_failure(play):
+def test_deadline_ends_descendants_without_a_failure(play):
     obj = workflow(
         "entry",
         template("entry", "Serial", children=["short", "after"]),
@@ -100,7 +100,7 @@ def test_a_deadline_ends_what_is_below_it_and_is_no_failure(play):
 
 
 @pytest.mark.parametrize("above", ["Serial", "Parallel"])
-def test_a_task_that_its_parents_deadline_cuts_off_has_failed_and_its_parent_has_not(play, above):
+def test_task_ended_by_its_parents_deadline_fails_without_failing_the_parent(play, above):
     sleeps = {"container": {"name": "c", "image": "busybox", "command": ["sleep", "600"]}}
     top = template("top", above, children=["short"], deadline="10s")
     played = play(
@@ -120,7 +120,7 @@ def test_a_task_that_its_parents_deadline_cuts_off_has_failed_and_its_parent_has
     assert (played.phase, played.duration, played.node("task").message) == ("Succeed", 10, why)
 
 
-def test_a_branch_that_cannot_be_evaluated_fails_the_workflow_with_its_reason(play):
+def test_unevaluable_branch_fails_the_workflow_with_its_reason(play):
     task = {"container": {"name": "main", "image": "busybox", "command": ["sh", "-c", "exit 3"]}}
     branches = [{"target": "next", "expression": "exitCode % 0 == 3"}]
     played = play(
@@ -160,7 +160,7 @@ def with_map(run, **data):
     )
 
 
-def test_probes_say_how_a_workflow_has_fared(scenario_runner):
+def test_probes_determine_the_result_of_a_workflow(scenario_runner):
     obj = workflow("entry", suspend("entry", "25s"))
     obj["spec"]["probes"] = [
         about_the_map("steady", "Edges", "object.data.word == 'good'"),
@@ -192,7 +192,7 @@ def test_probes_say_how_a_workflow_has_fared(scenario_runner):
 @pytest.mark.parametrize(
     ("when", "phases"), [("Start", ["Init", "Failed"]), ("End", ["Init", "Holding", "Failed"])]
 )
-def test_a_probe_at_an_edge_fails_its_node(scenario_runner, when, phases):
+def test_failed_edge_probe_fails_its_node(scenario_runner, when, phases):
     probes = [about_the_map("steady", when, "object.data.word == 'good'")]
     with scenario_runner as run:
         with_map(run, word="bad")
@@ -204,7 +204,7 @@ def test_a_probe_at_an_edge_fails_its_node(scenario_runner, when, phases):
     assert put_on.node("entry").phases == phases
 
 
-def test_a_node_is_tried_again_after_its_back_off(scenario_runner):
+def test_node_is_retried_after_its_backoff(scenario_runner):
     probes = [about_the_map("steady", "Start", "object.data.word == 'good'")]
     retry = {"limit": 3, "backoff": {"duration": "10s", "factor": 2}}
     with scenario_runner as run:
@@ -223,7 +223,7 @@ def test_a_node_is_tried_again_after_its_back_off(scenario_runner):
     assert put_on.score == 100
 
 
-def test_what_can_only_hang_is_refused_before_anything_is_done(scenario_runner):
+def test_workflow_that_can_only_hang_is_refused_first(scenario_runner):
     with (
         scenario_runner as run,
         pytest.raises(ValueError, match="template 'entry': there is no template 'nex'"),
@@ -231,7 +231,7 @@ def test_what_can_only_hang_is_refused_before_anything_is_done(scenario_runner):
         run.workflow(workflow("entry", template("entry", "Serial", children=["nex"])))
 
 
-def test_what_happens_is_told_as_events_with_the_shipped_reasons(scenario_runner):
+def test_events_have_the_documented_reasons(scenario_runner):
     task = {"container": {"name": "main", "image": "busybox", "command": ["true"]}}
     branches = [{"target": "next", "expression": "exitCode == 0"}]
     with scenario_runner as run:
@@ -263,7 +263,7 @@ def test_what_happens_is_told_as_events_with_the_shipped_reasons(scenario_runner
     )
 
 
-def test_a_schedule_alone_is_kept_for_the_run(scenario_runner):
+def test_standalone_schedule_is_kept_for_the_run(scenario_runner):
     body = {
         "schedule": "@every 10s",
         "historyLimit": 5,
@@ -289,7 +289,7 @@ def test_a_schedule_alone_is_kept_for_the_run(scenario_runner):
     assert run.outcome.leftovers == []
 
 
-def test_what_comes_in_another_way_is_driven_too(scenario_runner):
+def test_workflow_applied_another_way_is_driven(scenario_runner):
     with scenario_runner as run:
         run.workflows.drive()
         run.call(
@@ -302,7 +302,7 @@ def test_what_comes_in_another_way_is_driven_too(scenario_runner):
     assert phase_of(there) == "Succeed"
 
 
-def test_what_came_in_another_way_and_is_on_when_the_run_is_over_is_ended(scenario_runner):
+def test_active_workflow_applied_another_way_is_ended_with_the_run(scenario_runner):
     cut = partition("entry", "1h")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     pod = {
@@ -333,7 +333,7 @@ def test_what_came_in_another_way_and_is_on_when_the_run_is_over_is_ended(scenar
     assert (left, run.outcome.leftovers, run.outcome.verdict) == ([[], [], []], [], "valid")
 
 
-def test_what_an_engine_before_had_begun_is_ended_too(scenario_runner):
+def test_workflow_of_an_earlier_engine_is_ended(scenario_runner):
     async def begin():
         return asyncio.get_running_loop().create_task(
             WorkflowManager(run.context.actor("another")).run()
@@ -353,14 +353,14 @@ def test_what_an_engine_before_had_begun_is_ended_too(scenario_runner):
     assert run.cluster.runner.call(kubectl.list(SHIPPED.workflows)).items == []
 
 
-def test_two_of_one_name_are_refused(scenario_runner):
+def test_duplicate_names_are_refused(scenario_runner):
     with scenario_runner as run:
         run.workflow(workflow("entry", suspend("entry", "1s")))
         with pytest.raises(WorkflowRefused, match="start it by another name"):
             run.workflow(workflow("entry", suspend("entry", "1s")))
 
 
-def test_one_that_fails_unseen_fails_its_test(pytester):
+def test_unchecked_failed_workflow_fails_its_test(pytester):
     broken = template(
         "entry", "Suspend", deadline="1s", probes=[about_the_map("steady", "Start", "false")]
     )
@@ -398,7 +398,7 @@ def test_it(scenario_runner):
     ],
     ids=["nobody looks", "somebody does", "it was still on"],
 )
-def test_what_a_schedule_spawns_fails_the_test_that_does_not_look(pytester, lasts, looks, outcome):
+def test_unchecked_failed_run_of_a_schedule_fails_its_test(pytester, lasts, looks, outcome):
     pytester.makepyfile(FAILING % (lasts, looks))
     result = pytester.runpytest()
     result.assert_outcomes(**outcome)
@@ -408,7 +408,7 @@ def test_what_a_schedule_spawns_fails_the_test_that_does_not_look(pytester, last
         )
 
 
-def test_one_that_somebody_deletes_is_waited_for_no_longer(scenario_runner):
+def test_workflow_deleted_by_others_is_not_awaited(scenario_runner):
     with scenario_runner as run:
         put_on = run.workflow(workflow("entry", suspend("entry", "1h")))
         run.advance("5s")

@@ -50,7 +50,7 @@ def engine(kubeconfig, port):
 @pytest.mark.parametrize(
     ("family", "theirs"), [(SHIPPED, False), (OWN, True)], ids=["alone", "beside Chaos Mesh"]
 )
-def test_what_is_applied_is_driven(family, theirs, free_port):
+def test_applied_workflow_is_driven(family, theirs, free_port):
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
     with contextlib.closing(ControlPlaneCluster("somebody", nodes=0)) as cluster:
@@ -108,7 +108,7 @@ POLICY = {
 BINDING = {"policyName": "mute", "validationActions": ["Deny"]}
 
 
-def test_a_workflow_whose_statuses_somebody_refuses_says_so_and_goes_on_when_they_are_taken(
+def test_workflow_with_refused_statuses_reports_it_and_continues_later(
     free_port,
 ):
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster

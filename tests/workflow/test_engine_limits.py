@@ -90,7 +90,7 @@ def namespace_probe(expression, when="End", **more):
     return {"name": "calm", "when": when, "kubernetes": of, **more}
 
 
-def test_what_its_time_ends_says_so(played):
+def test_node_ended_by_its_deadline_reports_it(played):
     both = template("both", "Parallel", children=["rest"], deadline="90s")
     played.put_on(
         "all",
@@ -122,7 +122,7 @@ def test_what_its_time_ends_says_so(played):
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
-def test_a_task_that_its_time_ends_names_its_pod(played, phase):
+def test_task_ended_by_its_deadline_names_its_pod(played, phase):
     played.put_on("long", task("long", ("rest", "exitCode == 0"), deadline="5s"), suspend("rest"))
     played.runner.advance(1)
     (pod,) = played.all(PODS)
@@ -137,7 +137,7 @@ def test_a_task_that_its_time_ends_names_its_pod(played, phase):
 
 
 @pytest.mark.parametrize("is_held", [False, True], ids=["at once", "after its daemon has let go"])
-def test_chaos_that_loses_its_labels_is_removed_all_the_same(played, is_held):
+def test_chaos_losing_its_labels_is_removed(played, is_held):
     played.put_on("cut", partition("cut", "100s"))
     played.runner.advance(1)
     played.inject()
@@ -164,7 +164,7 @@ def advanced_with_restarts(played, seconds):
         played.runner.advance(9)
 
 
-def test_chaos_has_a_minute_to_be_in_effect_and_five_to_be_gone_whatever_becomes_of_the_engine(
+def test_chaos_timeouts_hold_across_engine_restarts(
     played,
 ):
     played.put_on("cut", partition("cut", "100s"))
@@ -187,7 +187,7 @@ def test_chaos_has_a_minute_to_be_in_effect_and_five_to_be_gone_whatever_becomes
 @pytest.mark.parametrize(
     "is_there", [True, False], ids=["while an engine is there", "while none is"]
 )
-def test_chaos_that_somebody_removes_before_it_is_in_effect_is_not_made_again(played, is_there):
+def test_chaos_removed_before_injection_is_not_created_again(played, is_there):
     played.put_on("cut", partition("cut", "100s"))
     played.runner.advance(1)
     (chaos,) = played.all(NETWORK_CHAOS)
@@ -205,7 +205,7 @@ def test_chaos_that_somebody_removes_before_it_is_in_effect_is_not_made_again(pl
     assert played.all(NETWORK_CHAOS) == []
 
 
-def test_chaos_that_went_while_there_was_no_engine_is_gone_in_time(played):
+def test_chaos_removed_without_an_engine_counts_as_removed_in_time(played):
     played.put_on("cut", partition("cut", "5s"))
     played.runner.advance(1)
     played.inject()
@@ -219,7 +219,7 @@ def test_chaos_that_went_while_there_was_no_engine_is_gone_in_time(played):
     assert played.told()["cut"] == ("Succeed", "")
 
 
-def test_a_back_off_is_not_cut_short_by_a_restart(played):
+def test_restart_does_not_shorten_a_backoff(played):
     retry = {"limit": 5, "backoff": {"duration": "10m"}}
     played.put_on(
         "rest",
@@ -242,7 +242,7 @@ def test_a_back_off_is_not_cut_short_by_a_restart(played):
 
 @pytest.mark.parametrize("above", ["Serial", "Parallel"])
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_task_that_is_cut_off_and_whose_last_probe_has_failed_is_a_failure_above(
+def test_interrupted_task_with_a_failed_last_probe_is_a_failure_of_its_parent(
     played, above, restarts
 ):
     tried = task("late", probes=[namespace_probe("false")], retry={"limit": 3})
@@ -263,7 +263,7 @@ def failing(name, **retry):
 
 @pytest.mark.parametrize("retried", ["", "inner", "outer"])
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_has_failed_is_not_as_it_should_be_because_its_time_is_over_before_its_next_attempt(
+def test_failed_node_stays_failed_when_its_deadline_precedes_the_next_attempt(
     played, retried, restarts
 ):
     retry = {
@@ -304,7 +304,7 @@ def pods_end(played):
         )
 
 
-def test_what_is_aborted_while_its_failed_attempt_is_cleaned_up_is_not_tried_again(played):
+def test_node_aborted_during_cleanup_of_a_failed_attempt_is_not_retried(played):
     cut = partition("cut", "1h", retry={"limit": 3, "backoff": {"duration": "1s"}})
     name = played.put_on("cut", cut)["metadata"]["name"]
     played.runner.advance(1)
@@ -322,7 +322,7 @@ def test_what_is_aborted_while_its_failed_attempt_is_cleaned_up_is_not_tried_aga
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_deadline_counts_from_the_beginning_which_is_after_the_first_probes(played, restarts):
+def test_deadline_starts_after_the_first_probes(played, restarts):
     slow = namespace_probe("true", "Start", initialDelay="10s")
     played.put_on(
         "all",
@@ -340,7 +340,7 @@ def test_a_deadline_counts_from_the_beginning_which_is_after_the_first_probes(pl
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_while_the_last_probes_are_asked_no_time_is_over(played, holds):
+def test_deadline_does_not_interrupt_the_last_probes(played, holds):
     probe = namespace_probe("true" if holds else "false", initialDelay="6m")
     both = template("both", "Parallel", children=["cut", "rest"], deadline="1m")
     played.put_on("both", both, partition("cut", "10s", probes=[probe]), suspend("rest", "1h"))
@@ -354,7 +354,7 @@ def test_while_the_last_probes_are_asked_no_time_is_over(played, holds):
     assert message.startswith("the probe 'calm' has failed") is not holds
 
 
-def test_who_changes_what_has_begun_is_told_that_it_goes_on_as_it_was(played, caplog):
+def test_change_of_a_started_node_is_reported_as_ignored(played, caplog):
     caplog.set_level("INFO")
     spec = [
         template("all", "Serial", children=["one", "two"]),
@@ -397,7 +397,7 @@ def test_who_changes_what_has_begun_is_told_that_it_goes_on_as_it_was(played, ca
     ]
 
 
-def test_an_abort_is_heard_while_the_last_probes_are_asked(played):
+def test_abort_during_the_last_probes_is_processed(played):
     rest = template(
         "rest", "Suspend", deadline="10s", probes=[namespace_probe("true", initialDelay="6m")]
     )
@@ -413,7 +413,7 @@ LATE = {"initialDelay": "6m", "interval": "1m", "failureThreshold": 30}
 
 
 @pytest.mark.parametrize("child", ["cut", "rest"])
-def test_a_failure_beside_it_ends_what_is_asked_last(played, child):
+def test_failure_of_a_sibling_ends_the_last_probes(played, child):
     probes = [namespace_probe("true", **LATE)]
     cut, rest = (
         partition("cut", "10s", probes=probes),
@@ -442,7 +442,7 @@ def test_a_failure_beside_it_ends_what_is_asked_last(played, child):
     assert (played.told()[child], played.told()["both"]) == (("Failed", why), ("Failed", why))
 
 
-def test_what_has_not_begun_is_not_asked_about_at_its_end(played):
+def test_node_not_started_has_no_last_probes(played):
     before, after = (
         namespace_probe("false", "Start"),
         {**namespace_probe("true", **LATE), "name": "late"},
@@ -460,7 +460,7 @@ def test_what_has_not_begun_is_not_asked_about_at_its_end(played):
 
 
 @pytest.mark.parametrize("when", ["Continuous", "OnChaos"])
-def test_what_was_aborted_before_its_first_probes_have_answered_asks_nothing_more(played, when):
+def test_node_aborted_before_its_first_probes_answered_runs_no_more_probes(played, when):
     before, during = (
         namespace_probe("true", "Start", initialDelay="30s"),
         {**namespace_probe("true", when), "name": "during"},
@@ -477,7 +477,7 @@ def test_what_was_aborted_before_its_first_probes_have_answered_asks_nothing_mor
     assert [entry.data["probe"] for entry in played.journal if entry.what == "workflow-probe"] == []
 
 
-def test_a_status_is_never_written_onto_another_of_the_same_name():
+def test_status_is_never_written_to_another_object_of_the_name():
     theatre = Theatre()
     repository = Repository(theatre.actor(), SHIPPED)
     tree = repository.add_tree(theatre.put_on("entry", suspend("entry")))
@@ -496,7 +496,7 @@ CHECK = {"mode": "Synchronous", "type": "HTTP", "http": NOBODY, "failureThreshol
 
 @pytest.mark.parametrize("engine_is_there", [True, False])
 @pytest.mark.parametrize("mode", ["Synchronous", "Continuous"])
-def test_a_status_check_that_somebody_removes_fails_its_node(played, mode, engine_is_there):
+def test_removed_status_check_fails_its_node(played, mode, engine_is_there):
     played.put_on(
         "look", template("look", "StatusCheck", deadline="1h", statusCheck={**CHECK, "mode": mode})
     )

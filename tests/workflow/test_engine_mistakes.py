@@ -63,7 +63,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_fails_its_workflow_and_no_other(theatre, mistake):
+def test_internal_error_fails_only_its_workflow(theatre, mistake):
     fields, why = MISTAKES[mistake]
     begin(theatre)
     theatre.put_on(
@@ -77,9 +77,7 @@ def test_a_mistake_fails_its_workflow_and_no_other(theatre, mistake):
 
 
 @pytest.mark.parametrize("is_there_before", [False, True])
-def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(
-    theatre, monkeypatch, caplog, is_there_before
-):
+def test_invalid_workflow_does_not_end_the_engine(theatre, monkeypatch, caplog, is_there_before):
     def judge(workflow):
         if workflow["metadata"]["name"] == "w":
             raise RecursionError("it is too deep")
@@ -101,7 +99,7 @@ def test_a_workflow_that_nobody_can_make_sense_of_ends_no_engine(
     assert f"cannot be read kind=Workflow object=default/w error={why}" in caplog.text
 
 
-def test_what_can_only_fail_is_told_before_anything_is_done(theatre):
+def test_workflow_that_can_only_fail_is_reported_first(theatre):
     begin(theatre)
     theatre.put_on(
         "all", template("all", "Serial", children=["rest", "nobody"]), suspend("rest", "1h")
@@ -113,7 +111,7 @@ def test_what_can_only_fail_is_told_before_anything_is_done(theatre):
 
 
 @pytest.mark.parametrize("metadata", [{}, {"labels": {WORKFLOW_LABEL: "w"}}])
-def test_somebody_elses_node_stops_no_engine(theatre, metadata):
+def test_foreign_node_does_not_stop_the_engine(theatre, metadata):
     theatre.put_on("rest", suspend("rest", "2s"))
     spec = {
         "templateName": "rest",
@@ -138,7 +136,7 @@ class Deaf(Through):
         return await self._api.list(resource, *arguments, **options)
 
 
-def test_a_kind_that_cannot_be_watched_fails_its_node(theatre):
+def test_unwatchable_kind_fails_its_node(theatre):
     begin(theatre, Deaf)
     theatre.put_on("cut", partition("cut", "1h"))
     theatre.runner.advance(30)
@@ -157,7 +155,7 @@ class Slow(Through):
         return await self._api.create(resource, *arguments, **options)
 
 
-def test_a_request_that_takes_long_does_not_hold_what_is_beside_it_for_long(theatre):
+def test_slow_request_delays_others_only_briefly(theatre):
     Slow.clock = theatre.clock
     begin(theatre, Slow)
     kill = template(
@@ -180,7 +178,7 @@ def test_a_request_that_takes_long_does_not_hold_what_is_beside_it_for_long(thea
     assert told(theatre) == (FAILED, "kill: context deadline exceeded")
 
 
-def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
+def test_unexpected_error_ends_one_workflow(theatre, monkeypatch):
     def break_down(tree, node):
         raise ZeroDivisionError("nobody has foreseen this")
 
@@ -204,9 +202,7 @@ def test_what_nobody_has_foreseen_ends_one_workflow(theatre, monkeypatch):
     assert "nobody has foreseen this" in message
 
 
-def test_chaos_is_gone_before_a_workflow_has_failed_by_what_nobody_has_foreseen(
-    theatre, monkeypatch
-):
+def test_chaos_is_removed_before_a_workflow_fails_by_an_unexpected_error(theatre, monkeypatch):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
@@ -244,9 +240,7 @@ def test_chaos_is_gone_before_a_workflow_has_failed_by_what_nobody_has_foreseen(
     assert "nobody has foreseen this" in message
 
 
-def test_what_a_chaos_node_has_made_is_removed_if_nothing_else_can_be_done_for_it(
-    theatre, monkeypatch
-):
+def test_chaos_of_a_broken_node_is_removed(theatre, monkeypatch):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
@@ -269,9 +263,7 @@ class Keeping(Through):
         return await self._api.delete(resource, *arguments, **options)
 
 
-def test_what_cannot_be_removed_of_such_a_node_is_tried_for_as_long_as_it_takes(
-    theatre, monkeypatch
-):
+def test_failed_removal_for_a_broken_node_is_retried(theatre, monkeypatch):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
@@ -290,7 +282,7 @@ def test_what_cannot_be_removed_of_such_a_node_is_tried_for_as_long_as_it_takes(
 
 
 @pytest.mark.parametrize("edge", ["at_start", "at_end"])
-def test_what_nobody_has_foreseen_of_probes_ends_one_workflow(theatre, monkeypatch, edge):
+def test_unexpected_probe_error_ends_one_workflow(theatre, monkeypatch, edge):
     async def break_down(_):
         raise ZeroDivisionError("nobody has foreseen this")
 
@@ -309,7 +301,7 @@ def test_what_nobody_has_foreseen_of_probes_ends_one_workflow(theatre, monkeypat
     assert "its probes cannot be run: ZeroDivisionError('nobody has foreseen this')" in message
 
 
-def test_a_delay_grows_to_its_limit_and_no_further():
+def test_delay_grows_to_its_limit():
     patient = Retry.of(
         {"limit": 5, "backoff": {"duration": "1s", "factor": 2, "maxDuration": "5s"}}
     )

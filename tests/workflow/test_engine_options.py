@@ -19,7 +19,7 @@ from pytest_kscen.commands.workflow_engine import main
         (["--rate", "nan"], "--rate: invalid value 'nan'"),
     ],
 )
-def test_what_would_never_get_on_is_refused(options, words, capsys):
+def test_options_that_prevent_progress_are_refused(options, words, capsys):
     with pytest.raises(SystemExit) as refused:
         main([*options, "--kubeconfig", "/there/is/none"])
     assert refused.value.code == 2

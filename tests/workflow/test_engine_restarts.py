@@ -148,7 +148,7 @@ def played(forest, heard, writes=-1, abort_after=None):
 @pytest.mark.parametrize(
     "abort_after", [None, *ABORTED_WHILE.values()], ids=["to the end", *ABORTED_WHILE]
 )
-def test_an_engine_goes_on_where_another_was_cut_off(forest, heard, abort_after):
+def test_engine_continues_where_another_was_interrupted(forest, heard, abort_after):
     expected, writes = played(forest, heard, abort_after=abort_after)
     assert (expected["phase"], expected["killed"], expected["left"]) == (
         "Failed" if abort_after else "Succeed",
@@ -164,9 +164,7 @@ def test_an_engine_goes_on_where_another_was_cut_off(forest, heard, abort_after)
 
 
 @pytest.mark.parametrize("what", REMOVALS)
-def test_what_is_removed_while_no_engine_is_there_fails_the_workflow_and_leaves_nothing(
-    forest, what
-):
+def test_object_removed_without_an_engine_fails_the_workflow_and_leaves_nothing(forest, what):
     name = forest.put_on(EVERYTHING)
     while not forest.of(name, *VICTIMS[what]):
         forest.runner.advance(1)
@@ -181,7 +179,7 @@ def test_what_is_removed_while_no_engine_is_there_fails_the_workflow_and_leaves_
     forest.free(name)
 
 
-def test_a_pod_that_is_removed_while_no_engine_is_there_is_not_run_again(forest):
+def test_pod_removed_without_an_engine_is_not_created_again(forest):
     forest.stop()
     actor = forest.actor()
     forest.start(

@@ -120,7 +120,7 @@ def is_cut_short(node):
     return node["spec"]["type"] in {"Task", "StatusCheck"} and is_cut_off(node)
 
 
-def test_the_same_seed_writes_the_same_journal():
+def test_same_seed_writes_the_same_journal():
     first, second = journal_of(EVERYTHING), journal_of(EVERYTHING)
     assert first == second
     assert b"the workflow was aborted" in first

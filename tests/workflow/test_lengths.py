@@ -76,7 +76,7 @@ LASTING = {
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
 @pytest.mark.parametrize("kind", LASTING)
-def test_without_a_deadline_it_lasts_until_its_parent_is_cut_off(forest, kind, is_restarted):
+def test_node_without_a_deadline_lasts_until_its_parent_ends(forest, kind, is_restarted):
     then = (lambda _: another_engine(forest)) if is_restarted else (lambda _: None)
     workflow, nodes, story = played(
         forest, below("Parallel", LASTING[kind], deadline="30s"), 5, then
@@ -102,9 +102,7 @@ PARENTS_TIME = (
         ("61s", "cut: it was not in effect within 60 s: its selector matches nothing"),
     ],
 )
-def test_chaos_that_was_never_in_effect_fails_the_workflow_whose_time_is_over(
-    forest, kind, deadline, why
-):
+def test_chaos_never_injected_fails_the_workflow_at_its_deadline(forest, kind, deadline, why):
     workflow, nodes, story = played(
         forest, below(kind, cut("nobody", deadline="30s"), deadline=deadline)
     )
@@ -113,7 +111,7 @@ def test_chaos_that_was_never_in_effect_fails_the_workflow_whose_time_is_over(
     assert story.node("cut").phases == ["Init", "Running", "Failed"]
 
 
-def test_chaos_that_its_parents_deadline_cuts_off_before_its_first_probes_have_answered_has_failed(
+def test_chaos_ended_by_its_parents_deadline_before_its_first_probes_fails(
     forest,
 ):
     absent = {
@@ -130,7 +128,7 @@ def test_chaos_that_its_parents_deadline_cuts_off_before_its_first_probes_have_a
     )
 
 
-def test_chaos_that_was_in_effect_is_cut_off_as_it_should_be(forest):
+def test_injected_chaos_ended_by_a_deadline_succeeds(forest):
     """Also where the next engine hears of that."""
     workflow, _, story = played(
         forest, below("Serial", cut(), deadline="40s"), 20, lambda _: another_engine(forest)
@@ -138,7 +136,7 @@ def test_chaos_that_was_in_effect_is_cut_off_as_it_should_be(forest):
     assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [40])
 
 
-def test_each_attempt_of_chaos_is_held_for_the_whole_of_its_time(forest):
+def test_each_attempt_of_chaos_has_its_full_duration(forest):
     retried = cut(deadline="60s", retry={"limit": 2})
     workflow, _, story = played(
         forest, below("Serial", retried), 50, lambda name: forest.befall(name, "remove chaos", 0)
@@ -146,7 +144,7 @@ def test_each_attempt_of_chaos_is_held_for_the_whole_of_its_time(forest):
     assert (phase_of(workflow), held(story.node("cut"))) == (SUCCEED, [50, 60])
 
 
-def test_a_schedule_is_in_effect_when_it_is_there_whatever_it_spawns(forest):
+def test_schedule_is_active_when_it_exists(forest):
     nobodys = {**SPAWNED, "selector": {"labelSelectors": {"app": "nobody"}}}
     spawns = {**SCHEDULE, "schedule": "@every 5s", "networkChaos": nobodys}
     workflow, _, story = played(

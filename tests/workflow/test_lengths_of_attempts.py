@@ -28,7 +28,7 @@ def held(forest, name):
     ]
 
 
-def test_chaos_is_in_effect_for_its_whole_length_again(forest):
+def test_repeated_chaos_has_its_full_duration(forest):
     name = forest.put_on(
         {"entry": "cut", "templates": [partition("cut", "60s", retry={"limit": 2})]}
     )
@@ -39,7 +39,7 @@ def test_chaos_is_in_effect_for_its_whole_length_again(forest):
     assert (first < 51, second) == (True, 60)
 
 
-def test_a_suspend_lasts_its_whole_length_again(forest):
+def test_repeated_suspend_has_its_full_duration(forest):
     probe = {"name": "steady", "when": "Continuous", "initialDelay": "7s", "kubernetes": NOT_YET}
     rest = {**suspend("rest", "10s"), "probes": [probe], "retry": {"limit": 1}}
     name = forest.put_on({"entry": "rest", "templates": [rest]})
@@ -51,7 +51,7 @@ def asked_last(after):
     return {"name": "late", "when": "End", "initialDelay": after, "kubernetes": NOT_YET}
 
 
-def test_a_deadline_above_that_comes_while_it_is_asked_last_leaves_no_other_attempt(forest):
+def test_parent_deadline_during_the_last_probes_prevents_a_retry(forest):
     cut = partition("cut", None, retry={"limit": 1}, probes=[asked_last("60s")])
     cut = {name: value for name, value in cut.items() if value is not None}
     name = forest.put_on(
@@ -68,7 +68,7 @@ def test_a_deadline_above_that_comes_while_it_is_asked_last_leaves_no_other_atte
     assert told.node("cut").phases == ["Init", "Running", "Holding", "Running", FAILED]
 
 
-def test_its_own_deadline_leaves_none_either(forest):
+def test_own_deadline_during_the_last_probes_prevents_a_retry(forest):
     both = template(
         "all",
         "Serial",

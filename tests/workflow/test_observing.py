@@ -74,7 +74,7 @@ def test_traces(observed):
     assert [event.name for event in by_name["first"].events] == ["Init", "Holding", "Succeed"]
 
 
-def test_what_is_deleted_midway_is_on_no_more(scenario_runner):
+def test_deleted_object_is_no_longer_active(scenario_runner):
     exporting = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -111,7 +111,7 @@ def forest():
     forest.close()
 
 
-def test_an_engine_that_is_started_anew_knows_what_is_on_and_since_when(forest):
+def test_restarted_engine_knows_active_objects_and_their_start(forest):
     exporting = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -159,7 +159,7 @@ def test_an_engine_that_is_started_anew_knows_what_is_on_and_since_when(forest):
     assert len(by_name) == 3
 
 
-def test_only_chaos_that_was_in_effect_recovers(forest):
+def test_only_injected_chaos_recovers(forest):
     metrics = Metrics()
     forest.journal.follow(metrics.take)
     nowhere = partition("nowhere", "20s")
@@ -199,7 +199,7 @@ def collector():
 
 
 @pytest.mark.parametrize("path", ["", "/v1/traces", "/of/our/own"])
-def test_a_collector_is_sent_the_spans(forest, path):
+def test_collector_receives_the_spans(forest, path):
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -225,7 +225,7 @@ def test_a_collector_is_sent_the_spans(forest, path):
     ) / 1e9 == pytest.approx(5, abs=0.01)
 
 
-def test_chaos_that_is_not_gone_in_time_has_not_recovered(forest):
+def test_chaos_not_removed_in_time_has_not_recovered(forest):
     metrics = Metrics()
     forest.journal.follow(metrics.take)
     name = forest.put_on({"entry": "cut", "templates": [partition("cut", "20s")]})

@@ -118,13 +118,13 @@ def comes_to_its_end_once(forest, heard, name):
     forest.free(name)
 
 
-def test_the_second_waits_for_as_long_as_the_first_drives(forest, start, heard):
+def test_second_engine_waits_while_the_first_holds_the_lease(forest, start, heard):
     _, second, name = begun(forest, start)
     comes_to_its_end_once(forest, heard, name)
     assert second.began is None
 
 
-def test_the_second_goes_on_when_the_first_has_ended(forest, start, heard):
+def test_second_engine_continues_after_the_first_ended(forest, start, heard):
     first, second, name = begun(forest, start)
     first.end()
     ended = forest.runner.clock.now()
@@ -134,7 +134,7 @@ def test_the_second_goes_on_when_the_first_has_ended(forest, start, heard):
 
 
 @pytest.mark.parametrize("apart", [0, 0.5, 1, 1.7])
-def test_the_second_goes_on_at_most_17_seconds_after_the_first_was_killed(
+def test_second_engine_continues_within_17_seconds_after_the_first_was_killed(
     forest, start, heard, monkeypatch, apart
 ):
     first, second, name = begun(forest, start, apart)
@@ -145,7 +145,7 @@ def test_the_second_goes_on_at_most_17_seconds_after_the_first_was_killed(
     comes_to_its_end_once(forest, heard, name)
 
 
-def test_one_from_whom_it_is_taken_ends_at_once(forest, start, heard):
+def test_engine_losing_the_lease_ends_at_once(forest, start, heard):
     first, second, name = begun(forest, start)
     forest.call(
         forest.api.patch(
@@ -164,7 +164,7 @@ def test_one_from_whom_it_is_taken_ends_at_once(forest, start, heard):
     comes_to_its_end_once(forest, heard, name)
 
 
-def test_a_run_is_refused_where_an_engine_drives_and_makes_nothing(forest, start):
+def test_run_is_refused_where_an_engine_runs_and_creates_nothing(forest, start):
     first, run = start("first"), Leading(forest.cluster, "pytest")
     began = forest.runner.clock.now()
     with pytest.raises(PreflightRefused) as refused:
@@ -178,7 +178,7 @@ def test_a_run_is_refused_where_an_engine_drives_and_makes_nothing(forest, start
     assert forest.runner.clock.now() - began <= 4
 
 
-def test_a_run_begins_when_that_of_a_killed_engine_has_run_out(forest, start, monkeypatch):
+def test_run_starts_when_the_lease_of_a_killed_engine_has_expired(forest, start, monkeypatch):
     start("first").kill(monkeypatch)
     began, run = forest.runner.clock.now(), Leading(forest.cluster, "pytest")
     forest.call(run.claim())

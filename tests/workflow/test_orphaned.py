@@ -33,7 +33,7 @@ ORPHANED = {
 
 
 @pytest.mark.parametrize("what", ORPHANED)
-def test_chaos_whose_owner_is_nobodys_is_removed_all_the_same(forest, what):
+def test_chaos_with_a_missing_owner_is_removed(forest, what):
     name = long_cut(forest)
     (chaos,) = forest.chaos(name)
     match what:
@@ -58,7 +58,7 @@ def test_chaos_whose_owner_is_nobodys_is_removed_all_the_same(forest, what):
     assert {phase_of(node) for node in forest.nodes(name)} == {FAILED}
 
 
-def test_a_removal_of_what_a_deleted_workflow_has_left_is_tried_again(forest):
+def test_failed_removal_after_a_workflow_deletion_is_retried(forest):
     name = long_cut(forest)
     with refusing_twice(forest, NETWORK_CHAOS) as asked:
         forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
@@ -67,7 +67,7 @@ def test_a_removal_of_what_a_deleted_workflow_has_left_is_tried_again(forest):
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
-def test_what_a_deleted_workflow_has_left_is_tried_for_as_long_as_it_takes(forest, is_restarted):
+def test_failed_removal_after_a_workflow_deletion_is_retried_without_limit(forest, is_restarted):
     name, hook = long_cut(forest), refusing(forest, NETWORK_CHAOS)
     forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))
     forest.runner.advance(1800)
@@ -81,7 +81,7 @@ def test_what_a_deleted_workflow_has_left_is_tried_for_as_long_as_it_takes(fores
     assert (forest.chaos(name), {phase_of(node) for node in forest.nodes(name)}) == ([], {FAILED})
 
 
-def test_what_a_node_makes_while_its_workflow_is_orphaned_is_removed(forest):
+def test_object_created_while_its_workflow_is_orphaned_is_removed(forest):
     """The API has been asked to make it, and answers when the workflow is no more."""
     forest.stop()
     actor = forest.actor()
@@ -119,9 +119,7 @@ SPAWNING = {"schedule": "@every 5s", "type": "NetworkChaos", "networkChaos": SPA
 
 @pytest.mark.parametrize("is_refused", [False, True], ids=["", "though that was refused"])
 @pytest.mark.parametrize("is_away", [False, True], ids=["", "while there is no engine"])
-def test_what_an_orphaned_schedule_has_spawned_is_removed_and_seen_to_be_gone(
-    forest, is_away, is_refused
-):
+def test_objects_of_an_orphaned_schedule_are_removed_and_observed(forest, is_away, is_refused):
     name = forest.put_on(
         {
             "entry": "spawn",
@@ -148,7 +146,7 @@ def test_what_an_orphaned_schedule_has_spawned_is_removed_and_seen_to_be_gone(
     forest.free(name)
 
 
-def test_what_an_orphaned_schedule_has_spawned_and_nobody_lets_go_is_named(forest):
+def test_object_of_an_orphaned_schedule_held_by_a_finalizer_is_named(forest):
     name = forest.put_on(
         {
             "entry": "spawn",
@@ -180,9 +178,7 @@ def test_what_an_orphaned_schedule_has_spawned_and_nobody_lets_go_is_named(fores
 
 
 @pytest.mark.parametrize("is_another_there", [False, True])
-def test_chaos_of_a_workflow_that_was_orphaned_while_there_was_no_engine_is_removed(
-    forest, is_another_there
-):
+def test_chaos_of_a_workflow_orphaned_without_an_engine_is_removed(forest, is_another_there):
     name = long_cut(forest)
     forest.stop()
     forest.call(forest.api.delete(SHIPPED.workflows, name, "default", propagation="Orphan"))

@@ -40,7 +40,7 @@ def spec(*paths, **about):
     return {**SPEC, "parameters": [{"name": "p", "paths": list(paths), **about}]}
 
 
-def test_values_are_put_at_their_paths():
+def test_values_are_set_at_their_paths():
     before = copy.deepcopy(SPEC)
     made = apply_parameters(SPEC, {"latency": "2s"})
     assert [each["deadline"] for each in made["templates"]] == ["30s", "30s"]
@@ -60,12 +60,12 @@ def test_values_are_put_at_their_paths():
         ("entry", "rest"),
     ],
 )
-def test_anything_that_stands_there_can_be_named(path, value):
+def test_every_existing_field_can_be_named(path, value):
     made = apply_parameters(spec(path), {"p": value})
     assert made != spec(path)
 
 
-def test_what_was_given_is_not_shared():
+def test_given_values_are_copied():
     namespaces = ["a"]
     made = apply_parameters(
         spec("templates[cut].networkChaos.selector.namespaces"), {"p": namespaces}
@@ -110,7 +110,7 @@ def test_what_was_given_is_not_shared():
         ("", "a", ": not a path; write one as in templates[cut].deadline"),
     ],
 )
-def test_what_does_not_fit(path, value, why):
+def test_mismatched_values_are_refused(path, value, why):
     with pytest.raises(ParameterError) as error:
         apply_parameters(spec(path), {"p": value})
     assert str(error.value) == f"parameter 'p': {why}"
@@ -134,7 +134,7 @@ def test_what_does_not_fit(path, value, why):
         ([{"value": 1}], {}, "parameters[0]: a parameter needs a name"),
     ],
 )
-def test_what_is_wrong_with_parameters(parameters, given, why):
+def test_invalid_parameters_are_reported(parameters, given, why):
     with pytest.raises(ParameterError) as error:
         apply_parameters({**SPEC, "parameters": parameters}, given)
     assert str(error.value) == why

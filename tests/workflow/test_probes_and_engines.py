@@ -73,7 +73,7 @@ def put_chaos_on(house, *probes):
 
 
 @pytest.mark.parametrize("when", ["OnChaos", "Continuous"])
-def test_they_end_with_their_engine_and_the_next_asks_on(house, when):
+def test_probes_end_with_their_engine_and_the_next_continues(house, when):
     house.begin()
     put_chaos_on(house, probe(when))
     assert house.asked_in(20) >= 4
@@ -86,7 +86,7 @@ def test_they_end_with_their_engine_and_the_next_asks_on(house, when):
     assert house.asked_in(60) == 0
 
 
-def test_what_they_have_said_is_remembered(house):
+def test_probe_results_are_remembered(house):
     house.begin()
     put_chaos_on(house, probe("OnChaos", "false", stopOnFailure=False), probe("Continuous"))
     house.runner.advance(1)
@@ -107,7 +107,7 @@ class Racing(Through):
         return await self._api.patch(resource, name, patch, *where, **options)
 
 
-def test_nobody_asks_for_a_workflow_that_is_deleted(house):
+def test_deleted_workflow_is_not_probed(house):
     actor = house.actor()
     house.begin(dataclasses.replace(actor, api=Racing(actor.api)))
     house.put_on("a", suspend("a"), probes=[probe("Continuous")])
@@ -117,7 +117,7 @@ def test_nobody_asks_for_a_workflow_that_is_deleted(house):
 
 
 @pytest.mark.parametrize("when", ["Start", "End"])
-def test_what_was_asked_for_a_workflow_is_nothing_to_another_of_its_name(house, when):
+def test_probe_results_do_not_reach_another_workflow_of_the_name(house, when):
     house.begin()
     house.put_on("a", suspend("a", "2s"), probes=[probe(when, "false", failureThreshold=3)])
     house.runner.advance(4)
@@ -129,7 +129,7 @@ def test_what_was_asked_for_a_workflow_is_nothing_to_another_of_its_name(house, 
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_the_exit_handler_runs_to_its_end_when_a_probe_fails_meanwhile(house, restarts):
+def test_exit_handler_completes_when_a_probe_fails_meanwhile(house, restarts):
     house.begin()
     tidy = template("tidy", "Serial", children=["one", "two"])
     calm = probe("Continuous", "false", initialDelay="10s")

@@ -24,7 +24,7 @@ def theatre():
 
 
 @pytest.mark.parametrize("ending", [None, EventType.FAULT, EventType.ABORTED])
-def test_the_ending_of_a_workflow_is_read_again(theatre, ending):
+def test_ending_of_a_workflow_is_read_again(theatre, ending):
     tree = Repository(theatre.actor(), SHIPPED).add_tree(theatre.put_on("pause", suspend("pause")))
     tree.root.ending = ending
     theatre.call(Repository(theatre.actor(), SHIPPED).save(tree, tree.root))
@@ -33,7 +33,7 @@ def test_the_ending_of_a_workflow_is_read_again(theatre, ending):
 
 
 @pytest.mark.parametrize("was_ended_from_outside", [True, False])
-def test_whether_a_node_has_another_attempt_is_read_again(theatre, was_ended_from_outside):
+def test_remaining_attempt_of_a_node_is_read_again(theatre, was_ended_from_outside):
     """One that was ended from outside and fails after that has none, under the next engine
     either.
     """
@@ -64,7 +64,7 @@ GRAVEST_LAST = [
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.permutations(GRAVEST_LAST, 2)))
-def test_of_what_ends_a_node_the_gravest_is_told(first, second):
+def test_most_severe_end_of_a_node_is_reported(first, second):
     node = TreeNode("it", Template("it", "Suspend", {}), "above", 0.0, {}, phase="Holding")
     for ending in (first, second):
         node.record_cause(EventType(ending), f"by {ending}")

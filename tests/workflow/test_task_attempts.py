@@ -11,7 +11,7 @@ from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.resources import EVENTS
 
 
-def test_events_name_the_pod_of_the_attempt_and_the_status_shows_the_beginning_of_its_output(
+def test_events_name_the_pod_and_the_status_shows_the_start_of_its_output(
     scenario_runner,
 ):
     codes = iter([1, 0])
@@ -65,7 +65,7 @@ def played(scenario_runner, branch, container, talk=None):
 
 
 @pytest.mark.parametrize("expression", ["len(stdout) > 10", "exitCode == 0"])
-def test_one_that_writes_a_hundred_megabytes_fails_with_that_reason(scenario_runner, expression):
+def test_task_writing_a_hundred_megabytes_fails_with_that_reason(scenario_runner, expression):
     async def talk(container):
         for _ in range(100):
             container.log.write("x" * 1_000_000)
@@ -82,7 +82,7 @@ def test_one_that_writes_a_hundred_megabytes_fails_with_that_reason(scenario_run
     )
 
 
-def test_one_whose_command_is_not_found_says_so_whatever_its_expressions_make_of_it(
+def test_missing_command_is_reported_despite_expressions(
     scenario_runner,
 ):
     """What the shell complains of is in the log, as what it writes is: an expression cannot tell

@@ -24,7 +24,7 @@ def workflow(*templates):
     }
 
 
-def test_it_finds_the_workflow_as_it_was_when_the_pod_was_made(scenario_runner):
+def test_pod_sees_the_workflow_as_of_its_creation(scenario_runner):
     look = task(
         "look", command="sleep 5; cat /var/run/chaos-mesh/workflow.json; cat /notes/own; exit 7"
     )
@@ -73,7 +73,7 @@ def test_it_finds_the_workflow_as_it_was_when_the_pod_was_made(scenario_runner):
     assert put_on.phase == "Succeed"
 
 
-def test_what_it_finds_goes_with_it(scenario_runner):
+def test_files_of_a_pod_are_deleted_with_it(scenario_runner):
     with scenario_runner as run:
         put_on = run.workflow(workflow(task("look")))
         run.until(put_on.finished)
@@ -88,7 +88,7 @@ def test_what_it_finds_goes_with_it(scenario_runner):
     assert [name for name in left if name.startswith("look")] == []
 
 
-def test_a_hundred_megabytes_of_output_are_no_reason_to_choose_a_branch(scenario_runner):
+def test_hundred_megabytes_of_output_choose_no_branch(scenario_runner):
     async def talk(container):
         for _ in range(100):
             container.log.write(A_KIBIBYTE * 1024)

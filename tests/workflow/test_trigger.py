@@ -29,7 +29,7 @@ def event(key, node=""):
     return NodeEvent(key, node, EventType.CREATED)
 
 
-def test_what_is_forgotten_never_comes_and_what_follows_under_its_name_does(runner):
+def test_removed_key_is_not_delivered_and_a_later_one_of_the_name_is(runner):
     trigger, came = OperableTrigger("t", runner.clock), []
 
     async def work():
@@ -109,12 +109,12 @@ MANY = [event(WorkflowKey("default", f"w{number}")) for number in range(5)]
     [(1, [0, 0.5, 1, 1.5, 2]), (3, [0, 0, 0, 0.5, 1])],
     ids=["one by one", "three at once"],
 )
-def test_a_rate_holds_back_what_comes_out(runner, burst, instants):
+def test_rate_limits_deliveries(runner, burst, instants):
     assert acquired_at(runner, RateLimiter(runner.clock, 2, burst), MANY) == instants
     assert acquired_at(runner, None, MANY) == [0] * 5
 
 
-def test_who_has_rested_may_have_a_burst_again_and_no_more(runner):
+def test_idle_period_restores_one_burst(runner):
     rate = RateLimiter(runner.clock, 2, 2)
     assert acquired_at(runner, rate, MANY) == [0, 0, 0.5, 1, 1.5]
     assert acquired_at(runner, rate, MANY) == [0, 0, 0.5, 1, 1.5]
@@ -128,7 +128,7 @@ def theatre():
 
 
 @pytest.mark.parametrize("per_second", [None, 0.1])
-def test_an_engine_takes_no_more_events_than_its_rate_says(theatre, per_second):
+def test_engine_processes_events_within_its_rate(theatre, per_second):
     phases = []
     theatre.journal.follow(
         lambda entry: (

@@ -28,7 +28,7 @@ DEFINITION = {
 }
 
 
-def test_chaos_of_a_kind_that_only_the_cluster_knows(scenario_runner):
+def test_chaos_of_a_kind_known_only_to_the_cluster(scenario_runner):
     with scenario_runner as run:
         api = run.cluster.api("foo")
         run.call(api.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION))
@@ -59,9 +59,7 @@ def forest():
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
 @pytest.mark.parametrize("conditions", ["pending", ["ready"], {"Ready": True}], ids=str)
-def test_what_chaos_says_of_itself_and_nobody_understands_fails_its_node_alone(
-    forest, conditions, is_restarted
-):
+def test_unintelligible_chaos_status_fails_only_its_node(forest, conditions, is_restarted):
     beside = forest.put_on({"entry": "rest", "templates": [suspend("rest", "30s")]})
     name = forest.put_on(
         {
@@ -85,7 +83,7 @@ def test_what_chaos_says_of_itself_and_nobody_understands_fails_its_node_alone(
     assert (phase_of(forest.end(beside)[0]), forest.of(name, foo)) == (SUCCEED, [])
 
 
-def test_chaos_of_a_kind_that_the_cluster_does_not_know_has_nobody_to_inject_it(scenario_runner):
+def test_chaos_of_a_kind_unknown_to_the_cluster_is_never_injected(scenario_runner):
     with scenario_runner as run:
         with pytest.warns(WorkflowWarning):
             put_on = run.workflow(

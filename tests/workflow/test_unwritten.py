@@ -136,9 +136,7 @@ TWO = (
 
 
 @HOWS
-def test_a_workflow_says_which_status_cannot_be_written_and_no_longer_when_it_can(
-    theatre, how, caplog
-):
+def test_workflow_reports_an_unwritable_status_until_it_is_written(theatre, how, caplog):
     theatre.put_on("all", *TWO)
     theatre.runner.advance(2)
     theatre.refuse(how, NODES)
@@ -176,7 +174,7 @@ def test_a_workflow_says_which_status_cannot_be_written_and_no_longer_when_it_ca
 @pytest.mark.parametrize(
     "from_the_first", [True, False], ids=["from the first", "while chaos is on"]
 )
-def test_a_workflow_whose_statuses_are_never_taken_ends_in_time_without_chaos(
+def test_workflow_with_unwritable_statuses_ends_in_time_without_chaos(
     theatre, how, resource, from_the_first
 ):
     if from_the_first:
@@ -218,7 +216,7 @@ def test_a_workflow_whose_statuses_are_never_taken_ends_in_time_without_chaos(
 
 
 @HOWS
-def test_no_chaos_is_made_before_its_status_is_taken(theatre, how):
+def test_no_chaos_is_created_before_its_status_is_written(theatre, how):
     theatre.put_on(
         "all",
         template("all", "Serial", children=["rest", "cut"]),
@@ -240,9 +238,7 @@ def test_no_chaos_is_made_before_its_status_is_taken(theatre, how):
 @HOWS
 @pytest.mark.parametrize("is_back", [False, True], ids=["and is refused as well", "and is not"])
 @pytest.mark.parametrize("annotations_refused", [False, True], ids=["", "and nothing can be noted"])
-def test_an_engine_that_is_started_anew_injects_nothing_twice(
-    theatre, how, is_back, annotations_refused
-):
+def test_restarted_engine_injects_nothing_twice(theatre, how, is_back, annotations_refused):
     theatre.put_on(
         "all",
         template("all", "Serial", children=["cut", "rest"]),
@@ -277,7 +273,7 @@ def test_an_engine_that_is_started_anew_injects_nothing_twice(
         )
 
 
-def test_an_end_that_could_not_be_written_is_known_to_the_next_engine(theatre):
+def test_unwritten_end_is_known_to_the_next_engine(theatre):
     theatre.put_on("all", *TWO)
     theatre.runner.advance(124)
     theatre.refuse("refuses", WORKFLOWS)
@@ -297,7 +293,7 @@ def test_an_end_that_could_not_be_written_is_known_to_the_next_engine(theatre):
     )
 
 
-def test_an_exit_handler_comes_to_its_end_too(theatre):
+def test_exit_handler_completes_with_unwritable_statuses(theatre):
     theatre.put_on("rest", suspend("rest", "5s"), partition("cut", "20s"), onExit="cut")
     theatre.runner.advance(1)
     theatre.refuse("refuses", NODES)
@@ -307,7 +303,7 @@ def test_an_exit_handler_comes_to_its_end_too(theatre):
     assert "could not be written within 300 s: not by me" in why
 
 
-def test_what_was_noted_of_another_is_not_this_ones(theatre):
+def test_notes_of_another_workflow_are_ignored(theatre):
     theatre.put_on("all", *TWO)
     theatre.runner.advance(2)
     theatre.refuse("refuses", WORKFLOWS)
@@ -333,7 +329,7 @@ def test_what_was_noted_of_another_is_not_this_ones(theatre):
         '{"uid": "%s", "status": {"engine": {"noted": "x", "ending": "y"}}}',
     ],
 )
-def test_a_note_that_makes_no_sense_is_none(theatre, text):
+def test_invalid_note_is_ignored(theatre, text):
     theatre.put_on("all", *TWO)
     theatre.runner.advance(2)
     theatre.stop()
@@ -347,7 +343,7 @@ def test_a_note_that_makes_no_sense_is_none(theatre, text):
     assert theatre.told() == (SUCCEED, "")
 
 
-def test_the_next_engine_reads_what_was_noted_of_another_attempt(theatre):
+def test_next_engine_reads_notes_of_another_attempt(theatre):
     theatre.put_on("cut", partition("cut", "2m", retry={"limit": 2}))
     theatre.runner.advance(1)
     theatre.inject()
@@ -367,7 +363,7 @@ def test_the_next_engine_reads_what_was_noted_of_another_attempt(theatre):
     )
 
 
-def test_what_was_noted_before_it_could_be_written_again_counts_no_more(theatre):
+def test_notes_expire_when_the_status_can_be_written(theatre):
     theatre.put_on(
         "all",
         template("all", "Serial", children=["cut", "rest"]),
@@ -390,7 +386,7 @@ def test_what_was_noted_before_it_could_be_written_again_counts_no_more(theatre)
     )
 
 
-def test_nothing_more_is_begun_by_a_workflow_that_is_given_up(theatre, monkeypatch):
+def test_abandoned_workflow_starts_nothing_more(theatre, monkeypatch):
     async def patch(self, resource, name, *arguments, subresource="", **options):
         if name.startswith("all-"):
             await self._guard.judge(resource, subresource)
@@ -409,9 +405,7 @@ def test_nothing_more_is_begun_by_a_workflow_that_is_given_up(theatre, monkeypat
     assert (theatre.told()[0], theatre.created()) == (FAILED, 0)
 
 
-def test_chaos_that_is_in_effect_since_long_is_heard_of_before_its_time_is_over(
-    theatre, monkeypatch
-):
+def test_long_active_chaos_is_observed_before_its_deadline(theatre, monkeypatch):
     listed = InProcessApi.list
 
     async def slowly(self, resource, *arguments, **options):

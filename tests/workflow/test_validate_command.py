@@ -53,12 +53,12 @@ def validate(tmp_path, monkeypatch, capsys):
     return call
 
 
-def test_what_is_right(validate):
+def test_valid_file_is_accepted(validate):
     texts = [yaml.safe_dump(workflow(suspend())), yaml.safe_dump(scenario(done(1)))]
     assert validate(*texts) == (0, ["0 errors, 0 warnings"])
 
 
-def test_what_is_wrong_is_told_with_file_line_and_template(validate):
+def test_errors_are_reported_with_file_line_and_template(validate):
     assert validate(BROKEN) == (
         1,
         [
@@ -79,7 +79,7 @@ def test_what_is_wrong_is_told_with_file_line_and_template(validate):
     )
 
 
-def test_warnings_are_let_through_unless_strict(validate):
+def test_warnings_are_accepted_unless_strict(validate):
     text = yaml.safe_dump(workflow(suspend(), suspend("b")), sort_keys=False)
     code, (told, counted) = validate(text)
     assert (code, counted) == (0, "0 errors, 1 warning")
@@ -92,7 +92,7 @@ def test_warnings_are_let_through_unless_strict(validate):
     assert told.startswith("0.yaml:12: error: template 'b': ")
 
 
-def test_each_document_and_each_file_is_looked_at(validate):
+def test_each_document_of_each_file_is_checked(validate):
     code, lines = validate(f"---\n{BROKEN}---\n{BROKEN}", yaml.safe_dump(workflow(suspend())))
     assert code == 1
     assert [line.partition(":")[0] for line in lines[:-1]] == ["0.yaml"] * 6
@@ -122,7 +122,7 @@ def test_each_document_and_each_file_is_looked_at(validate):
         ("# nothing\n", "0.yaml: skipped: it is empty"),
     ],
 )
-def test_what_it_does_not_know_it_skips(validate, text, said):
+def test_unknown_kinds_are_skipped(validate, text, said):
     code, lines = validate(text)
     assert code == 0
     assert lines[0].startswith(said)
@@ -154,26 +154,26 @@ def test_what_it_does_not_know_it_skips(validate, text, said):
         ),
     ],
 )
-def test_what_is_not_what_it_should_be(validate, text, said):
+def test_values_of_wrong_types(validate, text, said):
     code, lines = validate(text)
     assert code == 1
     assert any(line.startswith(said) for line in lines), lines
 
 
 @pytest.mark.parametrize("text", ["a: [", b"\xff\xff", "&a [*a]", "[" * 3000])
-def test_what_cannot_be_read_is_unusable(validate, text):
+def test_unreadable_input_is_unusable(validate, text):
     code, lines = validate(text, BROKEN)
     assert code == 2
     assert lines[-1].startswith("0.yaml")
     assert lines[-2] == "2 errors, 1 warning"
 
 
-def test_no_such_file(capsys):
+def test_missing_file(capsys):
     assert main(["validate", "nowhere.yaml"]) == 2
     assert "there is no file 'nowhere.yaml'" in capsys.readouterr().err
 
 
-def test_a_folder_and_what_comes_in(tmp_path, monkeypatch, capsys):
+def test_folder_and_standard_input(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     folder = pathlib.Path("folder")
     (folder / "deep").mkdir(parents=True)
@@ -192,7 +192,7 @@ def test_a_folder_and_what_comes_in(tmp_path, monkeypatch, capsys):
     ]
 
 
-def test_what_kubectl_reads_as_a_boolean_is_told(validate):
+def test_kubectl_booleans_are_reported(validate):
     bare = BROKEN.replace("name: pause", "name: N").replace(
         "{name: broken}", "{name: broken, annotations: {y: 'n'}}"
     )
@@ -209,7 +209,7 @@ def test_what_kubectl_reads_as_a_boolean_is_told(validate):
     assert "1.yaml:12: error: False is no text: put it in quotes" in lines
 
 
-def test_our_samples_are_right(capsys):
+def test_our_samples_are_valid(capsys):
     samples = sorted(str(path) for path in SAMPLES.rglob("*.yaml") if path != MISTAKEN)
     assert main(["validate", "--strict", *samples]) == 0, capsys.readouterr().out
 
@@ -231,7 +231,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("where", ["beside it", "in the file"])
 @pytest.mark.parametrize("text", MISTAKES)
-def test_what_is_expected_of_a_workflow(text, where, tmp_path, monkeypatch, capsys):
+def test_expectations_of_a_workflow(text, where, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     beside = where == "beside it"
     pathlib.Path("it.workflow.yaml").write_text(
@@ -245,7 +245,7 @@ def test_what_is_expected_of_a_workflow(text, where, tmp_path, monkeypatch, caps
     assert capsys.readouterr().out.startswith(f"{name}{why}" if why else "0 errors")
 
 
-def test_of_which_of_two_workflows_it_is_expected(validate):
+def test_expectation_names_one_of_two_workflows(validate):
     first, second = (
         yaml.safe_dump({**workflow(suspend()), "metadata": {"name": name}}) for name in "ab"
     )
@@ -256,7 +256,7 @@ def test_of_which_of_two_workflows_it_is_expected(validate):
     )
 
 
-def test_what_is_expected_of_a_workflow_that_is_none(validate):
+def test_expectation_of_a_missing_workflow(validate):
     code, lines = validate(
         f"{EXPECTED}nodes: {{all: {{ran: "
         f"true}}}}\n---\n{BROKEN.replace('templates:', 'templatez:')}"
@@ -297,7 +297,7 @@ versions = st.sampled_from(
     max_examples=50,
 )
 @given(rest=st.dictionaries(keys | st.text(max_size=3), values), kind=kinds, version=versions)
-def test_whatever_yaml_it_is_there_is_no_traceback(validate, rest, kind, version):
+def test_no_yaml_causes_a_traceback(validate, rest, kind, version):
     code, lines = validate(yaml.safe_dump({"apiVersion": version, "kind": kind, **rest}))
     assert code in {0, 1}
     assert lines
@@ -310,6 +310,6 @@ def test_whatever_yaml_it_is_there_is_no_traceback(validate, rest, kind, version
 @given(
     text=st.text(alphabet="akd:-[]{},&*!|>'\"? \n%1.", max_size=30), at=st.integers(0, len(BROKEN))
 )
-def test_whatever_text_it_is_there_is_no_traceback(validate, text, at):
+def test_no_text_causes_a_traceback(validate, text, at):
     code, _ = validate(BROKEN[:at] + text + BROKEN[at:])
     assert code in {0, 1, 2}

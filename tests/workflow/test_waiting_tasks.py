@@ -41,7 +41,7 @@ def play(scenario_runner):
     return play
 
 
-def test_a_node_says_what_its_pod_waits_for(scenario_runner):
+def test_node_reports_what_its_pod_waits_for(scenario_runner):
     big = template(
         "big", "Task", task={"container": {**CURL, "resources": {"requests": {"cpu": "1000"}}}}
     )
@@ -64,7 +64,7 @@ def test_a_node_says_what_its_pod_waits_for(scenario_runner):
     assert put_on.node("ask").message == "the workflow was aborted"
 
 
-def test_one_that_is_cut_off_says_what_its_pod_waited_for(play):
+def test_interrupted_node_reports_what_its_pod_waited_for(play):
     put_on = play({**ask(), "deadline": "30s"})
     assert (put_on.phase, put_on.node("ask").message) == (
         "Failed",
@@ -72,7 +72,7 @@ def test_one_that_is_cut_off_says_what_its_pod_waited_for(play):
     )
 
 
-def test_its_annotations_say_what_comes_of_it(play):
+def test_annotations_contain_the_results(play):
     told = {"kscen.io/exit-code": "3", "kscen.io/exit-after": "5s", "kscen.io/log": "no answer"}
     branch = {"target": "rest", "expression": "exitCode == 3 && stdout == 'no answer'"}
     put_on = play({**ask(annotations=told), "conditionalBranches": [branch]}, suspend("rest", "1s"))
@@ -83,7 +83,7 @@ def test_its_annotations_say_what_comes_of_it(play):
     )
 
 
-def test_who_waits_in_vain_is_told_where_it_stands(scenario_runner):
+def test_endless_wait_is_reported_with_its_position(scenario_runner):
     with scenario_runner as run:
         put_on = run.workflow(workflow(template("all", "Serial", children=["ask"]), ask()))
         with pytest.raises(TimeoutError) as late:

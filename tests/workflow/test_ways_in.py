@@ -17,7 +17,7 @@ def obj(kind, spec, name="w", api_version="chaos-mesh.org/v1alpha1"):
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def test_parameters_have_their_values_in_their_places(scenario_runner):
+def test_parameters_are_substituted(scenario_runner):
     with scenario_runner as run:
         schedule = run.schedule(
             obj(
@@ -47,7 +47,7 @@ def theatre():
     theatre.close()
 
 
-def test_a_value_that_does_not_fit_fails_what_nobody_has_refused(theatre):
+def test_mismatched_value_fails_an_admitted_workflow(theatre):
     theatre.runner.start(WorkflowManager(theatre.actor()).run(), "engine")
     theatre.put_on("rest", suspend("rest"), parameters=[{**LENGTH, "value": 10}])
     theatre.runner.advance(1)
@@ -73,7 +73,7 @@ def of_ten(kind, name, api_version="chaos-mesh.org/v1alpha1"):
     ],
     ids=["they begin alike", "one name"],
 )
-def test_no_schedule_takes_anothers_runs(scenario_runner, both):
+def test_no_schedule_adopts_runs_of_another(scenario_runner, both):
     with scenario_runner as run:
         one, other = [run.schedule(each) for each in both]
         run.advance("45s")

@@ -17,7 +17,7 @@ def forest():
         yield forest
 
 
-def test_what_an_attempt_has_failed_by_is_no_message_of_the_next(forest):
+def test_failure_message_of_an_attempt_is_not_kept_for_the_next(forest):
     name = forest.put_on(
         {"entry": "cut", "templates": [partition("cut", "20s", retry={"limit": 2})]}
     )
@@ -35,7 +35,7 @@ def test_what_an_attempt_has_failed_by_is_no_message_of_the_next(forest):
 
 
 @pytest.mark.parametrize("whom", ["the workflow", "a node"])
-def test_an_abort_is_its_parents_for_what_is_below_alone(forest, whom):
+def test_abort_message_of_the_parent_covers_only_descendants(forest, whom):
     name = forest.put_on(
         {
             "entry": "all",
@@ -66,7 +66,7 @@ def test_an_abort_is_its_parents_for_what_is_below_alone(forest, whom):
     )
 
 
-def test_what_is_beyond_the_shipped_yaml_is_in_the_journal(forest):
+def test_details_beyond_the_shipped_yaml_are_in_the_journal(forest):
     there = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
     holds = {"name": "there", "when": "Start", "kubernetes": there}
     fails = {

@@ -68,7 +68,7 @@ def judged(request, cluster):
     return cluster
 
 
-def test_what_can_only_hang_is_refused(judged):
+def test_workflow_that_can_only_hang_is_refused(judged):
     api = judged.api("somebody")
     for resource, obj in (
         (SHIPPED.workflows, workflow(serial("a", "a"))),
@@ -86,7 +86,7 @@ def test_what_can_only_hang_is_refused(judged):
         )
 
 
-def test_what_is_right_is_let_in_and_may_be_changed(judged):
+def test_valid_workflow_is_admitted_and_may_be_changed(judged):
     api = judged.api("somebody")
     judged.runner.call(api.create(SHIPPED.workflows, workflow(suspend())))
     judged.runner.call(
@@ -99,7 +99,7 @@ def test_what_is_right_is_let_in_and_may_be_changed(judged):
     judged.runner.call(api.delete(SHIPPED.workflows, "w", "default"))
 
 
-def test_what_is_there_already_can_be_ended(cluster):
+def test_existing_workflow_can_be_ended(cluster):
     bring_chaos_mesh(cluster)
     api = cluster.api("somebody")
     cluster.runner.call(api.create(SHIPPED.workflows, workflow(serial("a", "a"))))
@@ -110,7 +110,7 @@ def test_what_is_there_already_can_be_ended(cluster):
     cluster.runner.call(api.delete(SHIPPED.workflows, "w", "default"))
 
 
-def test_what_is_odd_comes_with_a_warning(judged):
+def test_questionable_workflow_is_admitted_with_a_warning(judged):
     api = CustomObjectsApi(config.new_client_from_config(str(judged.kubeconfig)))
     resource, obj = SHIPPED.workflows, workflow(suspend(), suspend("b"))
     where = (resource.group, resource.version, "default", resource.plural)
@@ -122,7 +122,7 @@ def test_what_is_odd_comes_with_a_warning(judged):
     )
 
 
-def test_a_webhook_can_be_taken_away(cluster, over_https):
+def test_webhook_can_be_removed(cluster, over_https):
     bring_chaos_mesh(cluster)
     over_https(cluster)
     api = cluster.api("somebody")
@@ -132,7 +132,7 @@ def test_a_webhook_can_be_taken_away(cluster, over_https):
 
 @pytest.mark.controlplane
 @pytest.mark.cluster(backend="controlplane", nodes=0)
-def test_a_real_api_server_asks(cluster):
+def test_real_api_server_calls_the_webhook(cluster):
     bring_chaos_mesh(cluster)
     workflow_setup.start_admission(cluster, SHIPPED)
     workflow_setup.start_admission(cluster, SHIPPED)  # the second takes the first one's place

@@ -1,4 +1,4 @@
-def test_a_partition_is_said_when_it_is_there_and_goes_before_its_object_does(mesh):
+def test_partition_is_reported_after_it_starts_and_removed_before_its_object(mesh):
     mesh.pod("a", node="node-1")
     mesh.pod("b", node="node-2")
     mesh.pod("other", node="node-2")
@@ -18,7 +18,7 @@ def test_a_partition_is_said_when_it_is_there_and_goes_before_its_object_does(me
     assert not mesh.cut("a", "b")
 
 
-def test_a_pod_that_is_to_be_killed_is_gone_before_it_is_said(mesh):
+def test_pod_kill_is_reported_after_the_pod_is_deleted(mesh):
     for name in "ab":
         mesh.pod(name, app="x")
     mesh.cluster.advance(10)
@@ -33,7 +33,7 @@ def test_a_pod_that_is_to_be_killed_is_gone_before_it_is_said(mesh):
     assert mesh.see("PodChaos") is None
 
 
-def test_who_selects_nothing_says_so(mesh):
+def test_empty_selection_is_reported(mesh):
     mesh.chaos("PodChaos", app="nobody", action="pod-kill")
     mesh.cluster.advance(1)
     assert mesh.conditions("PodChaos") == ""

@@ -39,7 +39,7 @@ def gone(mesh, kind):
     mesh.cluster.until(lambda: mesh.see(kind) is None, "10s")
 
 
-def test_network(mesh, pods):
+def test_network_chaos_matches_the_real_controller(mesh, pods):
     one, other = pods
     target = {"mode": "all", "selector": {"labelSelectors": {"app": other}}}
     mesh.chaos("NetworkChaos", app=one, action="partition", direction="both", target=target)
@@ -51,14 +51,14 @@ def test_network(mesh, pods):
 
 
 @pytest.mark.parametrize("action", ["pod-kill", "container-kill", "pod-failure"])
-def test_pods(mesh, pods, action):
+def test_pod_chaos_matches_the_real_controller(mesh, pods, action):
     mesh.chaos("PodChaos", app=pods[0], action=action)
     mesh.cluster.until(lambda: mesh.conditions("PodChaos") == "SI", "30s")
     assert (pods[0] in mesh.pods()) is (action != "pod-kill")
     gone(mesh, "PodChaos")
 
 
-def test_the_four_are_taken_in_both_groups(mesh):
+def test_four_kinds_are_served_in_both_groups(mesh):
     mesh.call(install(mesh.api, mesh.cluster.runner.clock, engine_definitions(OWN_GROUP)))
     template = {"name": "a", "templateType": "Suspend", "deadline": "1s", "retry": {"limit": 1}}
     for family in (SHIPPED, OWN):

@@ -7,7 +7,7 @@ def marks(mesh):
     return len(mesh.pods()["a"]["metadata"].get("annotations", {}))
 
 
-def test_a_duration_ends_by_itself(mesh):
+def test_chaos_ends_after_its_duration(mesh):
     mesh.pod("a")
     mesh.cluster.advance(10)
     mesh.chaos("StressChaos", app="a", duration="30s", **CPU)
@@ -26,7 +26,7 @@ def test_a_duration_ends_by_itself(mesh):
     }
 
 
-def test_a_pause_takes_it_away_for_as_long_as_it_lasts(mesh):
+def test_pause_removes_chaos_while_it_lasts(mesh):
     mesh.pod("a")
     mesh.cluster.advance(10)
     mesh.chaos("StressChaos", app="a", **CPU)
@@ -41,7 +41,7 @@ def test_a_pause_takes_it_away_for_as_long_as_it_lasts(mesh):
     assert (record["injectedCount"], record["recoveredCount"]) == (2, 1)
 
 
-def test_a_kill_cannot_be_paused(mesh):
+def test_pod_kill_cannot_be_paused(mesh):
     mesh.pod("a")
     mesh.cluster.advance(10)
     mesh.chaos("PodChaos", app="a", action="pod-kill", annotations=PAUSE["metadata"]["annotations"])
@@ -49,7 +49,7 @@ def test_a_kill_cannot_be_paused(mesh):
     assert mesh.conditions("PodChaos") == "SIP"
 
 
-def test_who_comes_later_is_not_chosen(mesh):
+def test_pod_created_later_is_not_selected(mesh):
     mesh.pod("a", app="x")
     mesh.cluster.advance(10)
     mesh.chaos("StressChaos", app="x", **CPU)
@@ -59,7 +59,7 @@ def test_who_comes_later_is_not_chosen(mesh):
     assert list(mesh.phases("StressChaos")) == ["default/a/c"]
 
 
-def test_what_loses_its_finalizer_leaves_no_rule_behind(mesh):
+def test_chaos_losing_its_finalizer_leaves_no_rule(mesh):
     mesh.pod("a")
     mesh.pod("b")
     mesh.cluster.advance(10)
@@ -73,7 +73,7 @@ def test_what_loses_its_finalizer_leaves_no_rule_behind(mesh):
     assert not mesh.cut("a", "b")
 
 
-def test_somebody_elses_finalizer_stays(mesh):
+def test_finalizer_of_others_is_kept(mesh):
     mesh.pod("a")
     mesh.cluster.advance(10)
     mesh.chaos("StressChaos", app="a", finalizers=["example.com/mine"], **CPU)

@@ -42,7 +42,7 @@ CPU = {"stressors": {"cpu": {"workers": 1}}}
     ],
     ids=["duration", "value", "operator", "path", "port"],
 )
-def test_what_makes_no_sense(mesh, kind, spec, why):
+def test_invalid_objects_are_refused(mesh, kind, spec, why):
     mesh.pod("a")
     mesh.cluster.advance(10)
     mesh.chaos(kind, **{"selector": {}, **spec})
@@ -57,7 +57,7 @@ def test_what_makes_no_sense(mesh, kind, spec, why):
 
 
 @pytest.mark.parametrize("id_", ["", "a", "a/b/c/d", "default/nobody"])
-def test_records_that_somebody_else_wrote(mesh, id_):
+def test_records_written_by_others_are_ignored(mesh, id_):
     record = {
         "id": id_,
         "selectorKey": ".",

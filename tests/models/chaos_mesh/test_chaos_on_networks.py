@@ -35,7 +35,7 @@ ACTIONS = {
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_what_an_action_does_to_packets(pair, action):
+def test_actions_affect_packets_as_specified(pair, action):
     spec, wanted = ACTIONS[action]
     pair.chaos("NetworkChaos", app="a", action=action, target=TARGET, **spec)
     pair.cluster.advance(0)
@@ -59,7 +59,7 @@ def test_directions(pair, direction, cut):
     assert (pair.cut("a", "b"), pair.cut("b", "a")) == cut
 
 
-def test_pods_on_the_hosts_network_are_their_machines(mesh):
+def test_host_network_pods_are_matched_by_their_machine(mesh):
     mesh.pod("a", node="node-1", hostNetwork=True)
     mesh.pod("b", node="node-2", hostNetwork=True)
     mesh.pod("other", node="node-1")
@@ -72,7 +72,7 @@ def test_pods_on_the_hosts_network_are_their_machines(mesh):
     assert not mesh.cut("other", "b")
 
 
-def test_without_a_target_all_packets_are_meant(pair):
+def test_missing_target_means_all_packets(pair):
     pair.chaos("NetworkChaos", app="a", action="partition")
     pair.cluster.advance(0)
     assert pair.conditions("NetworkChaos") == "SI"
@@ -88,7 +88,7 @@ SERVICE = {
 @pytest.mark.parametrize(
     "given", ["1.2.3.4", "1.2.3.0/24", "1.2.3.4:80", "db.default.svc.cluster.local"]
 )
-def test_targets_outside(pair, given):
+def test_external_targets(pair, given):
     pair.call(pair.api.create(SERVICES, SERVICE, "default"))
     pair.chaos("NetworkChaos", app="a", action="loss", loss={"loss": "10"}, externalTargets=[given])
     pair.cluster.advance(0)
@@ -106,7 +106,7 @@ def test_targets_outside(pair, given):
     assert loss(met, 443) == (0 if ":" in given else 0.1)
 
 
-def test_names_outside_the_cluster_have_addresses_of_their_own(pair):
+def test_external_names_have_their_own_addresses(pair):
     pair.chaos(
         "NetworkChaos",
         app="a",
@@ -157,7 +157,7 @@ def test_names_outside_the_cluster_have_addresses_of_their_own(pair):
         "www..com",
     ],
 )
-def test_a_name_that_is_nobodys(pair, name):
+def test_unknown_name_is_refused(pair, name):
     with pytest.raises(ValueError, match=f"lookup {name}: no such host"):
         pair.call(ExternalNames(pair.api).resolve(name))
 
@@ -183,7 +183,7 @@ def test_a_name_that_is_nobodys(pair, name):
     ],
     ids=["host", "device", "delay", "loss", "netem", "rate"],
 )
-def test_what_cannot_be_done_is_not_said_to_be(pair, spec, why):
+def test_impossible_action_is_not_reported_as_injected(pair, spec, why):
     pair.chaos("NetworkChaos", app="a", **spec)
     pair.cluster.advance(1)
     assert pair.conditions("NetworkChaos") == "S"
@@ -193,7 +193,7 @@ def test_what_cannot_be_done_is_not_said_to_be(pair, spec, why):
     assert pair.see("NetworkChaos") is None
 
 
-def test_it_is_injected_when_both_ends_are_there(mesh):
+def test_chaos_is_injected_when_both_ends_exist(mesh):
     mesh.pod("a")
     mesh.cluster.advance(10)
     mesh.pod("b", node="node-2")
@@ -208,7 +208,7 @@ def test_it_is_injected_when_both_ends_are_there(mesh):
     assert mesh.cut("a", "b")
 
 
-def test_it_is_injected_when_the_packets_feel_it(pair, monkeypatch):
+def test_chaos_is_injected_when_packets_are_affected(pair, monkeypatch):
     with monkeypatch.context() as as_before:
         as_before.setattr(
             Network, "impairment", lambda _network, _flow, **_: NO_IMPAIRMENT
@@ -222,7 +222,7 @@ def test_it_is_injected_when_the_packets_feel_it(pair, monkeypatch):
     assert pair.conditions("NetworkChaos") == "SI"
 
 
-def test_who_is_both_ends_is_cut_off_from_nobody(pair):
+def test_pod_at_both_ends_is_cut_off_from_nothing(pair):
     itself = {"mode": "all", "selector": {"labelSelectors": {"app": "a"}}}
     pair.chaos("NetworkChaos", app="a", action="partition", direction="both", target=itself)
     pair.cluster.advance(1)
@@ -230,7 +230,7 @@ def test_who_is_both_ends_is_cut_off_from_nobody(pair):
     assert ("Failed", "Failed to apply chaos: no running pod is at the other end") in pair.events()
 
 
-def test_who_is_at_both_ends_with_others_is_cut_off_from_them(pair):
+def test_pods_at_both_ends_are_cut_off_from_each_other(pair):
     pair.pod("a2", app="a")
     pair.cluster.advance(10)
     everybody = {"mode": "all", "selector": {"namespaces": ["default"]}}
@@ -240,7 +240,7 @@ def test_who_is_at_both_ends_with_others_is_cut_off_from_them(pair):
     assert (pair.cut("b", "a"), pair.cut("a2", "b"), pair.cut("a", "a2")) == (True, True, False)
 
 
-def test_two_at_once_add_up(pair):
+def test_two_concurrent_objects_add_up(pair):
     for name in ("one", "two"):
         pair.chaos(
             "NetworkChaos", name, app="a", action="delay", delay={"latency": "50ms"}, target=TARGET
@@ -252,7 +252,7 @@ def test_two_at_once_add_up(pair):
     assert pair.impairment("a", "b").delay == 0.05
 
 
-def test_it_follows_a_pod_whose_machine_was_off(pair):
+def test_chaos_follows_a_pod_whose_machine_was_off(pair):
     pair.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
     pair.cluster.advance(1)
     before = pair.pods()["a"]["status"]["podIP"]
@@ -281,7 +281,7 @@ SERVER = [{"name": "c", "image": "iperf3", "args": ["iperf3", "-s"]}]
     ],
     ids=["bandwidth", "delay", "partition"],
 )
-def test_what_a_program_in_a_pod_feels(mesh, spec, told):
+def test_program_in_a_pod_is_affected(mesh, spec, told):
     mesh.pod("b", node="node-2", containers=SERVER)
     mesh.cluster.advance(10)
     call = f"sleep 10; iperf3 -c {mesh.pods()['b']['status']['podIP']} -t 1"
@@ -295,7 +295,7 @@ def test_what_a_program_in_a_pod_feels(mesh, spec, told):
     assert told not in logs["free"]
 
 
-def test_a_target_that_vanishes_takes_its_rules_along(mesh):
+def test_deleted_target_removes_its_rules(mesh):
     mesh.pod("a")
     mesh.cluster.advance(10)
     mesh.pod("b", node="node-2", containers=[{"name": "c", "image": "somewhere.invalid/c"}])

@@ -16,7 +16,7 @@ def restarts(mesh, pod="a"):
 @pytest.mark.parametrize(
     ("named", "killed"), [(["two"], {"two"}), (["one", "two"], {"one", "two"}), ([], {"one"})]
 )
-def test_a_container_is_killed_once_and_starts_again(mesh, named, killed):
+def test_container_is_killed_once_and_restarts(mesh, named, killed):
     mesh.pod("a", containers=TWO)
     mesh.cluster.advance(10)
     mesh.chaos("PodChaos", app="a", action="container-kill", containerNames=named)
@@ -31,7 +31,7 @@ def test_a_container_is_killed_once_and_starts_again(mesh, named, killed):
     assert mesh.see("PodChaos") is None
 
 
-def test_a_container_that_does_not_run_is_not_killed(mesh):
+def test_stopped_container_is_not_killed(mesh):
     mesh.pod("a", containers=[{"name": "c", "image": "somewhere.invalid/c"}])
     mesh.cluster.advance(10)
     mesh.chaos("PodChaos", app="a", action="container-kill")
@@ -42,7 +42,7 @@ def test_a_container_that_does_not_run_is_not_killed(mesh):
 
 
 @pytest.mark.parametrize("command", [[], ["sh", "-c", "sleep 1000"]])
-def test_a_pod_fails_until_it_is_let_be(mesh, command):
+def test_pod_fails_until_the_chaos_ends(mesh, command):
     mesh.pod(
         "a",
         containers=[{"name": "c", "image": "busybox" if command else "pause", "command": command}],
@@ -66,7 +66,7 @@ def test_a_pod_fails_until_it_is_let_be(mesh, command):
     assert restarts(mesh)["c"] >= 2
 
 
-def test_who_fails_a_pod_second_gives_it_back_last(mesh):
+def test_last_of_two_pod_failures_restores_the_pod(mesh):
     mesh.pod("a")
     mesh.cluster.advance(10)
     for name in ("first", "second"):
@@ -81,7 +81,7 @@ def test_who_fails_a_pod_second_gives_it_back_last(mesh):
     assert mesh.pods()["a"]["spec"]["containers"][0]["image"] == "pause"
 
 
-def test_a_grace_period_is_waited_for(mesh):
+def test_grace_period_is_awaited(mesh):
     mesh.pod(
         "a",
         containers=[
@@ -97,7 +97,7 @@ def test_a_grace_period_is_waited_for(mesh):
     assert mesh.pods() == {}
 
 
-def test_one_target_that_vanishes_takes_nothing_from_the_other(mesh):
+def test_deleted_target_does_not_affect_the_other(mesh):
     slow = [{"name": "c", "image": "busybox", "command": ["sh", "-c", "trap '' TERM; sleep 1000"]}]
     for name in "ab":
         mesh.pod(name, app="x", containers=slow)
@@ -110,7 +110,7 @@ def test_one_target_that_vanishes_takes_nothing_from_the_other(mesh):
     assert mesh.pods() == {}
 
 
-def test_a_target_that_somebody_else_deletes_counts_as_recovered(mesh):
+def test_target_deleted_by_others_counts_as_recovered(mesh):
     for name in "ab":
         mesh.pod(name, app="x")
     mesh.pod("late", app="x", containers=[{"name": "c", "image": "somewhere.invalid/c"}])
@@ -149,7 +149,7 @@ MARKED = {
 
 
 @pytest.mark.parametrize("kind", MARKED)
-def test_what_cannot_be_bent_is_marked_on_its_pod(mesh, kind):
+def test_unchangeable_pod_is_annotated(mesh, kind):
     mesh.pod("a")
     mesh.cluster.advance(10)
     uid = mesh.chaos(kind, app="a", **MARKED[kind])["metadata"]["uid"]
@@ -178,7 +178,7 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("kind", ELSEWHERE)
-def test_what_is_elsewhere_is_not_injected(mesh, kind):
+def test_chaos_in_another_namespace_is_not_injected(mesh, kind):
     mesh.chaos(kind, **ELSEWHERE[kind])
     mesh.cluster.advance(60)
     assert mesh.conditions(kind) == ""

@@ -22,7 +22,7 @@ def agents(mesh, nodes):
     }
 
 
-def test_agents_that_are_cut_off_lose_their_replicas():
+def test_partitioned_agents_lose_their_replicas():
     with (
         contextlib.closing(EmbeddedCluster("storage")) as cluster,
         contextlib.closing(ScenarioRunner(cluster, Plan())) as runner,

@@ -50,7 +50,7 @@ NODES = [
         ({"labelSelectors": {"app": "z"}}, ""),
     ],
 )
-def test_who_is_described(selector, names):
+def test_selectors_match_the_described_pods(selector, names):
     found = selected(selector, "default", {Ref.of(each): each for each in PODS}, NODES)
     assert "".join(each["metadata"]["name"] for each in found) == names
 
@@ -67,7 +67,7 @@ def test_who_is_described(selector, names):
         ("random-max-percent", "29", {1, 2}),
     ],
 )
-def test_how_many_are_hit(mode, value, counts):
+def test_modes_select_the_specified_number(mode, value, counts):
     seen = set()
     for seed in range(60):
         try:
@@ -89,10 +89,10 @@ def test_how_many_are_hit(mode, value, counts):
         ("some", "", "mode 'some' is not supported"),
     ],
 )
-def test_a_mode_that_hits_nobody(mode, value, why):
+def test_mode_selecting_no_pod(mode, value, why):
     with pytest.raises(NothingSelected, match=f"^{why}$"):
         chosen(mode, value, range(10), Chance(1).stream("x"))
 
 
-def test_everybody_may_be_hit():
+def test_all_pods_may_be_selected():
     assert {chosen("one", "", "abc", Chance(seed).stream("x"))[0] for seed in range(40)} == {*"abc"}

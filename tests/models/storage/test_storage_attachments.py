@@ -20,7 +20,7 @@ def is_attached(yard, node):
     return lambda: yard.of_attachment(node).get("Attached") == ATTACHED
 
 
-def test_the_third_waits_for_one_of_the_first_two(yard):
+def test_third_attachment_waits_for_one_of_the_first_two(yard):
     yard.ready_volume()
     one, two, three = yard.nodes()
     for node in (one, two, three):
@@ -42,7 +42,7 @@ def test_the_third_waits_for_one_of_the_first_two(yard):
     assert yard.status(RV, "v")["actuallyAttachedTo"] == [two, three]
 
 
-def test_a_second_primary_waits_until_every_kernel_allows_two(yard):
+def test_second_primary_waits_until_every_kernel_allows_two(yard):
     """It is asked for only after all replicas have told so."""
     yard.ready_volume()
     one, two, _ = yard.nodes()
@@ -67,7 +67,7 @@ def test_a_second_primary_waits_until_every_kernel_allows_two(yard):
     yard.until(lambda: yard.status(RV, "v")["drbd"]["config"]["allowTwoPrimaries"] is False)
 
 
-def test_an_attachment_goes_through_its_phases(yard):
+def test_attachment_passes_its_phases(yard):
     """Those that are over at once are not told of."""
     yard.ready_volume()
     node = others(yard)[0]
@@ -85,7 +85,7 @@ def test_an_attachment_goes_through_its_phases(yard):
     assert list(dict.fromkeys(seen)) == [None, "Attaching", "Attached", "Detaching"]
 
 
-def test_access_comes_and_goes_with_its_attachment(yard):
+def test_access_replica_is_created_and_deleted_with_its_attachment(yard):
     yard.ready_volume()
     node = others(yard)[0]
     yard.attach(node)
@@ -99,7 +99,7 @@ def test_access_comes_and_goes_with_its_attachment(yard):
     yard.until(yard.is_whole)
 
 
-def test_a_tie_breaker_becomes_access_before_it_is_promoted(yard):
+def test_tie_breaker_becomes_access_before_promotion(yard):
     yard.ready_volume(storage_class="availability")
     (tie,) = yard.replicas(type_="TieBreaker")
     node = tie["spec"]["nodeName"]
@@ -123,7 +123,7 @@ def test_a_tie_breaker_becomes_access_before_it_is_promoted(yard):
     assert yard.kinds() == "2D1A"
 
 
-def test_an_attachment_may_be_there_before_its_volume(yard):
+def test_attachment_may_exist_before_its_volume(yard):
     yard.attach("node-3")
     yard.advance(1)
     assert yard.of_attachment("node-3")["Attached"] == ("False", "WaitingForReplicatedVolume")
@@ -138,14 +138,14 @@ def test_an_attachment_may_be_there_before_its_volume(yard):
     assert "node-3" in [one["spec"]["nodeName"] for one in yard.replicas(type_="Diskful")]
 
 
-def test_one_without_a_volume_goes_at_once(yard):
+def test_attachment_without_a_volume_is_deleted_at_once(yard):
     yard.attach("node-3")
     yard.advance(1)
     yard.detach("node-3")
     assert yard.until(lambda: yard.get(RVA, "rva-v-node-3") is None) <= 0.5
 
 
-def test_a_volume_that_is_attached_stays_until_it_is_not(yard):
+def test_attached_volume_is_deleted_after_detachment(yard):
     yard.ready_volume()
     node = yard.nodes()[0]
     yard.attach(node)
@@ -168,7 +168,7 @@ def local_class(yard):
     )
 
 
-def test_a_local_volume_is_attached_where_its_disk_is(yard):
+def test_local_volume_is_attached_where_its_disk_is(yard):
     local_class(yard)
     yard.ready_volume(storage_class="local")
     here, elsewhere = yard.nodes()[0], others(yard)[0]
@@ -182,7 +182,7 @@ def test_a_local_volume_is_attached_where_its_disk_is(yard):
     assert yard.kinds() == "1D"
 
 
-def test_a_local_volume_without_a_disk_yet(yard_of):
+def test_local_volume_without_a_disk_waits(yard_of):
     yard = yard_of(nodes=3)
     for node in yard.node_names:
         yard.call(
@@ -202,7 +202,7 @@ def test_a_local_volume_without_a_disk_yet(yard_of):
 
 
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
-def test_the_newer_storage_attaches_as_many_as_the_volume_says(yard_of, generation):
+def test_newer_storage_attaches_up_to_the_volume_limit(yard_of, generation):
     yard = yard_of(generation)
     yard.volume(maxAttachments=2)
     yard.until(

@@ -45,7 +45,7 @@ def setbacks(yard):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("generation", ["conditions", "effectiveLayout", "ready"])
-def test_volumes_that_are_attached_moved_and_grown_keep_all_their_conditions(generation, seed):
+def test_conditions_hold_through_attachment_migration_and_growth(generation, seed):
     cluster = EmbeddedCluster(f"calm {seed}")
     yard, state = Yard(cluster, generation), RunState()
     found = setbacks(yard)
@@ -78,7 +78,7 @@ def test_volumes_that_are_attached_moved_and_grown_keep_all_their_conditions(gen
     assert found == []
 
 
-def test_who_has_not_joined_yet_takes_no_quorum_away(yard):
+def test_joining_replica_does_not_cost_quorum(yard):
     (disk,) = yard.ready_volume(storage_class="none")
     found = setbacks(yard)
     one, two = [node for node in yard.node_names if node != disk["spec"]["nodeName"]][:2]
@@ -110,7 +110,7 @@ def member(number, type_, linked, *, joined=True):
 
 
 @pytest.mark.parametrize(("joined", "failures"), [(False, 0), (True, -1)])
-def test_what_a_volume_can_lose_is_not_less_because_somebody_is_to_join(joined, failures):
+def test_joining_replica_does_not_reduce_fault_tolerance(joined, failures):
     """One of two disks is away, and the tie-breaker decides: alone, or as one of two who have a
     say.
     """
@@ -124,7 +124,7 @@ def test_what_a_volume_can_lose_is_not_less_because_somebody_is_to_join(joined, 
     assert effective_layout(view, QuorumSettings(2, 1)).failures == failures
 
 
-def test_whoever_has_no_disk_decides_whatever_it_is_called():
+def test_replica_without_a_disk_is_diskless_whatever_its_name():
     """A tie-breaker that became an Access replica does so until there is another one."""
     replicas = [
         member(0, "Diskful", [1, 2]),

@@ -161,7 +161,7 @@ class Book:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_our_definitions_judge_as_the_published_do(folder):
+def test_our_definitions_validate_like_the_published_ones(folder):
     theirs, ours = Book(published(folder)), Book(FOLDERS[folder])
     try:
         for words in [*WORDS, *CHANGES]:
@@ -172,9 +172,7 @@ def test_our_definitions_judge_as_the_published_do(folder):
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_the_published_definitions_take_whatever_the_storage_writes(
-    monkeypatch, caplog, generation
-):
+def test_published_definitions_accept_all_writes_of_the_storage(monkeypatch, caplog, generation):
     folder = "storage-conditions" if generation == "conditions" else "storage-effective-layout"
     known = type(GENERATIONS[generation])
     real = type("Published", (known,), {"definitions": tuple(published(folder))})

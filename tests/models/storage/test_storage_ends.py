@@ -25,7 +25,7 @@ def living():
     gc.enable()
 
 
-def test_kernels_forget_a_volume_that_is_deleted(yard, living):
+def test_kernels_forget_a_deleted_volume(yard, living):
     for name in ("v", "w"):
         yard.ready_volume(name)
     yard.attach(yard.nodes()[0])
@@ -38,7 +38,7 @@ def test_kernels_forget_a_volume_that_is_deleted(yard, living):
     assert (living(DrbdResource), living(PeerLink)) == (1, 3)
 
 
-def test_a_kernel_gives_up_what_somebody_has_removed_past_its_finalizers(yard):
+def test_kernel_releases_a_replica_removed_past_its_finalizers(yard):
     yard.ready_volume()
     name, node = next((one["metadata"]["name"], one["spec"]["nodeName"]) for one in yard.replicas())
     yard.call(yard.api.patch(RVR, name, {"metadata": {"finalizers": None}}))
@@ -48,7 +48,7 @@ def test_a_kernel_gives_up_what_somebody_has_removed_past_its_finalizers(yard):
     assert yard.system.drbd.status(node, "v") is None
 
 
-def test_agents_that_are_killed_leave_nothing(yard, living):
+def test_killed_agents_leave_nothing(yard, living):
     yard.ready_volume()
     yard.advance(60)
     before = [living(kind) for kind in (StorageAgent, PodWorker, ContainerWorker)]
@@ -58,7 +58,7 @@ def test_agents_that_are_killed_leave_nothing(yard, living):
     assert [living(kind) for kind in (StorageAgent, PodWorker, ContainerWorker)] == before
 
 
-def test_a_machine_that_loses_its_power_leaves_nothing(yard, living):
+def test_machine_losing_power_leaves_nothing(yard, living):
     yard.ready_volume()
     yard.advance(60)
     before = [living(kind) for kind in (StorageAgent, PodWorker, ContainerWorker)]

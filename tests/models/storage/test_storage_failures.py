@@ -17,7 +17,7 @@ def leader(yard):
     return yard.call(yard.api.get(LEASES, LEASE, NAMESPACE))["spec"]["holderIdentity"]
 
 
-def test_without_a_leader_nothing_happens_until_the_lease_has_run_out(yard):
+def test_nothing_happens_without_a_leader_until_the_lease_expires(yard):
     yard.advance(30)
     first = leader(yard)
     renewed = yard.call(yard.api.get(LEASES, LEASE, NAMESPACE))["spec"]["renewTime"]
@@ -30,14 +30,14 @@ def test_without_a_leader_nothing_happens_until_the_lease_has_run_out(yard):
     yard.until(yard.is_whole)
 
 
-def test_a_leader_that_lives_renews_its_lease(yard):
+def test_live_leader_renews_its_lease(yard):
     first = leader(yard)
     yard.advance(300)
     assert leader(yard) == first
     assert yard.call(yard.api.get(LEASES, LEASE, NAMESPACE))["spec"]["leaseTransitions"] == 0
 
 
-def test_an_agent_that_is_killed_is_missed_and_comes_back(yard):
+def test_killed_agent_is_detected_and_restarts(yard):
     """Its replica's own words stay; the controller's say that its agent does not report."""
     yard.ready_volume()
     node = yard.nodes()[1]
@@ -67,7 +67,7 @@ def test_an_agent_that_is_killed_is_missed_and_comes_back(yard):
     assert yard.said(RVR, "v-1") == before
 
 
-def test_a_new_agent_begins_with_what_the_api_says(yard):
+def test_new_agent_starts_from_the_api_state(yard):
     """What was asked for while it was away is done when it is back."""
     yard.ready_volume()
     node = yard.nodes()[0]
@@ -77,7 +77,7 @@ def test_a_new_agent_begins_with_what_the_api_says(yard):
     yard.until(lambda: yard.of_attachment(node).get("Ready") == ("True", "Ready"), timeout=20)
 
 
-def test_a_power_cut_under_a_replica(yard):
+def test_power_loss_under_a_replica(yard):
     yard.ready_volume()
     node = yard.nodes()[2]
     yard.site.machines.power_off(node)
@@ -104,7 +104,7 @@ def links(yard, replica):
     )
 
 
-def test_two_of_three_machines_that_stop_are_seen_and_stay_so(yard):
+def test_two_stopped_machines_of_three_are_reported_until_they_return(yard):
     yard.ready_volume()
     first, second, _ = yard.nodes()
     yard.site.machines.power_off(first)
@@ -119,7 +119,7 @@ def test_two_of_three_machines_that_stop_are_seen_and_stay_so(yard):
     assert yard.of_volume()["Quorum"] == ("True", "QuorumDegraded")
 
 
-def test_quorum_of_a_volume_is_lost_when_its_agents_say_so(yard):
+def test_quorum_of_a_volume_is_lost_when_its_agents_report_it(yard):
     """Cut from each other, not from the API."""
     yard.ready_volume()
     yard.cut_replication()
@@ -129,7 +129,7 @@ def test_quorum_of_a_volume_is_lost_when_its_agents_say_so(yard):
     yard.until(lambda: yard.of_volume() == HEALTHY, timeout=180)
 
 
-def test_a_disk_that_has_missed_writes_is_out_of_sync(yard):
+def test_disk_that_missed_writes_is_out_of_sync(yard):
     yard.ready_volume(size="2Gi")
     node, away = yard.nodes()[0], yard.nodes()[1]
     yard.attach(node)
@@ -149,7 +149,7 @@ def test_a_disk_that_has_missed_writes_is_out_of_sync(yard):
     assert ("IOReady", "OutOfSync") in seen
 
 
-def test_a_primary_whose_machine_was_cut_off_power_is_primary_again(yard):
+def test_primary_is_promoted_again_after_a_power_loss(yard):
     yard.ready_volume()
     node = yard.nodes()[0]
     yard.attach(node)
@@ -162,7 +162,7 @@ def test_a_primary_whose_machine_was_cut_off_power_is_primary_again(yard):
 
 
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
-def test_the_newer_storage_counts_who_is_there(yard_of, generation):
+def test_newer_storage_counts_present_replicas(yard_of, generation):
     yard = yard_of(generation)
     yard.volume()
     yard.until(
@@ -197,7 +197,7 @@ def test_the_newer_storage_counts_who_is_there(yard_of, generation):
     )
 
 
-def test_ready_has_its_reasons(yard_of):
+def test_ready_condition_has_reasons(yard_of):
     yard = yard_of("ready")
     seen = {}
 

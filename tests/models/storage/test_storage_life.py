@@ -22,7 +22,7 @@ KINDS = {
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
 @pytest.mark.parametrize("storage_class", list(KINDS)[:3])
-def test_a_volume_becomes_ready_is_attached_and_goes(yard_of, generation, storage_class):
+def test_volume_becomes_ready_is_attached_and_deleted(yard_of, generation, storage_class):
     yard = yard_of(generation)
     yard.volume(storage_class=storage_class)
     yard.until(lambda: HEALTH_SOURCES[generation].is_ready(yard.get(RV, "v")), timeout=15)
@@ -39,7 +39,7 @@ def test_a_volume_becomes_ready_is_attached_and_goes(yard_of, generation, storag
     assert all(yard.system.drbd.status(node, "v") is None for node in yard.node_names)
 
 
-def test_consistency_alone_is_for_the_newer(yard_of):
+def test_consistency_condition_exists_only_in_the_newer_generation(yard_of):
     yard = yard_of("ready")
     yard.volume(storage_class="consistency")
     yard.until(yard.is_whole)
@@ -47,7 +47,7 @@ def test_consistency_alone_is_for_the_newer(yard_of):
     assert yard.status(RV, "v")["effectiveLayout"]["failuresToTolerate"] == 0
 
 
-def test_how_a_volume_comes_to_be(yard):
+def test_phases_of_volume_creation(yard):
     """The first disk has data before there are others."""
     yard.volume()
     yard.advance(0.06)
@@ -77,7 +77,7 @@ def test_how_a_volume_comes_to_be(yard):
     )
 
 
-def test_what_a_replica_says(yard):
+def test_status_of_a_replica(yard):
     first, *others = yard.ready_volume()
     assert first["metadata"]["finalizers"] == [CONTROLLER, AGENT]
     status = yard.status(RVR, "v-0")
@@ -106,7 +106,7 @@ def test_what_a_replica_says(yard):
     assert yard.said(RVR, "v-0")["Attached"] == ("False", "Detached")
 
 
-def test_ports_and_minors_are_not_shared(yard_of):
+def test_ports_and_minors_are_unique(yard_of):
     yard = yard_of(nodes=3)
     for name in ("a", "b", "c"):
         yard.volume(name)
@@ -125,7 +125,7 @@ def test_ports_and_minors_are_not_shared(yard_of):
     ]
 
 
-def test_a_volume_grows_and_does_not_shrink(yard):
+def test_volume_grows_and_does_not_shrink(yard):
     yard.ready_volume()
     patch = {"spec": {"size": "200Mi"}}
     yard.call(yard.api.patch(RV, "v", patch))
@@ -137,7 +137,7 @@ def test_a_volume_grows_and_does_not_shrink(yard):
     assert yard.is_whole()
 
 
-def test_a_volume_without_a_class_waits_and_goes(yard):
+def test_volume_without_a_class_waits_and_can_be_deleted(yard):
     yard.volume(storage_class="no-such-class")
     yard.advance(5)
     assert yard.replicas() == []
@@ -147,7 +147,7 @@ def test_a_volume_without_a_class_waits_and_goes(yard):
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_what_is_installed_is_known(yard_of, generation):
+def test_installed_generation_is_detected(yard_of, generation):
     yard = yard_of(generation, nodes=3)
     assert yard.call(is_installed(yard.api)) == generation
     patch = {"metadata": {"annotations": None}}
@@ -158,7 +158,7 @@ def test_what_is_installed_is_known(yard_of, generation):
     assert yard.call(yard.api.get(DAEMON_SETS, "agent", NAMESPACE))["status"]["numberReady"] == 3
 
 
-def test_the_same_seed_gives_the_same_volumes(yard_of):
+def test_same_seed_gives_the_same_volumes(yard_of):
     one, other = yard_of(), yard_of()
     assert isinstance(one, Yard)
     for yard in (one, other):

@@ -20,7 +20,7 @@ LEASE = "sds-replicated-volume-controller"
     ("program", "step", "name"),
     [(StorageController, "_view", "controller"), (StorageAgent, "_manage", "agent")],
 )
-def test_a_mistake_ends_the_clusters_time(yard, monkeypatch, program, step, name):
+def test_internal_error_stops_the_cluster_clock(yard, monkeypatch, program, step, name):
     def mistaken(*_):
         raise KeyError("lost")
 
@@ -33,7 +33,7 @@ def test_a_mistake_ends_the_clusters_time(yard, monkeypatch, program, step, name
         yard.ready_volume()
 
 
-def test_who_has_lost_the_lease_begins_anew(yard, caplog):
+def test_controller_that_lost_the_lease_restarts(yard, caplog):
     first = yard.call(yard.api.get(LEASES, LEASE, NAMESPACE))["spec"]["holderIdentity"]
     yard.call(
         yard.api.patch(LEASES, LEASE, {"spec": {"holderIdentity": "somebody-else"}}, NAMESPACE)

@@ -73,14 +73,14 @@ def linked(**links):
         (linked(node_2=LINKED, node_3=FILLING), PROGRESS_INTERVAL),
     ],
 )
-def test_how_long_news_may_wait(status, wait):
+def test_report_delay_limits(status, wait):
     pace = ReportPacing()
     pace.record_report(REPLICA, WELL, ANSWER)
     assert pace.delay(REPLICA, status, ANSWER, 100.0) == wait
     assert pace.delay(REPLICA, status, ANSWER, 100.0 + wait) == 0
 
 
-def test_only_what_is_told_sooner_than_it_was_going_to_be_wants_a_look_of_its_own():
+def test_only_reports_due_earlier_than_planned_need_their_own_check():
     pace = ReportPacing()
     pace.record_report(REPLICA, WELL, ANSWER)
     assert pace.delay_if_sooner(REPLICA, linked(node_2=LINKED), 100.0) == REPORT_INTERVAL
@@ -98,7 +98,7 @@ def test_only_what_is_told_sooner_than_it_was_going_to_be_wants_a_look_of_its_ow
     )
 
 
-def test_what_is_again_as_it_was_told_wants_no_look():
+def test_state_equal_to_the_reported_one_needs_no_check():
     pace = ReportPacing()
     pace.record_report(REPLICA, WELL, ANSWER)
     assert pace.delay_if_sooner(REPLICA, WELL, 99.0) is None
@@ -113,14 +113,14 @@ def test_what_is_again_as_it_was_told_wants_no_look():
     )
 
 
-def test_who_gave_orders_is_answered_at_once():
+def test_requester_is_answered_at_once():
     pace = ReportPacing()
     pace.record_report(REPLICA, WELL, ANSWER)
     answer = (*ANSWER[:-1], True)
     assert pace.delay(REPLICA, linked(node_2=LINKED, node_3=LOST), answer, 100.0) == 0
 
 
-def test_a_new_agent_contradicts_what_the_api_says_and_else_waits():
+def test_new_agent_corrects_the_api_state_and_otherwise_waits():
     coming = linked(node_2=LINKED, node_3=LOST)
     new = replace(REPLICA, in_quorum=False, in_sync=False)
     assert ReportPacing().delay(new, coming, ANSWER, 0.0) == CONNECT_GRACE

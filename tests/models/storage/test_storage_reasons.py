@@ -58,7 +58,7 @@ REASONS = {
 }
 
 
-def test_every_reason_has_its_day(yard):
+def test_every_reason_occurs(yard):
     seen = _watch(yard)
     _attach_in_every_way(yard)
     _break_in_every_way(yard)

@@ -58,12 +58,12 @@ def test_tie_breakers_of_era_a_keep_the_total_odd(diskful, access, ties):
     assert ERA_A.tie_breakers(LAYOUTS["None"], diskful, access) == ties
 
 
-def test_numbers():
+def test_replica_numbers():
     assert [free_number([]), free_number([0, 2]), free_number(range(32))] == [0, 1, None]
 
 
 @pytest.mark.parametrize("type_", ["Access", "TieBreaker"])
-def test_a_replica_that_nobody_needs_is_removed(yard, type_):
+def test_unneeded_replica_is_removed(yard, type_):
     yard.ready_volume()
     yard.replica(17, type_=type_)
     yard.until(lambda: yard.get(RVR, "v-17") is None, timeout=20)
@@ -72,7 +72,7 @@ def test_a_replica_that_nobody_needs_is_removed(yard, type_):
     assert yard.is_whole()
 
 
-def test_a_disk_that_somebody_adds_is_placed_and_stays(yard):
+def test_disk_added_by_others_is_placed_and_kept(yard):
     yard.ready_volume()
     yard.replica(9, type_="Diskful")
     yard.until(lambda: yard.said(RVR, "v-9").get("IOReady", ("", ""))[0] == "True")
@@ -81,7 +81,7 @@ def test_a_disk_that_somebody_adds_is_placed_and_stays(yard):
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_disk_that_somebody_deletes_is_replaced_and_stays_until_then(yard, number):
+def test_disk_deleted_by_others_is_kept_until_replaced(yard, number):
     before = yard.ready_volume()
     yard.delete(RVR, f"v-{number}")
     assert yard.until(lambda: yard.kinds() == "3D" and len(yard.replicas()) == 4) <= 1
@@ -91,7 +91,7 @@ def test_a_disk_that_somebody_deletes_is_replaced_and_stays_until_then(yard, num
     yard.until(yard.is_whole)
 
 
-def test_the_only_disk_hands_its_data_on(yard):
+def test_only_disk_hands_its_data_over(yard):
     yard.ready_volume(storage_class="none")
     node = yard.nodes()[0]
     yard.delete(RVR, "v-0")
@@ -101,7 +101,7 @@ def test_the_only_disk_hands_its_data_on(yard):
     yard.until(yard.is_whole)
 
 
-def test_a_tie_breaker_that_somebody_deletes_is_replaced(yard):
+def test_tie_breaker_deleted_by_others_is_replaced(yard):
     yard.ready_volume(storage_class="availability")
     (tie,) = yard.replicas(type_="TieBreaker")
     yard.delete(RVR, tie["metadata"]["name"])
@@ -110,7 +110,7 @@ def test_a_tie_breaker_that_somebody_deletes_is_replaced(yard):
     yard.until(yard.is_whole)
 
 
-def test_an_attached_replica_stays_until_it_is_detached(yard):
+def test_attached_replica_is_kept_until_detached(yard):
     yard.ready_volume()
     node = yard.nodes()[0]
     yard.attach(node)
@@ -124,7 +124,7 @@ def test_an_attached_replica_stays_until_it_is_detached(yard):
 
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
 @pytest.mark.parametrize("at", [1.5, 1.8, 2.1])
-def test_the_first_disk_with_data_stays_until_another_has_them(yard_of, generation, at):
+def test_first_disk_with_data_is_kept_until_another_has_the_data(yard_of, generation, at):
     yard = yard_of(generation)
     yard.volume()
     yard.advance(at)
@@ -132,14 +132,14 @@ def test_the_first_disk_with_data_stays_until_another_has_them(yard_of, generati
     yard.until(lambda: HEALTH_SOURCES[generation].is_ready(yard.get(RV, "v")))
 
 
-def test_a_replica_that_is_moved_to_anothers_node_is_turned_away(yard):
+def test_replica_moved_to_an_occupied_node_is_rejected(yard):
     """Nothing in that generation's definition forbids it."""
     yard.ready_volume()
     yard.call(yard.api.patch(RVR, "v-0", {"spec": {"nodeName": yard.nodes()[-1]}}))
     yard.until(lambda: yard.is_whole() and len(set(yard.nodes())) == len(yard.nodes()) == 3)
 
 
-def test_a_node_has_no_link_to_itself():
+def test_node_has_no_link_to_itself():
     """Whoever was there before may still be a member."""
     members = [
         {
@@ -170,7 +170,7 @@ def third_disk(yard):
     yard.advance(10)
 
 
-def test_a_replica_that_was_just_told_to_become_primary_stays(yard):
+def test_replica_ordered_to_become_primary_is_kept(yard):
     """Its agent dies in that moment, so that nobody can tell for a while whether it did."""
     third_disk(yard)
     node = yard.nodes()[0]
@@ -188,7 +188,7 @@ def test_a_replica_that_was_just_told_to_become_primary_stays(yard):
     yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=15)
 
 
-def test_a_deleted_disk_stays_while_too_few_are_online_although_enough_have_the_data(yard):
+def test_deleted_disk_is_kept_while_too_few_are_online(yard):
     third_disk(yard)
     disks = yard.nodes()
     remote = [node for node in yard.node_names if node not in disks]
@@ -212,7 +212,7 @@ def test_a_deleted_disk_stays_while_too_few_are_online_although_enough_have_the_
     yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=180)
 
 
-def test_a_deleted_disk_stays_while_the_others_do_not_suffice(yard):
+def test_deleted_disk_is_kept_while_the_others_do_not_suffice(yard):
     """Its node's agent lives, but two others are out."""
     yard.ready_volume()
     _, second, third = yard.nodes()
@@ -227,7 +227,7 @@ def test_a_deleted_disk_stays_while_the_others_do_not_suffice(yard):
     yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=180)
 
 
-def test_a_lost_disk_of_main_is_not_replaced_but_its_tie_breaker_is(yard_of):
+def test_lost_disk_of_main_is_not_replaced_but_its_tie_breaker_is(yard_of):
     yard = yard_of("effectiveLayout")
     yard.volume(storage_class="availability")
     yard.until(
@@ -241,7 +241,7 @@ def test_a_lost_disk_of_main_is_not_replaced_but_its_tie_breaker_is(yard_of):
     assert [one["type"] for one in yard.status(RV, "v")["datameshTransitions"]] == ["RemoveReplica"]
 
 
-def test_without_nodes_a_replica_waits(yard_of):
+def test_replica_waits_without_nodes(yard_of):
     yard = yard_of(nodes=2)
     yard.volume()
     yard.until(lambda: yard.kinds() == "3D")
@@ -259,7 +259,7 @@ def test_without_nodes_a_replica_waits(yard_of):
     assert "node-9" in yard.nodes()
 
 
-def test_a_disk_is_not_placed_on_a_node_that_is_down_or_not_ours(yard_of):
+def test_disk_is_not_placed_on_a_down_or_foreign_node(yard_of):
     yard = yard_of(nodes=4)
     yard.site.machines.power_off("node-1")
     yard.advance(60)
@@ -267,14 +267,14 @@ def test_a_disk_is_not_placed_on_a_node_that_is_down_or_not_ours(yard_of):
     assert sorted(yard.nodes()) == ["node-2", "node-3", "node-4"]
 
 
-def test_names_are_judged(yard):
+def test_names_are_validated(yard):
     yard.ready_volume()
     for number in ("x", 32):
         with pytest.raises(ApiError):
             yard.replica(number)
 
 
-def test_spreading(yard):
+def test_replicas_spread_over_nodes(yard):
     for number in range(8):
         yard.volume(f"v{number}", "none")
     yard.advance(10)
@@ -285,7 +285,7 @@ def test_spreading(yard):
 
 
 @pytest.mark.parametrize("wait", [0.05, 2])
-def test_who_comes_to_a_node_that_another_one_has_is_turned_away(yard, wait):
+def test_second_replica_on_a_node_is_rejected(yard, wait):
     yard.volume(storage_class="availability")
     yard.advance(wait)
     (first,) = [one for one in yard.replicas() if one["metadata"]["name"] == "v-0"]
@@ -297,7 +297,7 @@ def test_who_comes_to_a_node_that_another_one_has_is_turned_away(yard, wait):
     assert first["spec"]["nodeName"] in yard.nodes(type_="Diskful")
 
 
-def test_a_first_replica_that_is_deleted_before_it_has_data_leaves_one_truth(yard):
+def test_first_replica_deleted_before_it_has_data_leaves_one_copy_of_the_truth(yard):
     yard.replica(1, nodeName="node-3")
     yard.volume()
     yard.advance(0.15)

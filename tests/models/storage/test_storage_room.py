@@ -32,7 +32,7 @@ def last_node(yard):
     return node
 
 
-def test_an_access_replica_in_use_gets_the_disk(yard_of):
+def test_access_replica_in_use_gets_the_disk(yard_of):
     """The data comes to it while it is Primary; then who was to leave may."""
     yard = yard_of(nodes=4)
     yard.ready_volume()
@@ -45,7 +45,7 @@ def test_an_access_replica_in_use_gets_the_disk(yard_of):
     yard.until(attached(yard, node), timeout=5)
 
 
-def test_a_tie_breaker_gets_the_disk_and_another_one_takes_its_place(yard_of):
+def test_tie_breaker_gets_the_disk_and_is_replaced(yard_of):
     yard = yard_of(nodes=3)
     yard.ready_volume(storage_class="availability")
     node = last_node(yard)
@@ -54,7 +54,7 @@ def test_a_tie_breaker_gets_the_disk_and_another_one_takes_its_place(yard_of):
     assert node in yard.nodes(type_="Diskful")
 
 
-def test_an_access_replica_that_nobody_uses_makes_room(yard_of):
+def test_unused_access_replica_makes_room(yard_of):
     yard = yard_of(nodes=4)
     yard.ready_volume()
     node = last_node(yard)
@@ -66,7 +66,7 @@ def test_an_access_replica_that_nobody_uses_makes_room(yard_of):
     assert node in yard.nodes(type_="Diskful")
 
 
-def test_a_tie_breaker_that_is_deleted_makes_room(yard_of):
+def test_deleted_tie_breaker_makes_room(yard_of):
     yard = yard_of(nodes=3)
     yard.ready_volume(storage_class="availability")
     (tie,) = yard.replicas(type_="TieBreaker")
@@ -76,7 +76,7 @@ def test_a_tie_breaker_that_is_deleted_makes_room(yard_of):
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_a_disk_comes_to_the_only_node_that_is_left(yard_of, generation):
+def test_disk_is_placed_on_the_only_node_left(yard_of, generation):
     """Two of four machines are out when a volume is made, and it is to be attached to one of
     those.
     """
@@ -95,7 +95,7 @@ def test_a_disk_comes_to_the_only_node_that_is_left(yard_of, generation):
     assert len(yard.replicas()) == 3
 
 
-def test_a_disk_beyond_what_the_class_asks_for_waits(yard_of):
+def test_disk_beyond_the_class_requirement_waits(yard_of):
     yard = yard_of(nodes=4)
     yard.ready_volume()
     node = last_node(yard)
@@ -109,7 +109,7 @@ def test_a_disk_beyond_what_the_class_asks_for_waits(yard_of):
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)
-def test_who_gets_a_disk_has_no_data_until_it_has_got_it(yard_of, generation):
+def test_replica_getting_a_disk_has_no_data_until_resynced(yard_of, generation):
     yard = yard_of(generation, nodes=3)
     yard.ready_volume(
         storage_class="availability"

@@ -81,7 +81,7 @@ def act(yard, what, *particulars):  # noqa: C901, PLR0912  # a table of deeds
 )
 @given(st.sampled_from(sorted(CLASSES)), st.lists(ACTIONS, max_size=12))
 @example("availability", TWO_DISKS_AT_ONCE)
-def test_when_it_is_quiet_again_all_is_well(storage_class, actions):
+def test_storage_is_healthy_after_random_failures(storage_class, actions):
     cluster = EmbeddedCluster("whatever")
     try:
         yard = Yard(cluster, "conditions")
@@ -139,9 +139,7 @@ FITS = [
     [("dark", "node-3"), ("dark", "node-4")],
     [("attach", "node-3"), ("wait", 15)],
 )
-def test_where_there_is_hardly_room_it_is_whole_after_five_minutes(
-    generation, fits, before, actions
-):
+def test_storage_with_little_room_is_healthy_after_five_minutes(generation, fits, before, actions):
     """Attached or not, machines out or not, and although somebody who was there first has to
     make room.
     """

@@ -31,7 +31,7 @@ def writes(monkeypatch, yard_of):
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_a_whole_life_is_not_many_writes(yard_of, writes, generation):
+def test_volume_lifecycle_needs_few_writes(yard_of, writes, generation):
     yard = yard_of(generation)
     counted = writes(yard.cluster)
     yard.volume()
@@ -50,9 +50,7 @@ def test_a_whole_life_is_not_many_writes(yard_of, writes, generation):
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
-def test_where_a_first_disk_goes_to_the_node_that_wants_it_nobody_is_made_in_vain(
-    yard_of, writes, generation
-):
+def test_first_disk_on_the_attached_node_creates_no_unneeded_replica(yard_of, writes, generation):
     yard = yard_of(generation)
     counted = writes(yard.cluster)
     yard.volume(storage_class="availability")
@@ -64,7 +62,7 @@ def test_where_a_first_disk_goes_to_the_node_that_wants_it_nobody_is_made_in_vai
     ) == 3
 
 
-def test_nothing_is_written_while_nothing_happens(yard, writes):
+def test_idle_storage_writes_nothing(yard, writes):
     yard.ready_volume()
     yard.attach(yard.nodes()[0])
     yard.advance(90)  # what a node knows of its peers is told with the next news, within a minute
@@ -74,7 +72,7 @@ def test_nothing_is_written_while_nothing_happens(yard, writes):
 
 
 @pytest.mark.parametrize("down", [0.5, 1.5, 3, 5])
-def test_what_a_refusal_kept_the_leader_from_is_done_later(yard, monkeypatch, down):
+def test_refused_leader_action_is_done_later(yard, monkeypatch, down):
     """Beside it there may be something that waits to be told, which is no reason to look no
     more.
     """

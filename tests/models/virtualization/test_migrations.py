@@ -5,7 +5,7 @@ from pytest_kscen.objects.resources import PODS
 
 
 @pytest.mark.parametrize("type_", ["Migrate", "Evict"])
-def test_a_guest_moves_while_it_runs(place, type_):
+def test_guest_is_migrated_while_running(place, type_):
     node, boot_id, pod = (
         place.vm()["status"]["nodeName"],
         place.boot_id(),
@@ -27,7 +27,7 @@ def test_a_guest_moves_while_it_runs(place, type_):
     assert place.pod()["spec"]["nodeName"] == place.vm()["status"]["nodeName"]
 
 
-def test_it_moves_again_and_restarts_where_it_is(place):
+def test_guest_is_migrated_again_and_restarts_in_place(place):
     nodes = [place.vm()["status"]["nodeName"]]
     for name in ("one", "two"):
         place.operate("Migrate", name=name)
@@ -42,7 +42,7 @@ def test_it_moves_again_and_restarts_where_it_is(place):
     assert place.machines["node-1"].powered
 
 
-def test_it_goes_where_it_is_told(place):
+def test_guest_is_migrated_to_the_requested_node(place):
     place.operate(
         "Migrate", migrate={"nodeSelector": {"kubernetes.io/hostname": "parent-2"}}, vm="node-1"
     )
@@ -60,7 +60,7 @@ def pods_of_both(place):
     return source, target
 
 
-def test_without_its_target_it_stays(place):
+def test_guest_stays_without_its_target(place):
     source, target = pods_of_both(place)
     place.call(place.api.delete(PODS, target, "vms"))
     place.advance(10)
@@ -73,7 +73,7 @@ def test_without_its_target_it_stays(place):
     assert place.machines["node-1"].powered
 
 
-def test_without_its_source_it_ends_and_starts_again(place):
+def test_migration_without_its_source_ends_and_the_guest_restarts(place):
     source, target = pods_of_both(place)
     place.call(place.api.delete(PODS, source, "vms", grace_period=0))
     place.advance(60)
@@ -83,7 +83,7 @@ def test_without_its_source_it_ends_and_starts_again(place):
     assert place.machines["node-1"].powered
 
 
-def test_a_stop_takes_its_place(place):
+def test_stop_supersedes_a_migration(place):
     pods_of_both(place)
     place.operate("Stop", name="stop")
     place.advance(60)

@@ -11,7 +11,7 @@ def operation(type_, *, force=False):
     return {"spec": {"type": type_, "virtualMachineName": "node-1", "force": force}}
 
 
-def test_who_takes_whose_place():
+def test_operations_that_supersede_others():
     table = {
         (old, new) for old in TYPES for new in TYPES if supersedes(operation(new), operation(old))
     }
@@ -24,7 +24,7 @@ def test_who_takes_whose_place():
     }
 
 
-def test_a_stop_gives_way_to_a_harder_one_alone():
+def test_stop_is_superseded_only_by_a_forced_stop():
     soft, hard = operation("Stop"), operation("Stop", force=True)
     assert supersedes(hard, soft)
     assert not supersedes(soft, hard)
@@ -41,12 +41,12 @@ def test_a_stop_gives_way_to_a_harder_one_alone():
         ({"type_": "Stop", "vm": ""}, "at least 1 chars long"),
     ],
 )
-def test_what_makes_no_sense_is_not_taken(place, spec, complaint):
+def test_invalid_operations_are_refused(place, spec, complaint):
     with pytest.raises(Invalid, match=complaint):
         place.operate(**spec)
 
 
-def test_a_spec_never_changes(place):
+def test_spec_is_immutable(place):
     place.operate("Stop")
     with pytest.raises(Invalid, match="the spec cannot be changed"):
         place.call(
@@ -82,7 +82,7 @@ SNAPSHOT = {"mode": "Strict", "virtualMachineSnapshotName": "s"}
         ),
     ],
 )
-def test_what_cannot_be_done_fails_and_says_why(place, spec, reason, message):
+def test_impossible_operation_fails_with_a_reason(place, spec, reason, message):
     place.operate(**spec)
     place.advance(0)
     assert place.outcome() == ("Failed", reason, message)
@@ -98,7 +98,7 @@ def test_what_cannot_be_done_fails_and_says_why(place, spec, reason, message):
         ("Manual", "Start", True),
     ],
 )
-def test_run_policies_bound_what_may_be_done(place, policy, type_, done):
+def test_run_policies_limit_operations(place, policy, type_, done):
     place.create("other", runPolicy=policy)
     place.advance(100)
     place.operate(type_, "other")
@@ -111,7 +111,7 @@ def test_run_policies_bound_what_may_be_done(place, policy, type_, done):
     )
 
 
-def test_the_second_of_two_fails(place):
+def test_second_of_two_operations_fails(place):
     place.operate("Restart", name="first")
     place.advance(2)
     place.operate("Restart", name="again", force=True)
@@ -124,14 +124,14 @@ def test_the_second_of_two_fails(place):
     assert place.phase_of("first") == "InProgress"
 
 
-def test_of_two_at_once_one_is_done(place):
+def test_one_of_two_concurrent_operations_is_executed(place):
     place.operate("Restart", name="b")
     place.operate("Restart", name="a")
     place.advance(60)
     assert sorted(place.phase_of(name) for name in "ab") == ["Completed", "Failed"]
 
 
-def test_a_stop_takes_the_place_of_a_restart(place):
+def test_stop_supersedes_a_restart(place):
     place.operate("Restart", name="first")
     place.advance(2)
     place.operate("Stop", name="second")
@@ -143,7 +143,7 @@ def test_a_stop_takes_the_place_of_a_restart(place):
     assert not place.machines["node-1"].powered
 
 
-def test_a_stop_that_takes_too_long_is_made_a_hard_one(place):
+def test_slow_stop_becomes_a_forced_stop(place):
     place.watch("power", "soft", "hard")
     place.operate("Stop", name="soft")
     place.live(2)
@@ -154,14 +154,14 @@ def test_a_stop_that_takes_too_long_is_made_a_hard_one(place):
     assert place.times_of("hard") == {"InProgress": 2, "Completed": 7.5}
 
 
-def test_operations_on_other_machines_go_on_meanwhile(place):
+def test_operations_on_other_machines_continue(place):
     place.operate("Restart", name="one", force=True)
     place.operate("Restart", "node-2", name="two", force=True)
     place.advance(20)
     assert (place.phase_of("one"), place.phase_of("two")) == ("Completed", "Completed")
 
 
-def test_an_operation_whose_machine_goes_fails(place):
+def test_operation_fails_when_its_machine_is_deleted(place):
     place.operate("Restart", force=True)
     place.advance(1)
     place.delete()
@@ -173,7 +173,7 @@ def test_an_operation_whose_machine_goes_fails(place):
     )
 
 
-def test_one_that_is_deleted_meanwhile_leaves_its_machine_to_come_back(place):
+def test_operation_deleted_while_running_lets_its_machine_return(place):
     place.operate("Restart", force=True)
     place.advance(1)
     place.call(place.api.delete(VIRTUAL_MACHINE_OPERATIONS, "op", "vms"))

@@ -62,7 +62,7 @@ def without_origin(obj):
     }
 
 
-def test_the_embedded_server_takes_them_and_keeps_every_field():
+def test_embedded_server_accepts_them_and_keeps_every_field():
     with contextlib.closing(EmbeddedCluster("published", nodes=0)) as cluster:
         made = make_all(cluster, real())
     for kept, obj in zip(made, OBJECTS, strict=True):
@@ -70,7 +70,7 @@ def test_the_embedded_server_takes_them_and_keeps_every_field():
 
 
 @pytest.mark.controlplane
-def test_the_real_server_takes_them_and_keeps_the_same():
+def test_real_server_accepts_them_and_keeps_the_same_fields():
     with contextlib.closing(ControlPlaneCluster("published", nodes=0)) as cluster:
         theirs = make_all(cluster, real())
     with contextlib.closing(EmbeddedCluster("published", nodes=0)) as cluster:
@@ -79,7 +79,7 @@ def test_the_real_server_takes_them_and_keeps_the_same():
 
 
 @pytest.mark.controlplane
-def test_the_real_server_takes_our_definitions_and_what_fits_them():
+def test_real_server_accepts_our_definitions_and_valid_objects():
     with contextlib.closing(ControlPlaneCluster("published", nodes=0)) as cluster:
         theirs = make_all(cluster, DEFINITIONS)
     with contextlib.closing(EmbeddedCluster("published", nodes=0)) as cluster:
@@ -87,7 +87,7 @@ def test_the_real_server_takes_our_definitions_and_what_fits_them():
     assert [without_origin(obj) for obj in ours] == [without_origin(obj) for obj in theirs]
 
 
-def test_a_parent_lives_with_them_as_with_our_own(monkeypatch):
+def test_parent_works_with_them_as_with_our_definitions(monkeypatch):
     monkeypatch.setattr(
         parents, "install_definitions", functools.partial(install_definitions, definitions=real())
     )
@@ -118,7 +118,7 @@ def fields(schema, path=""):
 
 
 @pytest.mark.parametrize("ours", DEFINITIONS, ids=lambda one: one["spec"]["names"]["kind"])
-def test_our_definitions_have_no_field_that_the_published_have_not(ours):
+def test_our_definitions_have_only_published_fields(ours):
     (theirs,) = [one for one in real() if one["metadata"]["name"] == ours["metadata"]["name"]]
 
     def told(definition):

@@ -13,7 +13,7 @@ START = 10.7  # a sandbox, a container, and a domain in it
 RUNS = GONE + START
 
 
-def test_a_forced_restart_pulls_the_plug(place):
+def test_forced_restart_cuts_the_power(place):
     boot = place.draws(*GUEST_BOOT)
     place.watch("phase", "power", "agent", "op")
     place.operate("Restart", force=True)
@@ -32,7 +32,7 @@ def test_a_forced_restart_pulls_the_plug(place):
     ]
 
 
-def test_a_restart_that_is_not_forced_shuts_the_guest_down(place):
+def test_graceful_restart_shuts_the_guest_down(place):
     shutdown, boot = place.draws(*GUEST_SHUTDOWN), place.draws(*GUEST_BOOT)
     place.watch("phase", "power", "op")
     place.operate("Restart")
@@ -47,14 +47,14 @@ def test_a_restart_that_is_not_forced_shuts_the_guest_down(place):
     assert place.times_of("op") == {"InProgress": 0, "Completed": runs}
 
 
-def test_a_guest_that_takes_too_long_is_unplugged(place):
+def test_slow_guest_is_powered_off(place):
     place.watch("power")
     place.call(place.api.delete(PODS, place.pod()["metadata"]["name"], "vms", grace_period=3))
     place.live(10)
     assert place.times_of("power") == {False: 3}
 
 
-def test_a_machine_is_stopped_and_started(place):
+def test_machine_is_stopped_and_started(place):
     boot = place.draws(*GUEST_BOOT)
     place.watch("phase", "power", "op", "again")
     place.operate("Stop", force=True)
@@ -76,9 +76,7 @@ def test_a_machine_is_stopped_and_started(place):
 
 
 @pytest.mark.parametrize("grace", [None, 0])
-def test_a_launcher_that_is_destroyed_takes_its_guest_along_and_another_starts_it_again(
-    place, grace
-):
+def test_destroyed_launcher_takes_its_guest_and_the_next_starts_it(place, grace):
     old, boot = place.pod()["metadata"]["name"], place.boot_id()
     place.watch("phase", "power")
     place.call(place.api.delete(PODS, old, "vms", grace_period=grace))
@@ -92,7 +90,7 @@ def test_a_launcher_that_is_destroyed_takes_its_guest_along_and_another_starts_i
     assert place.boot_id() != boot
 
 
-def test_a_container_that_is_killed_takes_its_guest_along(place):
+def test_killed_container_takes_its_guest(place):
     place.watch("power")
     place.cluster._host.site.kubelets.kill("vms", place.pod()["metadata"]["name"], "compute")
     place.live(1)
@@ -102,7 +100,7 @@ def test_a_container_that_is_killed_takes_its_guest_along(place):
     assert place.machines["node-1"].powered
 
 
-def test_its_node_is_not_ready_from_fifty_seconds_after_its_last_heartbeat_until_it_has_booted(
+def test_node_is_unready_from_fifty_seconds_after_its_last_heartbeat_until_booted(
     place,
 ):
     boot_id, began = place.boot_id(), 1767225600
@@ -130,7 +128,7 @@ def test_its_node_is_not_ready_from_fifty_seconds_after_its_last_heartbeat_until
     assert told == ["Rebooted"]
 
 
-def test_a_machine_that_loses_power_while_it_boots_begins_anew(place):
+def test_machine_losing_power_during_boot_restarts(place):
     place.operate("Stop", force=True)
     place.advance(20)
     place.operate("Start", name="start")
@@ -143,7 +141,7 @@ def test_a_machine_that_loses_power_while_it_boots_begins_anew(place):
     assert place.machines["node-1"].powered
 
 
-def test_a_mistake_in_the_launcher_is_no_container_that_crashes(place, monkeypatch):
+def test_internal_error_in_the_launcher_is_not_a_container_crash(place, monkeypatch):
     def mistaken(*_):
         raise KeyError("lost")
 

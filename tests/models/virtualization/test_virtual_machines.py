@@ -5,7 +5,7 @@ from pytest_kscen.objects.resources import NODES, PODS
 from pytest_kscen.objects.virtualization import VM_LABEL
 
 
-def test_every_node_is_a_machine_that_runs(place):
+def test_every_node_is_a_running_machine(place):
     for number, name in enumerate(("node-1", "node-2", "node-3"), 2):
         status, pod = place.vm(name)["status"], place.pod(name)
         assert status["phase"] == "Running"
@@ -20,7 +20,7 @@ def test_every_node_is_a_machine_that_runs(place):
         assert pod["metadata"]["labels"] == {VM_LABEL: name}
 
 
-def test_the_parent_has_nodes_of_its_own_and_they_share_the_machines(place):
+def test_parent_has_its_own_nodes_sharing_the_machines(place):
     nodes = [node["metadata"]["name"] for node in place.call(place.api.list(NODES)).items]
     assert nodes == ["parent-1", "parent-2", "parent-3"]
     assert (
@@ -29,7 +29,7 @@ def test_the_parent_has_nodes_of_its_own_and_they_share_the_machines(place):
     )
 
 
-def test_an_address_stays_whatever_happens(place):
+def test_address_is_stable(place):
     seen = []
     for name in ("one", "two"):
         place.operate("Restart", name=name, force=True)
@@ -40,7 +40,7 @@ def test_an_address_stays_whatever_happens(place):
     assert seen == ["172.18.0.2"] * 4
 
 
-def test_a_machine_that_is_no_node_boots_too(place):
+def test_machine_without_a_node_boots(place):
     place.create("bastion")
     place.advance(20)
     assert place.phase("bastion") == "Running"
@@ -60,13 +60,13 @@ def test_a_machine_that_is_no_node_boots_too(place):
         ("AlwaysOff", "Stopped"),
     ],
 )
-def test_whether_it_runs_is_its_policy(place, policy, phase):
+def test_run_policy_decides_if_a_machine_runs(place, policy, phase):
     place.create("other", runPolicy=policy)
     place.advance(30)
     assert place.phase("other") == phase
 
 
-def test_a_policy_that_changes_is_heeded(place):
+def test_changed_run_policy_is_applied(place):
     place.patch(runPolicy="AlwaysOff")
     place.advance(60)
     assert place.phase() == "Stopped"
@@ -77,14 +77,14 @@ def test_a_policy_that_changes_is_heeded(place):
     assert place.machines["node-1"].powered
 
 
-def test_a_machine_that_is_stopped_by_hand_stays_so(place):
+def test_machine_stopped_by_hand_stays_stopped(place):
     place.operate("Stop")
     place.advance(600)
     assert place.phase() == "Stopped"
     assert "nodeName" not in place.vm()["status"]
 
 
-def test_a_machine_that_is_deleted_takes_its_guest_along(place):
+def test_deleted_machine_takes_its_guest(place):
     place.delete()
     place.advance(1)
     assert place.phase() == "Terminating"
@@ -94,13 +94,13 @@ def test_a_machine_that_is_deleted_takes_its_guest_along(place):
     assert not place.machines["node-1"].powered
 
 
-def test_a_launcher_for_which_there_is_no_room_waits(place):
+def test_launcher_without_room_waits(place):
     place.create("huge", cpu={"cores": 1000})
     place.advance(60)
     assert place.phase("huge") == "Pending"
 
 
-def test_a_fraction_of_a_core_is_asked_for(place):
+def test_fraction_of_a_core_is_requested(place):
     place.create("small", cpu={"cores": 2, "coreFraction": "10%"}, memory={"size": "1Gi"})
     place.advance(1)
     (container,) = place.pod("small")["spec"]["containers"]
@@ -116,12 +116,12 @@ def test_a_fraction_of_a_core_is_asked_for(place):
         ({"blockDeviceRefs": []}, "at least 1 items"),
     ],
 )
-def test_what_is_no_machine_is_not_taken(place, spec, complaint):
+def test_invalid_machine_is_refused(place, spec, complaint):
     with pytest.raises(Invalid, match=complaint):
         place.create("odd", **spec)
 
 
-def test_the_last_phases_are_kept(place):
+def test_last_phases_are_kept(place):
     for number in range(2):
         place.operate("Restart", name=f"op{number}", force=True)
         place.advance(120)
@@ -129,7 +129,7 @@ def test_the_last_phases_are_kept(place):
     assert transitions == ["Running", "Stopping", "Pending", "Starting", "Running"]
 
 
-def test_a_finished_launcher_is_replaced(place):
+def test_finished_launcher_is_replaced(place):
     old = place.pod()
     place.call(
         place.api.update(
@@ -141,7 +141,7 @@ def test_a_finished_launcher_is_replaced(place):
     assert place.machines["node-1"].powered
 
 
-def test_guests_fall_and_rise_with_the_node_that_they_run_on(place):
+def test_guests_stop_and_start_with_their_node(place):
     node = place.vm()["status"]["nodeName"]
     place.host.power_off(node)
     place.advance(1)
@@ -157,7 +157,7 @@ def test_guests_fall_and_rise_with_the_node_that_they_run_on(place):
     assert place.machines["node-1"].powered
 
 
-def test_a_machine_of_a_node_that_stays_away_waits_for_it(place):
+def test_machine_of_an_absent_node_waits_for_it(place):
     place.host.power_off(place.vm()["status"]["nodeName"])
     place.advance(1000)
     assert place.phase() == "Stopping"

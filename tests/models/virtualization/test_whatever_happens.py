@@ -40,7 +40,7 @@ def do(place, name, deed):
 
 @settings(max_examples=6, deadline=None)
 @given(STEPS)
-def test_all_comes_to_an_end(steps):
+def test_random_operations_all_finish(steps):
     place = Place("whatever")
     with contextlib.closing(place.cluster):
         for number, (deed, pause) in enumerate(steps):

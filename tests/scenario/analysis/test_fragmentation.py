@@ -7,7 +7,7 @@ from tests.scenario.analysis.events import delete, make, node, pod, result, sche
 from tests.scenario.analysis.test_usage import TIMELINES, timeline
 
 
-def test_room_where_the_typical_pod_does_not_fit_is_of_no_use():
+def test_space_too_small_for_the_typical_pod_is_fragmented():
     found = result(
         node(1, "a", cpu="4"),
         node(1, "b", cpu="4"),
@@ -24,7 +24,7 @@ def test_room_where_the_typical_pod_does_not_fit_is_of_no_use():
     }  # of 1 + 4 free cores one is of no use; of 1 + 1 both
 
 
-def test_each_pod_of_the_scenario_counts_the_same():
+def test_each_pod_of_the_scenario_has_equal_weight():
     found = result(
         node(1, "a", cpu="2"),
         node(1, "b", cpu="4"),
@@ -37,7 +37,7 @@ def test_each_pod_of_the_scenario_counts_the_same():
     assert found.at(step=2) == pytest.approx((0 + 2 / 6 + 6 / 6 + 0) / 4)
 
 
-def test_what_it_lacks_may_be_another_resource():
+def test_missing_resource_may_be_another_one():
     greedy = objects.pod("x", "1")
     greedy["spec"]["containers"][0]["resources"]["requests"]["memory"] = "5Gi"
     found = result(node(1, "a", memory="4Gi"), node(1, "b", memory="8Gi"), make(1, greedy))
@@ -46,13 +46,13 @@ def test_what_it_lacks_may_be_another_resource():
     assert found.fragmentation("memory").last == pytest.approx(4 / 12)
 
 
-def test_pods_that_do_not_ask_for_it_have_no_say():
+def test_pods_not_requesting_the_resource_are_ignored():
     plain = objects.pod("x", "1")
     plain["spec"]["containers"][0]["resources"] = {"requests": {"memory": "100Gi"}}
     assert result(node(1, "a"), make(1, plain), pod(1, "y", "1")).fragmentation("cpu").last == 0
 
 
-def test_for_pods_that_are_pending():
+def test_for_pending_pods():
     found = result(
         node(1, "a", cpu="2"),
         pod(1, "x", "1"),
@@ -66,7 +66,7 @@ def test_for_pods_that_are_pending():
     assert found.by_step == {1: 0, 2: 1, 3: 0.5, 4: 0, 5: 0}
 
 
-def test_nothing_is_fragmented_where_nobody_asks_or_nothing_is_free():
+def test_no_fragmentation_without_requests_or_free_space():
     assert result(node(1, "a")).fragmentation("cpu").by_step == {1: 0}
     assert result(node(1, "a", cpu="1"), pod(1, "x", nodeName="a")).fragmentation(
         "cpu"
@@ -74,7 +74,7 @@ def test_nothing_is_fragmented_where_nobody_asks_or_nothing_is_free():
 
 
 @given(TIMELINES)
-def test_counting_along_is_the_same_as_counting_anew(happenings):
+def test_incremental_count_equals_a_full_count(happenings):
     events = timeline(happenings)
     for _, last in scenes(events):
         scene = last

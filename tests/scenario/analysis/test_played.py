@@ -28,7 +28,7 @@ PREEMPTED = scenario(
 )
 
 
-def test_who_had_to_go_for_whom(runner):
+def test_preempted_pods_and_their_preemptors(runner):
     result = runner.play(PREEMPTED).result
 
     (found,) = result.preemptions
@@ -44,7 +44,7 @@ def test_who_had_to_go_for_whom(runner):
     assert result.pod("first").attempts[0].nominated == "a"
 
 
-def test_a_result_is_worked_out_anew_when_something_has_happened(runner):
+def test_result_is_recomputed_after_a_change(runner):
     with runner.scenario(["kube-scheduler"]) as played:
         played.create(node("a"), step=1)
         played.until_paused()
@@ -56,12 +56,12 @@ def test_a_result_is_worked_out_anew_when_something_has_happened(runner):
     assert [life.name for life in played.result.pods] == ["late"]
 
 
-def test_status_and_journal_tell_the_same(runner):
+def test_status_and_journal_agree(runner):
     played = runner.play(PREEMPTED)
     assert Result.of_status(played.live).report() == played.result.report()
 
 
-def test_a_live_pods_annotations_tell_what_the_timeline_tells(runner):
+def test_annotations_of_a_live_pod_agree_with_the_timeline(runner):
     played = runner.play(PREEMPTED)
     live = runner.cluster.runner.call(runner.cluster.api().get(PODS, "first", "default"))
     told = [
@@ -73,7 +73,7 @@ def test_a_live_pods_annotations_tell_what_the_timeline_tells(runner):
     ]
 
 
-def test_a_name_that_the_journal_does_not_have_is_refused(runner):
+def test_name_missing_from_the_journal_is_refused(runner):
     played = runner.play(PREEMPTED)
 
     with pytest.raises(NoScenario, match="the journal has no scenario 'wrong'"):

@@ -48,7 +48,7 @@ def test_waiting_is_counted_in_major_and_minor_steps():
     assert [life.name for life in found.pods if life.is_pending] == ["never"]
 
 
-def test_a_pod_that_comes_with_its_node_has_not_waited():
+def test_pod_created_with_its_node_has_not_waited():
     life = result(node(1, "a"), pod(2, "x", nodeName="a"), pod(9, "y")).pod("x")
     assert (life.is_given, life.state, life.node, life.scheduled, life.major_steps) == (
         True,
@@ -59,7 +59,7 @@ def test_a_pod_that_comes_with_its_node_has_not_waited():
     )
 
 
-def test_a_pod_that_is_made_again_has_another_life():
+def test_recreated_pod_has_another_life():
     found = result(
         node(1, "a"),
         pod(1, "x"),
@@ -80,14 +80,14 @@ def test_a_pod_that_is_made_again_has_another_life():
     assert found.pod("x").number == 3
 
 
-def test_an_unknown_pod_is_named_with_its_nearest():
+def test_unknown_pod_is_named_with_similar_names():
     with pytest.raises(
         LookupError, match=r"^the scenario had no pod 'fist' \(did you mean 'first'\?\)$"
     ):
         result(pod(1, "first")).pod("fist")
 
 
-def test_attempts_tell_who_filtered_what_and_why_there_was_no_place():
+def test_attempts_list_filters_and_reasons():
     (one, two) = result(
         node(1, "a"),
         pod(1, "x"),
@@ -141,12 +141,12 @@ def test_attempts_tell_who_filtered_what_and_why_there_was_no_place():
         ({}, ""),
     ],
 )
-def test_why_there_was_no_place(results, why):
+def test_reason_for_no_node(results, why):
     (attempt,) = result(pod(1, "x"), attempted(1, "x", **results)).attempts()
     assert attempt.why_not == why
 
 
-def test_why_a_pod_is_pending_is_what_its_last_attempt_found():
+def test_reason_for_pending_is_that_of_the_last_attempt():
     found = result(
         pod(1, "x"),
         attempted(1, "x", filter_result={}),
@@ -155,7 +155,7 @@ def test_why_a_pod_is_pending_is_what_its_last_attempt_found():
     assert found.pod("x").why_not == "0/1 nodes are available: 1 too small."
 
 
-def test_a_pods_own_annotations_tell_of_all_attempts():
+def test_pod_annotations_list_all_attempts():
     import json
 
     from pytest_kscen.objects.scenarios import RESULTS
@@ -173,7 +173,7 @@ def test_a_pods_own_annotations_tell_of_all_attempts():
     assert attempts_of({"metadata": {"name": "x"}}) == []
 
 
-def test_a_preemption_that_says_who_came():
+def test_preemption_with_a_named_preemptor():
     (found,) = result(
         pod(1, "low"), scheduled((1, 1), "low", "a"), unscheduled((2, 1), "low", "a", by="high")
     ).preemptions
@@ -186,7 +186,7 @@ def test_a_preemption_that_says_who_came():
     )
 
 
-def test_a_preemption_is_laid_to_whose_attempt_chose_the_node():
+def test_preemption_is_attributed_to_the_attempt_choosing_the_node():
     found = result(
         pod(1, "low"),
         scheduled((1, 1), "low", "a"),
@@ -208,7 +208,7 @@ def test_a_preemption_is_laid_to_whose_attempt_chose_the_node():
     assert (found.pod("low").state, found.pod("low").gone) == ("preempted", (2, 1))
 
 
-def test_without_results_it_is_the_next_of_a_higher_priority_that_gets_the_node():
+def test_without_results_the_next_pod_of_higher_priority_is_the_preemptor():
     found = result(
         pod(1, "low", priority=1),
         scheduled((1, 1), "low", "a"),
@@ -223,7 +223,7 @@ def test_without_results_it_is_the_next_of_a_higher_priority_that_gets_the_node(
     ]
 
 
-def test_what_nobody_can_tell_is_not_told():
+def test_ambiguous_preemption_is_not_attributed():
     found = result(
         pod(1, "low"),
         scheduled((1, 1), "low", "a"),
@@ -233,5 +233,5 @@ def test_what_nobody_can_tell_is_not_told():
     assert [(each.by, each.evidence) for each in found.preemptions] == [("", "")]
 
 
-def test_a_patch_is_no_new_pod():
+def test_patch_is_no_new_pod():
     assert len(result(pod(1, "x"), patch(2, objects.pod("x", "2"))).pods) == 1

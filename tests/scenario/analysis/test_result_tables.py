@@ -59,7 +59,7 @@ def packed():
     )
 
 
-def test_numbers_stand_to_the_right_and_nothing_is_a_dash():
+def test_numbers_are_right_aligned_and_missing_values_are_dashes():
     assert as_text([{"pod": "x", "step": 10, "why": ""}, {"pod": "long", "step": None, "why": "full"}]) == (
         "pod   step  why\n"
         "----  ----  ----\n"
@@ -172,7 +172,7 @@ def test_csv_and_json_lines_have_the_same_flat_rows(table):
     ]
 
 
-def test_an_unknown_table_is_refused():
+def test_unknown_table_is_refused():
     with pytest.raises(
         ValueError,
         match=r"^'pod' is no table of a result \(did you mean 'pods'\?\); there are events, pods, ",
@@ -217,7 +217,7 @@ def test_two_runs_side_by_side():
     assert found.rows("steps")[2]["cpu imbalance most"] == 0.5
 
 
-def test_the_comparison_as_text_and_markdown():
+def test_comparison_as_text_and_markdown():
     found = compare(spread(), packed(), names=("least", "most"))
 
     assert (
@@ -232,20 +232,20 @@ def test_the_comparison_as_text_and_markdown():
     assert "## Preemptions (0)\n\n(none)\n" in found.markdown()
 
 
-def test_a_run_is_the_same_as_itself():
+def test_run_equals_itself():
     found = compare(spread(), spread())
     assert (found.is_same, found.rows("placements")) == (True, [])
     assert {row["difference"] for row in found.rows()} == {0}
 
 
-def test_a_pod_that_one_run_alone_has():
+def test_pod_of_only_one_run():
     found = compare(result(*NODES), result(*NODES, pod(2, "x"), scheduled((2, 1), "x", "a")))
     assert found.rows("placements") == [
         {"pod": "default/x", "node a": "absent", "step a": "", "node b": "a", "step b": "2.1"}
     ]
 
 
-def test_pods_of_a_workload_are_matched_by_their_owner_and_order():
+def test_pods_of_a_workload_are_matched_by_owner_and_order():
     def run(*names, nodes):
         owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}]}
         pods = [
@@ -279,7 +279,7 @@ def test_two_runs_need_two_names():
         compare(spread(), packed(), names=("x", "x"))
 
 
-def test_the_report_tells_who_is_left_and_why():
+def test_report_lists_pending_pods_and_reasons():
     told = spread().report()
     assert "Without a node at the end (1)\n=============================\n" in told
     assert "default/z           4         1  0/2 nodes are available: 2 Insufficient cpu.\n" in told

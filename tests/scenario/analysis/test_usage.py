@@ -22,7 +22,7 @@ SMALL = [
 ]
 
 
-def test_allocation_is_of_all_nodes_together():
+def test_allocation_covers_all_nodes():
     assert result(*SMALL).allocation("cpu").by_step == {
         1: 0,
         2: 1 / 6,
@@ -32,14 +32,14 @@ def test_allocation_is_of_all_nodes_together():
     }
 
 
-def test_a_step_in_which_nothing_happened_is_as_the_one_before():
+def test_step_without_events_equals_the_previous_one():
     allocation = result(*SMALL).allocation("cpu")
     assert allocation.at(step=5) == allocation.at(step=4) == 0.25
     with pytest.raises(LookupError, match=r"^nothing is known of step 0: the first is 1$"):
         allocation.at(step=0)
 
 
-def test_utilisation_is_told_where_a_node_changed_and_for_as_long_as_it_is_there():
+def test_utilisation_is_recorded_for_changed_nodes_while_they_exist():
     found = result(*SMALL).utilisation("cpu")
 
     assert found["a"].by_step == {1: 0, 2: 0.25, 4: 0}
@@ -51,7 +51,7 @@ def test_utilisation_is_told_where_a_node_changed_and_for_as_long_as_it_is_there
         found["b"].at(step=6)
 
 
-def test_a_node_that_is_back_goes_on():
+def test_returning_node_continues_its_series():
     found = result(*SMALL, node(7, "b", cpu="2")).utilisation("cpu")["b"]
     assert (found.ended, found.at(step=7)) == (None, 0.75)
 
@@ -65,22 +65,22 @@ def test_spread_over_nodes():
     assert spread.range.by_step == {1: 0, 2: 0.25, 3: 0.5, 4: 0.75, 6: 0}
 
 
-def test_pods_are_a_resource_too():
+def test_pods_are_a_resource():
     assert result(*SMALL).allocation("pods").at(step=3) == 2 / 220
 
 
-def test_resources_are_those_that_nodes_have_and_pods_asked_for():
+def test_resources_are_those_of_nodes_and_pod_requests():
     assert result(*SMALL).resources == ["cpu", "pods"]
     gpu = objects.pod("g", "1")
     gpu["spec"]["containers"][0]["resources"]["requests"]["example.com/gpu"] = "1"
     assert result(*SMALL, patch(3, gpu)).resources == ["cpu", "pods"]
 
 
-def test_a_pod_that_comes_with_its_node():
+def test_pod_created_with_its_node():
     assert result(node(1, "a"), pod(1, "x", "1", nodeName="a")).allocation("cpu").last == 0.25
 
 
-def test_a_pod_that_has_finished_asks_for_nothing():
+def test_finished_pod_requests_nothing():
     over = {**objects.pod("x", "1"), "status": {"phase": "Succeeded"}}
     assert result(
         node(1, "a"), pod(1, "x"), scheduled((1, 1), "x", "a"), patch(2, over)
@@ -90,13 +90,13 @@ def test_a_pod_that_has_finished_asks_for_nothing():
     }
 
 
-def test_a_pod_that_is_resized():
+def test_resized_pod():
     larger = objects.pod("x", "2")
     events = node(1, "a"), pod(1, "x"), scheduled((1, 1), "x", "a"), patch(2, larger)
     assert result(*events).allocation("cpu").by_step == {1: 0.25, 2: 0.5}
 
 
-def test_a_pod_on_its_way_out_does_not_come_back():
+def test_terminating_pod_is_not_counted_again():
     leaving = copy.deepcopy(objects.pod("x", "1", nodeName="a"))
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     events = (
@@ -128,7 +128,7 @@ def test_init_containers_sidecars_and_overhead():
     )
 
 
-def test_scenes_are_for_what_else_somebody_wants_to_count():
+def test_scenes_allow_additional_counts():
     told = [
         (event.step.major, len(scene.nodes), len(scene.pending), len(scene.placed))
         for event, scene in result(*SMALL).scenes()
@@ -176,7 +176,7 @@ def timeline(happenings):
 
 
 @given(TIMELINES)
-def test_counting_along_is_the_same_as_counting_anew(happenings):
+def test_incremental_count_equals_a_full_count(happenings):
     events = timeline(happenings)
     found = result(*events)
     for event, scene in scenes(events):
@@ -218,7 +218,7 @@ def _cpu(text):
 @pytest.mark.parametrize(
     "question", [Result.allocation, Result.utilisation, Result.spread, Result.imbalance]
 )
-def test_what_no_node_has_is_not_zero(question):
+def test_resource_of_no_node_is_not_zero(question):
     found = result(node(1, "a"), pod(1, "x"))
     with pytest.raises(
         LookupError,

@@ -62,7 +62,7 @@ class TestWhere:
             ("Web_1.shop", None),
         ],
     )
-    def test_a_host_is_in_the_cluster(self, host, service):
+    def test_service_host_is_in_the_cluster(self, host, service):
         assert service_of(host) == service
 
 
@@ -84,19 +84,19 @@ class TestInTheCluster:
         told = {f"kscen.io/http-{name}": value for name, value in annotations.items()}
         desk.call(desk.api.patch(PODS, "web-0", {"metadata": {"annotations": told}}, "default"))
 
-    def test_it_answers(self, desk):
+    def test_response_is_judged(self, desk):
         assert desk.ask(http={"url": "http://web.default/health"}) == (
             True,
             "http://web.default/health answered 200",
         )
 
-    def test_by_its_addresses(self, desk):
+    def test_service_is_reached_by_its_addresses(self, desk):
         pod = desk.call(desk.api.get(PODS, "web-0", "default"))["status"]["podIP"]
         service = desk.call(desk.api.get(SERVICES, "web", "default"))["spec"]["clusterIP"]
         for url in (f"http://{pod}:8080", f"http://{service}"):
             assert desk.ask(http={"url": url}) == (True, f"{url} answered 200")
 
-    def test_another_status(self, desk):
+    def test_other_status_fails(self, desk):
         self.annotate(desk, status="500", body="out of\ncheese")
         words = "http://web.default answered 500, and 200-299 was expected: out of cheese"
         assert desk.ask(http={"url": "http://web.default"}) == (False, words)
@@ -105,7 +105,7 @@ class TestInTheCluster:
             0
         ]
 
-    def test_another_body(self, desk):
+    def test_other_body_fails(self, desk):
         url = "http://web.default.svc"
         assert desk.ask(http={"url": url, "criteria": {"body": "web-0"}})[0]
         words = f"{url} answered 200 without 'web-1' in its body: web-0"
@@ -114,7 +114,7 @@ class TestInTheCluster:
             words,
         )
 
-    def test_nobody_is_ready(self, desk):
+    def test_service_without_ready_endpoints_fails(self, desk):
         desk.call(desk.api.delete(PODS, "web-0", "default", grace_period=0))
         desk.runner.advance(5)
         words = (
@@ -123,7 +123,7 @@ class TestInTheCluster:
         )
         assert desk.ask(http={"url": "http://web.default"}) == (False, words)
 
-    def test_an_answer_that_takes_too_long(self, desk):
+    def test_slow_response_times_out(self, desk):
         self.annotate(desk, after="3s")
         began = desk.at()
         probing = desk.probing(
@@ -136,7 +136,7 @@ class TestInTheCluster:
 
 
 class TestDirectly:
-    def test_a_real_server(self, desk):
+    def test_real_server_is_reached(self, desk):
         heard = []
 
         def answer(handler):
@@ -159,7 +159,7 @@ class TestDirectly:
         assert heard == [("POST", "/a?b=c", "me, you", b"hi")]
         assert desk.at() == 0
 
-    def test_nobody_listens(self, desk):
+    def test_refused_connection_fails(self, desk):
         with socket.socket() as held:
             held.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{held.getsockname()[1]}"
@@ -172,7 +172,7 @@ class TestDirectly:
         "says",
         [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"], [b"H", *b"TTP/1.1 200 OK"]],
     )
-    def test_one_that_never_answers(self, desk, says):
+    def test_server_that_never_answers_times_out(self, desk, says):
         def serve():
             visit, _ = server.accept()
             with visit, contextlib.suppress(OSError):
@@ -198,7 +198,7 @@ class TestDirectly:
             thread.join()
         assert desk.at() == 0
 
-    def test_one_that_is_reached_too_late(self, desk, monkeypatch):
+    def test_slow_connection_times_out(self, desk, monkeypatch):
         def late(*args, connect=socket.create_connection, **options):
             time.sleep(0.4)
             return connect(*args, **options)
@@ -231,7 +231,7 @@ class TestCommand:
         assert desk.call(desk.api.list(PODS, "default")).items == []
         return said
 
-    def test_its_exit_code(self, desk):
+    def test_exit_code_is_judged(self, desk):
         assert self.ask(desk, "exit 0") == (True, "it ended with 0")
         assert self.ask(desk, "echo no luck; exit 3") == (
             False,
@@ -239,13 +239,13 @@ class TestCommand:
         )
         assert self.ask(desk, "exit 3", exitCode=3) == (True, "it ended with 3")
 
-    def test_an_expression(self, desk):
+    def test_expression_is_judged(self, desk):
         assert self.ask(desk, "echo 42", expression="exitCode == 0 && stdout == '42'")[0]
         words = "it ended with 1 and wrote '41', and 'stdout == \"42\"' was expected"
         assert self.ask(desk, "echo 41; exit 1", expression='stdout == "42"') == (False, words)
 
     @pytest.mark.parametrize("begins", ["é", "xé", "  é"])
-    def test_what_would_be_cut_short_is_not_judged(self, desk, begins):
+    def test_truncated_output_is_not_judged(self, desk, begins):
         async def talk(container):
             container.log.write(begins + "é" * 600_000 + "BAD")
             return 0
@@ -259,7 +259,7 @@ class TestCommand:
         )
         assert said == (False, words)
 
-    def test_one_that_does_not_end(self, desk):
+    def test_endless_command_times_out(self, desk):
         container = {"image": "busybox", "command": ["sleep", "1000"]}
         assert desk.ask(command={"container": container}, timeout="20s") == (
             False,
@@ -267,12 +267,12 @@ class TestCommand:
         )
         assert desk.call(desk.api.list(PODS, "default")).items == []
 
-    def test_what_is_refused(self, desk):
+    def test_refused_pod_fails(self, desk):
         passed, words = desk.ask(command={"container": {"image": "busybox", "name": "Bad Name"}})
         assert not passed
         assert 'spec.containers[0].name: Invalid value: "Bad Name"' in words
 
-    def test_its_pod_is_the_subjects(self, desk):
+    def test_pod_belongs_to_the_subject(self, desk):
         seen = []
 
         async def look(container):
@@ -313,7 +313,7 @@ class TestKubernetes:
             "configmaps no is not there, and \"object.data.a == 'b'\" has no value: "
         )
 
-    def test_many(self, desk):
+    def test_many_objects(self, desk):
         for name in ("a", "b"):
             desk.make(CONFIG_MAPS, name, data={"n": name}, metadata={"labels": {"of": "many"}})
         form = {"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "of=many"}
@@ -330,12 +330,12 @@ class TestKubernetes:
         )
         assert not desk.ask(kubernetes={**form, "labelSelector": "of=none"})[0]
 
-    def test_cluster_wide(self, desk):
+    def test_cluster_wide_objects(self, desk):
         form = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
         ready = "object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
         assert desk.ask(kubernetes={**form, "expression": ready})[0]
 
-    def test_a_kind_that_is_not(self, desk):
+    def test_unknown_kind_fails(self, desk):
         assert desk.ask(kubernetes={"apiVersion": "v1", "kind": "Dragon"})[0] is False
 
 
@@ -405,20 +405,20 @@ class TestPrometheus:
             ("words", "value > 0", (False, "could not convert string to float: 'many'")),
         ],
     )
-    def test_a_query(self, desk, prometheus, query, expression, said):
+    def test_query_is_judged(self, desk, prometheus, query, expression, said):
         assert (
             desk.ask(prometheus={"url": prometheus, "query": query, "expression": expression})
             == said
         )
 
-    def test_an_expression_that_has_no_value(self, desk, prometheus):
+    def test_expression_without_a_value_fails(self, desk, prometheus):
         passed, words = desk.ask(
             prometheus={"url": prometheus, "query": "none", "expression": "value > 1"}
         )
         assert not passed
         assert "nil" in words
 
-    def test_a_wrong_expression_is_refused(self):
+    def test_invalid_expression_is_refused(self):
         form = {"url": "http://a.b", "query": "up", "expression": "valeu > 1"}
         with pytest.raises(
             InvalidProbe, match=r"^probe\.prometheus\.expression: .*there is no variable 'valeu'"

@@ -15,7 +15,7 @@ def errors(body):
     return [str(error) for error in wrong.value.errors]
 
 
-def test_what_is_left_out_has_its_default():
+def test_omitted_fields_have_defaults():
     probe = Probe.of(GOOD)
     assert (probe.interval, probe.timeout, probe.failure_threshold, probe.initial_delay) == (
         10,
@@ -26,7 +26,7 @@ def test_what_is_left_out_has_its_default():
     assert (probe.stop_on_failure, probe.weight, probe.form.status_code) == (True, 1, "200-299")
 
 
-def test_a_command_has_more_patience():
+def test_command_has_a_longer_timeout():
     body = {"name": "p", "when": "End", "command": {"container": {"image": "busybox"}}}
     assert Probe.of(body).timeout == 60
 
@@ -82,11 +82,11 @@ def test_a_command_has_more_patience():
         ),
     ],
 )
-def test_each_is_told_with_its_place(change, words):
+def test_errors_are_reported_with_their_path(change, words):
     assert errors({**GOOD, **change}) == [f"probes[0].{each}" for each in words]
 
 
-def test_strangers_and_forms():
+def test_unknown_fields_and_forms():
     assert errors({"name": "p", "when": "End"}) == [
         "probes[0]: needs one of http, command, kubernetes, prometheus"
     ]
@@ -139,7 +139,7 @@ def test_command():
     ]
 
 
-def test_no_two_have_one_name():
+def test_probe_names_are_unique():
     assert [probe.name for probe in probes_of([GOOD, {**GOOD, "name": "q"}])] == ["p", "q"]
     assert probes_of(None) == ()
     with pytest.raises(InvalidProbe, match=r"^w\[1\]\.name: there is another probe 'p'$"):

@@ -8,7 +8,7 @@ from pytest_kscen.objects.resources import CONFIG_MAPS
 from pytest_kscen.workflow.probes import score_of
 
 
-def test_edges_are_asked_at_both(desk, flag_is):
+def test_edge_probes_run_at_both_edges(desk, flag_is):
     probing = desk.probing({"name": "a", "when": "Start", **flag_is("up")}, {"name": "b", "when": "End", **flag_is("up")},
                            {"name": "c", "when": "Edges", **flag_is("up")})  # fmt: skip
     assert [verdict.probe.name for verdict in desk.call(probing.at_start())] == ["a", "c"]
@@ -32,7 +32,7 @@ def test_edges_are_asked_at_both(desk, flag_is):
     assert desk.failed == []
 
 
-def test_at_an_edge_it_may_fail_so_often(desk, flag_is):
+def test_edge_probe_is_retried_within_its_limit(desk, flag_is):
     probing = desk.probing(
         {**flag_is("down"), "failureThreshold": 3, "interval": "5s", "initialDelay": "2s"}
     )
@@ -48,7 +48,7 @@ def test_at_an_edge_it_may_fail_so_often(desk, flag_is):
     assert probing.score == 100
 
 
-def test_a_continuous_probe_fails_for_good_after_failures_in_a_row(desk, flag_is):
+def test_continuous_probe_fails_after_consecutive_failures(desk, flag_is):
     probing = desk.probing(
         {
             "when": "Continuous",
@@ -88,7 +88,7 @@ def test_a_continuous_probe_fails_for_good_after_failures_in_a_row(desk, flag_is
     ]
 
 
-def test_one_that_does_not_stop_goes_on_and_has_failed_all_the_same(desk, flag_is):
+def test_failed_probe_without_stop_continues_and_stays_failed(desk, flag_is):
     probing = desk.probing({"when": "Continuous", **flag_is("up"), "stopOnFailure": False})
     desk.runner.start(flip(desk, at=5.0, value="down"), "flip")
     desk.runner.start(flip(desk, at=15.0, value="up"), "flip")
@@ -103,7 +103,7 @@ def test_one_that_does_not_stop_goes_on_and_has_failed_all_the_same(desk, flag_i
     assert probing.results[0]["verdict"] == "Failed"
 
 
-def test_for_chaos_only_while_some_is_on(desk, flag_is):
+def test_during_chaos_probe_runs_only_while_chaos_is_active(desk, flag_is):
     probing = desk.probing(
         {"when": "OnChaos", **flag_is("up"), "interval": "2s", "initialDelay": "1s"}
     )
@@ -120,7 +120,7 @@ def test_for_chaos_only_while_some_is_on(desk, flag_is):
     ]
 
 
-def test_nothing_is_asked_after_the_end(desk, flag_is):
+def test_no_probe_runs_after_the_end(desk, flag_is):
     probing = desk.probing({"when": "Continuous", **flag_is("up"), "interval": "1s"})
     desk.call(begun(probing))
     desk.runner.advance(2.5)
@@ -129,7 +129,7 @@ def test_nothing_is_asked_after_the_end(desk, flag_is):
     assert [at for at, *_ in desk.notes()] == [0.0, 1.0, 2.0]
 
 
-def test_nothing_begins_after_the_end(desk, flag_is):
+def test_no_probe_starts_after_the_end(desk, flag_is):
     probing = desk.probing(
         {"when": "Continuous", **flag_is("up")}, {"name": "q", "when": "OnChaos", **flag_is("up")}
     )
@@ -140,14 +140,14 @@ def test_nothing_begins_after_the_end(desk, flag_is):
     assert desk.notes() == []
 
 
-def test_an_answer_that_does_not_come_in_time_is_none(desk):
+def test_late_answer_is_no_answer(desk):
     desk.cluster.site.machines.power_off("node-1")
     container = {"container": {"image": "busybox", "command": ["sleep", "1"]}}
     assert desk.ask(command=container, timeout="7s") == (False, "there was no answer within 7 s")
     assert desk.notes() == [(7.0, "p", "Start", False, 1)]
 
 
-def test_results_go_on_where_an_engine_has_left_them(desk, flag_is):
+def test_results_continue_after_an_engine_restart(desk, flag_is):
     first = desk.probing({**flag_is("down")})
     desk.call(first.at_start())
     second = desk.probing({**flag_is("up")}, before=first.results)
@@ -165,7 +165,7 @@ def test_results_go_on_where_an_engine_has_left_them(desk, flag_is):
         ([{"verdict": "Passed"}, {"verdict": "Awaited"}], 50.0),
     ],
 )
-def test_the_score_is_the_share_of_the_weights_that_held(results, score):
+def test_score_is_the_weighted_share_of_passed_probes(results, score):
     assert score_of(results) == score
 
 
@@ -183,9 +183,7 @@ async def flip(desk, *, at, value):
     await desk.actor.clock.sleep(1e9)
 
 
-def test_an_answer_that_nobody_has_foreseen_is_a_failure_of_that_probe_alone(
-    desk, flag_is, monkeypatch
-):
+def test_unexpected_answer_fails_only_that_probe(desk, flag_is, monkeypatch):
     async def break_down(*_):
         raise KeyError("nobody has foreseen this")
 

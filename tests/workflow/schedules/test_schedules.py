@@ -7,7 +7,7 @@ WORKFLOW = {
 }
 
 
-def test_chaos_at_every_appointed_minute(timetable):
+def test_chaos_starts_at_every_scheduled_minute(timetable):
     timetable.pod()
     timetable.schedule(historyLimit=2)
     timetable.until(59)
@@ -30,7 +30,7 @@ def test_chaos_at_every_appointed_minute(timetable):
     assert ("Spawned", "Create new object: tick-1767225660") in timetable.events()
 
 
-def test_by_seconds_and_by_periods(timetable):
+def test_schedules_by_seconds_and_by_periods(timetable):
     timetable.schedule("15,45 * * * * *", name="seconds", concurrencyPolicy="Allow")
     timetable.until(80)
     assert timetable.spawned() == [(15, 15), (45, 45), (75, 75)]
@@ -41,7 +41,7 @@ def test_by_seconds_and_by_periods(timetable):
     assert timetable.spawned() == [(170, 170), (260, 260)]
 
 
-def test_one_waits_for_the_other_by_default(timetable):
+def test_forbid_is_the_default_concurrency(timetable):
     timetable.pod()
     timetable.schedule(length="90s")
     timetable.until(149)
@@ -54,7 +54,7 @@ def test_one_waits_for_the_other_by_default(timetable):
     assert timetable.spawned() == [(60, 60), (150, 120)]  # what was forbidden is made up for
 
 
-def test_side_by_side_if_they_may(timetable):
+def test_allowed_runs_overlap(timetable):
     timetable.pod()
     timetable.schedule(length="90s", concurrencyPolicy="Allow")
     timetable.until(125)
@@ -65,7 +65,7 @@ def test_side_by_side_if_they_may(timetable):
     assert timetable.there() == [120]
 
 
-def test_what_is_done_once_is_over_at_once(timetable):
+def test_single_run_ends_at_once(timetable):
     timetable.pod()
     timetable.schedule(
         podChaos={"action": "pod-kill", "mode": "all", "selector": {"labelSelectors": {"app": "a"}}}
@@ -79,7 +79,7 @@ def test_what_is_done_once_is_over_at_once(timetable):
     assert timetable.there() == [180]
 
 
-def test_a_paused_schedule_rests_and_its_chaos_too(timetable):
+def test_paused_schedule_pauses_its_chaos(timetable):
     timetable.pod()
     timetable.schedule(length="30s")
     timetable.until(70)
@@ -94,7 +94,7 @@ def test_a_paused_schedule_rests_and_its_chaos_too(timetable):
     assert timetable.spawned() == [(60, 60), (185, 180)]  # of several that were missed the last
 
 
-def test_too_late_is_not_at_all(timetable):
+def test_missed_start_deadline_skips_the_run(timetable):
     timetable.schedule("*/10 * * * *", startingDeadlineSeconds=30, concurrencyPolicy="Allow")
     timetable.end()
     timetable.until(631)
@@ -111,7 +111,7 @@ def test_too_late_is_not_at_all(timetable):
     assert timetable.spawned() == [(1230, 1200)]
 
 
-def test_many_missed_times_are_told_and_it_goes_on(timetable):
+def test_many_missed_times_are_reported_and_the_schedule_continues(timetable):
     timetable.schedule()
     timetable.end()
     timetable.until(102 * 60)
@@ -123,7 +123,7 @@ def test_many_missed_times_are_told_and_it_goes_on(timetable):
     assert timetable.spawned() == [(103 * 60, 103 * 60)]
 
 
-def test_one_that_is_started_anew_spawns_nothing_twice(timetable):
+def test_restarted_schedule_spawns_nothing_twice(timetable):
     timetable.pod()
     timetable.schedule(length="90s", concurrencyPolicy="Allow")
     timetable.until(61)
@@ -142,7 +142,7 @@ def test_one_that_is_started_anew_spawns_nothing_twice(timetable):
     assert timetable.spawned() == [(60, 60), (120, 120)]
 
 
-def test_what_it_has_spawned_goes_with_it(timetable):
+def test_spawned_objects_are_deleted_with_the_schedule(timetable):
     timetable.pod()
     timetable.schedule(length="1h")
     timetable.until(70)
@@ -154,7 +154,7 @@ def test_what_it_has_spawned_goes_with_it(timetable):
     assert timetable.spawned() == [(60, 60)]
 
 
-def test_workflows_are_spawned_too(timetable):
+def test_schedule_spawns_workflows(timetable):
     timetable.begin(engine=True)
     timetable.schedule(type="Workflow", workflow=WORKFLOW)
     timetable.until(149)
@@ -168,7 +168,7 @@ def test_workflows_are_spawned_too(timetable):
     assert phases == {"tick-1767225720": "Running"}
 
 
-def test_a_cron_workflow_is_a_schedule_of_workflows(timetable):
+def test_cron_workflow_is_a_schedule_of_workflows(timetable):
     timetable.begin(engine=True)
     timetable.schedule("@hourly", resource=CRON_WORKFLOWS, workflow=WORKFLOW, historyLimit=3)
     timetable.until(2 * 3600 + 100)
@@ -180,7 +180,7 @@ def test_a_cron_workflow_is_a_schedule_of_workflows(timetable):
     }
 
 
-def test_what_cannot_be_read_is_told(timetable):
+def test_unreadable_schedule_is_reported(timetable):
     timetable.schedule("every day", name="tick")
     timetable.advance(5)
     (event,) = timetable.events()
@@ -200,7 +200,7 @@ def test_what_cannot_be_read_is_told(timetable):
     assert timetable.spawned() == [(60, 60)]
 
 
-def test_what_does_not_say_what_it_spawns_is_told(timetable):
+def test_schedule_without_a_template_is_reported(timetable):
     timetable.schedule(podChaos=None)
     timetable.until(61)
     assert timetable.events() == [
@@ -208,7 +208,7 @@ def test_what_does_not_say_what_it_spawns_is_told(timetable):
     ]
 
 
-def test_what_the_api_refuses_is_tried_again(timetable):
+def test_refused_request_is_retried(timetable):
     timetable.pod()
     timetable.schedule()
     refused = {

@@ -120,7 +120,7 @@ def ward():
     ward.journal.close()
 
 
-def test_it_begins_after_an_interval_and_ends_with_its_first_success(ward):
+def test_check_starts_after_an_interval_and_ends_with_its_first_success(ward):
     ward.check()
     ward.runner.advance(5)
     assert ward.status() == {
@@ -161,7 +161,7 @@ def test_it_begins_after_an_interval_and_ends_with_its_first_success(ward):
     ]
 
 
-def test_failures_in_a_row_end_it(ward):
+def test_consecutive_failures_end_it(ward):
     ward.check(intervalSeconds=2, failureThreshold=2, successThreshold=3)
     for after, status in ((5, 500), (2, 200), (4, 500)):
         ward.runner.advance(after)
@@ -187,7 +187,7 @@ def test_failures_in_a_row_end_it(ward):
     assert ("Warning", "StatusCheckExecutionFailed", words, 3) in ward.events()
 
 
-def test_a_continuous_one_goes_on_to_its_end(ward):
+def test_continuous_check_lasts_until_its_end(ward):
     ward.check(mode="Continuous", duration="25s")
     ward.runner.advance(60)
     assert [at for at, _ in ward.asked()] == [10.0, 20.0]
@@ -200,14 +200,14 @@ def test_a_continuous_one_goes_on_to_its_end(ward):
     }
 
 
-def test_at_its_very_end_it_is_asked_once_more(ward):
+def test_check_runs_once_more_at_its_end(ward):
     ward.check(mode="Continuous", duration="20s")
     ward.runner.advance(60)
     assert [at for at, _ in ward.asked()] == [10.0, 20.0]
     assert ward.ended() == (ward.at(20), "StatusCheckDurationExceed")
 
 
-def test_without_a_duration_a_continuous_one_ends_by_failures_alone(ward):
+def test_continuous_check_without_a_duration_ends_only_by_failures(ward):
     ward.check(mode="Continuous", recordsHistoryLimit=2)
     ward.runner.advance(95)
     assert ward.ended() == (None, "")
@@ -221,7 +221,7 @@ def test_without_a_duration_a_continuous_one_ends_by_failures_alone(ward):
     )  # though it keeps fewer than it has to count
 
 
-def test_it_waits_no_longer_than_its_time_out(ward):
+def test_check_waits_no_longer_than_its_timeout(ward):
     patch = {"metadata": {"annotations": {"kscen.io/http-after": "5s"}}}
     ward.call(ward.api.patch(PODS, "web", patch, "default"))
     ward.check("hasty", timeoutSeconds=2, failureThreshold=2)
@@ -232,7 +232,7 @@ def test_it_waits_no_longer_than_its_time_out(ward):
     assert ward.ended("hasty") == (ward.at(22), "StatusCheckFailureThresholdExceed")
 
 
-def test_one_that_is_deleted_is_asked_no_more(ward):
+def test_deleted_check_stops(ward):
     ward.check(mode="Continuous")
     ward.runner.advance(15)
     ward.call(ward.api.delete(CHECKS, "c", "default"))
@@ -241,7 +241,7 @@ def test_one_that_is_deleted_is_asked_no_more(ward):
     assert [at for at, _ in ward.asked()] == [10.0, 25.0]
 
 
-def test_another_controller_goes_on_where_one_has_stopped(ward):
+def test_another_controller_continues_a_check(ward):
     ward.answers(500)
     ward.check(failureThreshold=3)
     ward.runner.advance(21)
@@ -253,7 +253,7 @@ def test_another_controller_goes_on_where_one_has_stopped(ward):
     assert ward.ended() == (ward.at(30), "StatusCheckFailureThresholdExceed")
 
 
-def test_a_refused_write_is_tried_again_and_stops_no_other(ward):
+def test_refused_write_is_retried_and_stops_no_other(ward):
     refused = []
 
     def refuse(review):
@@ -288,7 +288,7 @@ def test_a_refused_write_is_tried_again_and_stops_no_other(ward):
         ({"duration": "long"}, "spec.duration: 'long' is no duration: "),
     ],
 )
-def test_one_that_cannot_be_asked_fails(ward, spec, words):
+def test_check_that_cannot_run_fails(ward, spec, words):
     ward.check(**spec)
     ward.runner.advance(60)
     assert ward.ended() == (ward.at(30), "StatusCheckFailureThresholdExceed")
@@ -314,7 +314,7 @@ class TestStanding:
             ("", True, "Continuous", "StatusCheckDurationExceed"),
         ],
     )
-    def test_what_completes_it(self, outcomes, is_late, mode, reason):
+    def test_completion_conditions(self, outcomes, is_late, mode, reason):
         terms = StatusCheckSettings.of({"failureThreshold": 2, "successThreshold": 2, "mode": mode})
         row = OutcomeStreak()
         for outcome in outcomes:
@@ -323,7 +323,7 @@ class TestStanding:
         assert status["conditions"][-1]["reason"] == reason
         assert ("completionTime" in status) == bool(reason)
 
-    def test_old_records_go(self):
+    def test_old_records_are_removed(self):
         status = {}
         for at in "abcde":
             status = with_record(status, self.TERMS, at, "Success")

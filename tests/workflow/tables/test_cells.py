@@ -65,7 +65,7 @@ def cells():
 
 
 @pytest.mark.parametrize(("name", "event_type", "phase", "situations"), list(played()))
-def test_a_cell(cells, name, event_type, phase, situations):
+def test_cell_of_the_phase_table(cells, name, event_type, phase, situations):
     passed_on = PASSED_TO_CHILDREN.get(event_type)
     expected = {
         words: follows.replace("{passed on}", passed_on or "")
@@ -77,7 +77,7 @@ def test_a_cell(cells, name, event_type, phase, situations):
     } == expected
 
 
-def test_a_phase_that_something_else_may_end_is_written_at_once(cells):
+def test_phase_that_something_else_may_end_is_written_at_once(cells):
     wrote = []
     cells.theatre.journal.follow(
         lambda entry: wrote.append(entry.data) if entry.what == "wrote" else None
@@ -100,7 +100,7 @@ def test_a_phase_that_something_else_may_end_is_written_at_once(cells):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_no_cell_is_left_out(name):
+def test_all_cells_are_covered(name):
     machine, matrix, cells = TABLES[name]
     written = {
         (event_type, phase): word

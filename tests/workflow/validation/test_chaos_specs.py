@@ -173,11 +173,11 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("kind", "spec"), GOOD)
-def test_what_its_webhook_lets_in_is_let_through(kind, spec):
+def test_specs_admitted_by_the_webhook_are_valid(kind, spec):
     assert validate(workflow(chaos(kind, **spec))) == []
 
 
-def test_no_kind_is_left_out():
+def test_every_kind_is_covered():
     assert {kind for kind, _ in GOOD} == set(KINDS)
 
 
@@ -454,7 +454,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("kind", "spec", "words"), BAD)
-def test_what_its_webhook_refuses_is_an_error(kind, spec, words):
+def test_specs_refused_by_the_webhook_are_errors(kind, spec, words):
     told = [
         str(fault) for fault in validate(workflow(chaos(kind, **spec))) if fault.severity == ERROR
     ]
@@ -478,7 +478,7 @@ def test_what_its_webhook_refuses_is_an_error(kind, spec, words):
         ),
     ],
 )
-def test_what_is_merely_odd_in_it_is_a_warning(more, words):
+def test_questionable_spec_is_a_warning(more, words):
     (told,) = validate(workflow(chaos("PodChaos", **{"action": "pod-kill", **PODS, **more})))
     assert told.severity == WARNING
     assert words in str(told)

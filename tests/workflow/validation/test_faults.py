@@ -117,7 +117,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("obj", GOOD.values(), ids=GOOD)
-def test_what_is_right_is_let_through(obj):
+def test_valid_workflow_is_accepted(obj):
     before = copy.deepcopy(obj)
     assert [f"{fault.severity} {fault}" for fault in validate(obj)] == []
     assert obj == before
@@ -474,7 +474,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("obj", "words"), [(obj, words) for obj, *words in BAD])
-def test_what_can_only_hang_or_fail_is_an_error(obj, words):
+def test_workflow_that_can_only_hang_or_fail_is_an_error(obj, words):
     told = [str(fault) for fault in validate(obj) if fault.severity == ERROR]
     for each in words:
         assert any(each in line for line in told), told
@@ -603,13 +603,13 @@ ODD = [
 
 
 @pytest.mark.parametrize(("obj", "words"), ODD)
-def test_what_is_merely_odd_is_a_warning(obj, words):
+def test_questionable_workflow_is_a_warning(obj, words):
     told = validate(obj)
     assert {fault.severity for fault in told} == {WARNING}
     assert any(words in str(fault) for fault in told), told
 
 
-def test_one_mistake_is_told_once():
+def test_each_error_is_reported_once():
     for obj, *words in BAD:
         told = validate(obj)
         assert len(told) == len(set(told)), words
@@ -653,7 +653,7 @@ specs = st.fixed_dictionaries(
 
 
 @given(spec=specs, head=st.sampled_from([workflow(suspend()), schedule()]), more=json)
-def test_whatever_an_object_holds_is_judged(spec, head, more):
+def test_every_object_content_is_judged(spec, head, more):
     for obj in (
         head | {"spec": spec},
         head | {"spec": {**head["spec"], **spec}},
@@ -684,6 +684,6 @@ def places(draw):
 
 
 @given(obj=places())
-def test_whatever_is_spoilt_is_judged(obj):
+def test_every_mutation_is_judged(obj):
     for fault in validate(obj):
         assert str(fault)

@@ -49,5 +49,5 @@ def differences(schema, shape, path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_forms_are_the_definitions(kind):
+def test_forms_match_the_definitions(kind):
     assert list(differences(TEMPLATE[KINDS[kind].key], BLOCKS[kind], kind)) == []

@@ -7,14 +7,14 @@ from pytest_kscen.models.storage.drbd.connections import pings_until_lost
 from pytest_kscen.models.storage.drbd.timers import PARAMETERS
 
 
-def test_two_that_come_up_are_connected_after_two_seconds(yard):
+def test_two_started_peers_connect_after_two_seconds(yard):
     yard.spread("ab")
     assert yard.state("a", "b") == "Connecting"
     assert yard.when(lambda: yard.state("a", "b") == "Connected") == 2
     assert yard.state("b", "a") == "Connected"
 
 
-def test_a_cut_shorter_than_noticing_has_not_happened(yard):
+def test_cut_shorter_than_detection_has_no_effect(yard):
     yard.form("ab")
     yard.cut(("a", "b"))
     yard.advance(7.9)
@@ -26,7 +26,7 @@ def test_a_cut_shorter_than_noticing_has_not_happened(yard):
     assert yard.drbd.pending == 0
 
 
-def test_a_cut_is_noticed_and_mended_late(yard):
+def test_cut_is_detected_and_reconnected_late(yard):
     yard.form("ab")
     yard.cut(("a", "b"))
     assert yard.when(lambda: yard.state("a", "b") == "Connecting") == 8
@@ -37,7 +37,7 @@ def test_a_cut_is_noticed_and_mended_late(yard):
     assert yard.drbd.pending == 0
 
 
-def test_a_mend_that_does_not_last_begins_the_wait_anew(yard):
+def test_interrupted_reconnection_restarts_the_wait(yard):
     yard.form("ab")
     yard.cut(("a", "b"))
     yard.advance(10)
@@ -49,7 +49,7 @@ def test_a_mend_that_does_not_last_begins_the_wait_anew(yard):
     assert yard.when(lambda: yard.state("a", "b") == "Connected") == 50
 
 
-def test_a_link_goes_by_the_port_that_an_end_has_now(yard):
+def test_link_uses_the_current_port_of_an_end(yard):
     yard.form("ab")
     yard.network.add_filter(lambda flow: Impairment(blocked=flow.port in (7000, 7009)))
     yard.network.changed()
@@ -68,7 +68,7 @@ def test_one_open_direction_is_enough(yard):
     assert yard.told == []
 
 
-def test_a_peer_that_goes_says_so(yard):
+def test_stopping_peer_announces_its_disconnection(yard):
     yard.form("ab")
     yard.do("down", "b", "v")
     assert yard.state("a", "b") == "Connecting"
@@ -77,7 +77,7 @@ def test_a_peer_that_goes_says_so(yard):
     assert yard.told == [(60, "a", "v"), (60, "b", "v")]
 
 
-def test_a_goodbye_is_not_heard_through_a_cut(yard):
+def test_disconnection_is_not_received_through_a_cut(yard):
     yard.form("ab")
     yard.cut(("a", "b"))
     yard.advance(1)
@@ -85,7 +85,7 @@ def test_a_goodbye_is_not_heard_through_a_cut(yard):
     assert yard.when(lambda: yard.state("a", "b") == "Connecting") == 7
 
 
-def test_a_power_cut_is_noticed_late_and_a_boot_connects_soon(yard):
+def test_power_loss_is_detected_late_and_a_boot_connects_soon(yard):
     yard.form("ab")
     yard.machines.power_off("b")
     assert yard.status("b") is None
@@ -98,7 +98,7 @@ def test_a_power_cut_is_noticed_late_and_a_boot_connects_soon(yard):
     assert yard.when(lambda: yard.state("a", "b") == "Connected") == 2
 
 
-def test_a_boot_before_anybody_noticed_ends_the_old_connection(yard):
+def test_boot_before_detection_ends_the_old_connection(yard):
     yard.form("ab")
     yard.machines.power_off("b")
     yard.advance(1)
@@ -108,7 +108,7 @@ def test_a_boot_before_anybody_noticed_ends_the_old_connection(yard):
     assert yard.when(lambda: yard.state("a", "b") == "Connected") == 2
 
 
-def test_loss_of_everything_is_a_cut(yard):
+def test_total_loss_is_a_cut(yard):
     yard.form("ab")
     yard.spoil("a", "b", Impairment(loss=1.0))
     assert yard.when(lambda: yard.state("a", "b") == "Connecting") == 8
@@ -116,7 +116,7 @@ def test_loss_of_everything_is_a_cut(yard):
     assert yard.state("a", "b") == "Connecting"
 
 
-def test_loss_drops_a_link_now_and_then_and_it_comes_back_soon(yard):
+def test_packet_loss_drops_a_link_sometimes_and_it_reconnects_soon(yard):
     yard.form("ab")
     yard.spoil("a", "b", Impairment(loss=0.3))
     assert yard.when(lambda: yard.state("a", "b") == "Connecting") % 10 == 0
@@ -127,14 +127,14 @@ def test_loss_drops_a_link_now_and_then_and_it_comes_back_soon(yard):
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.1, 0.5])
-def test_pings_until_two_in_a_row_are_lost(loss):
+def test_pings_continue_until_two_in_a_row_are_lost(loss):
     both = 1 - (1 - loss) ** 2
     draws = [(number + 0.5) / 1000 for number in range(1000)]
     mean = sum(pings_until_lost(both, draw) for draw in draws) / 1000
     assert mean == pytest.approx(1 / both**2, rel=0.01)
 
 
-def test_over_a_long_time_links_drop_as_often_as_stated(build):
+def test_links_drop_at_the_documented_rate(build):
     yard = build("ab")
     for number in range(30):
         yard.form("ab", f"v{number}")
@@ -150,7 +150,7 @@ def test_over_a_long_time_links_drop_as_often_as_stated(build):
     assert per_ping == pytest.approx((1 - 0.9**2) ** 2, rel=0.1)
 
 
-def test_figures_of_the_wild():
+def test_rates_match_the_measured_figures():
     assert (
         PARAMETERS.silence_timeout,
         PARAMETERS.reconnect_after_block,
@@ -174,7 +174,7 @@ def test_each_link_has_its_own_chance(build):
     assert first("cd") == pytest.approx(alone, abs=1e-5)
 
 
-def test_strangers_stand_alone_until_one_is_wiped(yard):
+def test_unrelated_data_keeps_peers_standalone_until_one_is_wiped(yard):
     yard.spread("a", quorum=0)
     yard.spread("b", quorum=0)
     yard.do("initialize", "a", "v")
@@ -189,7 +189,7 @@ def test_strangers_stand_alone_until_one_is_wiped(yard):
     assert yard.is_whole("ab")
 
 
-def test_the_same_seed_tells_the_same_story(build):
+def test_same_seed_gives_the_same_story(build):
     def story(seed):
         yard = build("abc", parameters=PARAMETERS, seed=seed)
         began = yard.now

@@ -78,7 +78,7 @@ BY_TIE_BREAK = [
 
 
 @pytest.mark.parametrize("row", BY_TIE_BREAK)
-def test_disks_vote_and_the_others_break_a_tie(row):
+def test_disks_vote_and_diskless_replicas_break_a_tie(row):
     disks, others, quorum, redundancy, fresh, stale, diskless, had_quorum, expected = row
     asked = config(disks, others, quorum, redundancy, TIE_BREAK)
     seen = sight(disks, others, fresh=fresh, stale=stale, diskless=diskless)
@@ -86,19 +86,19 @@ def test_disks_vote_and_the_others_break_a_tie(row):
 
 
 @pytest.mark.parametrize(("quorate", "expected"), [(2, True), (1, False), (0, False)])
-def test_one_without_a_disk_leans_on_peers_that_have_quorum(quorate, expected):
+def test_diskless_replica_relies_on_peers_with_quorum(quorate, expected):
     asked = config(2, 1, 2, 2, TIE_BREAK, diskful=False)
     seen = sight(2, 1, fresh=2, diskless=1, quorate=quorate)
     assert has_quorum(asked, seen, had_quorum=True) is expected
 
 
-def test_enough_votes_are_known_before_any_data_is():
+def test_quorum_is_known_before_the_data_state():
     asked = config(3, 0, 2, 2, VOTES)
     assert has_enough_votes(asked, sight(3, 0, fresh=0, stale=2), had_quorum=False)
     assert not has_enough_votes(asked, sight(3, 0, fresh=0, stale=1), had_quorum=False)
 
 
-def test_one_without_a_disk_learns_at_once_that_its_peers_have_quorum(yard):
+def test_diskless_replica_gets_quorum_from_its_peers_at_once(yard):
     """Though it is asked first."""
     yard.spread("cab", quorum=2, diskless="c", rule="tie-break")
     yard.advance(10)
@@ -118,6 +118,6 @@ def test_one_without_a_disk_learns_at_once_that_its_peers_have_quorum(yard):
         ({"peers": {}}, False),
     ],
 )
-def test_replicas_agree_anew_on_all_but_who_else_may_be_primary(change, is_agreed):
+def test_replicas_renegotiate_all_but_the_permission_of_two_primaries(change, is_agreed):
     before = config(3, 0, 2, 1, VOTES)
     assert dataclasses.replace(before, **change).has_same_effect_as(before) is is_agreed

@@ -13,7 +13,7 @@ def synced(yard, node, volume="v"):
     return lambda: yard.disk(node, volume) == "UpToDate"
 
 
-def test_a_new_replica_gets_everything_and_the_progress_shows(yard):
+def test_new_replica_receives_all_data_and_reports_progress(yard):
     yard.spread("ab", size=SIZE)
     assert yard.disk("a") == yard.disk("b") == "Inconsistent"
     yard.advance(5)
@@ -31,7 +31,7 @@ def test_a_new_replica_gets_everything_and_the_progress_shows(yard):
     assert yard.drbd.pending == 0
 
 
-def test_who_was_away_gets_what_was_written_meanwhile(yard):
+def test_returning_replica_receives_the_missed_writes(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.cut(("c", "a"), ("c", "b"))
@@ -44,7 +44,7 @@ def test_who_was_away_gets_what_was_written_meanwhile(yard):
     assert yard.when(synced(yard, "c")) == pytest.approx(0.7)
 
 
-def test_nothing_is_missed_that_was_not_written(yard):
+def test_missed_data_is_limited_to_written_data(yard):
     yard.form("abc", **THREE)
     yard.cut(("c", "a"), ("c", "b"))
     yard.advance(1000)
@@ -54,7 +54,7 @@ def test_nothing_is_missed_that_was_not_written(yard):
     assert yard.is_whole("abc")
 
 
-def test_no_more_than_the_whole_disk_is_missed(yard):
+def test_missed_data_is_limited_to_the_disk_size(yard):
     yard.form("abc", **THREE, size=100 * MEBI)
     yard.do("primary", "a", "v")
     yard.machines.power_off("c")
@@ -63,7 +63,7 @@ def test_no_more_than_the_whole_disk_is_missed(yard):
     assert yard.link("a", "c").percent_in_sync == 0
 
 
-def test_writes_wait_until_silence_is_noticed(yard):
+def test_writes_wait_until_the_lost_peer_is_detected(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.machines.power_off("c")
@@ -73,7 +73,7 @@ def test_writes_wait_until_silence_is_noticed(yard):
     assert yard.link("a", "c").out_of_sync == MEBI
 
 
-def test_a_resync_that_breaks_goes_on_with_what_was_left_and_what_was_missed(yard):
+def test_interrupted_resync_resumes_with_remaining_and_missed_data(yard):
     yard.form("abc", **THREE, size=SIZE)
     yard.do("primary", "a", "v")
     yard.do("down", "c", "v", wipe=True)
@@ -89,7 +89,7 @@ def test_a_resync_that_breaks_goes_on_with_what_was_left_and_what_was_missed(yar
     assert yard.when(synced(yard, "c")) == pytest.approx(6.6)
 
 
-def test_a_short_silence_only_halts_a_resync(yard):
+def test_short_link_loss_only_pauses_a_resync(yard):
     yard.spread("ab", size=SIZE)
     yard.do("initialize", "a", "v")
     yard.advance(2 + 5)
@@ -101,7 +101,7 @@ def test_a_short_silence_only_halts_a_resync(yard):
     assert yard.when(synced(yard, "b")) == pytest.approx(5)
 
 
-def test_several_share_the_links_of_a_machine(yard):
+def test_concurrent_resyncs_share_the_links_of_a_machine(yard):
     for volume in ("v", "w"):
         yard.spread("ab", volume, size=SIZE)
         yard.do("initialize", "a", volume)
@@ -116,7 +116,7 @@ def test_several_share_the_links_of_a_machine(yard):
     assert yard.when(synced(yard, "c", "x")) == pytest.approx(3)
 
 
-def test_load_slows_a_resync_from_now_on(yard):
+def test_load_slows_a_resync_immediately(yard):
     yard.spread("ab", size=SIZE)
     yard.do("initialize", "a", "v")
     yard.advance(2 + 5)
@@ -124,7 +124,7 @@ def test_load_slows_a_resync_from_now_on(yard):
     assert yard.when(synced(yard, "b")) == pytest.approx(20)
 
 
-def test_what_load_loss_and_delay_leave():
+def test_resync_rate_under_load_loss_and_delay():
     def rate(**quality):
         return round(resync_throughput(UNIMPAIRED._replace(**quality), PARAMETERS) / MEBI, 1)
 
@@ -137,7 +137,7 @@ def test_what_load_loss_and_delay_leave():
     assert rate(loss=0.01, delay=0.0098) == 1.7
 
 
-def test_a_crash_leaves_what_the_activity_log_covers(yard):
+def test_crash_leaves_the_activity_log_extents_out_of_sync(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.machines.power_off("a")
@@ -150,7 +150,7 @@ def test_a_crash_leaves_what_the_activity_log_covers(yard):
     assert yard.when(synced(yard, "a")) == pytest.approx(0.64)
 
 
-def test_one_that_crashed_alone_has_the_truth(yard):
+def test_replica_that_crashed_alone_has_the_current_data(yard):
     yard.form("a")
     yard.do("primary", "a", "v")
     yard.machines.power_off("a")
@@ -160,7 +160,7 @@ def test_one_that_crashed_alone_has_the_truth(yard):
     assert yard.drbd.pending == 0
 
 
-def test_after_a_boot_nobody_is_sure_until_enough_have_met(yard):
+def test_after_a_boot_data_is_consistent_only_with_enough_peers(yard):
     yard.form("abc", **THREE)
     for node in "abc":
         yard.machines.power_off(node)
@@ -173,7 +173,7 @@ def test_after_a_boot_nobody_is_sure_until_enough_have_met(yard):
     assert yard.is_whole("abc")
 
 
-def test_what_was_missed_is_remembered_through_boots(yard):
+def test_missed_data_is_remembered_across_boots(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.machines.power_off("c")
@@ -194,7 +194,7 @@ def test_what_was_missed_is_remembered_through_boots(yard):
     assert yard.link("c", "a").out_of_sync == 12 * MEBI
 
 
-def test_who_does_not_hear_the_writer_is_not_brought_up_to_date_by_others(yard):
+def test_replica_disconnected_from_the_writer_is_not_resynced_by_others(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.cut(("a", "c"))
@@ -206,7 +206,7 @@ def test_who_does_not_hear_the_writer_is_not_brought_up_to_date_by_others(yard):
     assert yard.when(synced(yard, "c")) == pytest.approx(0.1)
 
 
-def test_who_does_not_hear_a_suspended_primary_is_not_brought_up_to_date_by_others(build):
+def test_replica_disconnected_from_a_suspended_primary_is_not_resynced_by_others(build):
     yard = build("abcd")
     yard.form("abcd", quorum=2, redundancy=2, diskless="d", rule="tie-break")
     yard.do("primary", "d", "v")
@@ -222,7 +222,7 @@ def test_who_does_not_hear_a_suspended_primary_is_not_brought_up_to_date_by_othe
     assert not yard.status("d").suspended
 
 
-def test_a_new_disk_that_its_writer_has_not_seen_is_not_brought_up_to_date_by_others(build):
+def test_new_disk_unknown_to_its_writer_is_not_resynced_by_others(build):
     yard = build("abc")
     yard.form("abc", quorum=2, diskless="c", size=MEBI)
     yard.do("primary", "a", "v")
@@ -237,7 +237,7 @@ def test_a_new_disk_that_its_writer_has_not_seen_is_not_brought_up_to_date_by_ot
     assert yard.disk("c") == "UpToDate"
 
 
-def test_the_device_grows_when_all_disks_have(yard):
+def test_device_grows_when_all_disks_have_grown(yard):
     yard.form("ab", size=100 * MEBI)
     yard.bring("a", "ab", quorum=2, size=200 * MEBI)
     assert yard.status("a").size == 100 * MEBI
@@ -246,7 +246,7 @@ def test_the_device_grows_when_all_disks_have(yard):
     assert yard.is_whole("ab")
 
 
-def test_nothing_is_left_of_a_volume_that_is_gone(yard):
+def test_deleted_volume_leaves_no_state(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     for node in "abc":
@@ -258,7 +258,7 @@ def test_nothing_is_left_of_a_volume_that_is_gone(yard):
     assert sorted(yard.told) == [(60, node, "v") for node in "abc"]
 
 
-def test_data_that_is_there_is_not_initialised_again(yard):
+def test_existing_data_is_not_initialised_again(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.do("down", "c", "v")
@@ -268,7 +268,7 @@ def test_data_that_is_there_is_not_initialised_again(yard):
     assert yard.disk("c") == "Consistent"
 
 
-def test_a_new_disk_is_not_initialised_beside_data_that_is_there(yard):
+def test_new_disk_is_not_initialised_beside_existing_data(yard):
     yard.form("ab")
     yard.machines.power_off("b")
     yard.do("down", "a", "v", wipe=True)

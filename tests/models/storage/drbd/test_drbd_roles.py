@@ -6,7 +6,7 @@ THREE = {"quorum": 2, "redundancy": 2}
 TIE = {"quorum": 2, "diskless": "c"}
 
 
-def test_one_may_be_primary_unless_two_may(yard):
+def test_one_primary_unless_two_are_allowed(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.do("primary", "a", "v")
@@ -19,7 +19,7 @@ def test_one_may_be_primary_unless_two_may(yard):
     assert [str(yard.status(node).role) for node in "abc"] == ["Secondary", "Primary", "Secondary"]
 
 
-def test_a_primary_behind_somebody_else_counts(yard):
+def test_primary_behind_another_node_counts(yard):
     yard.form("abc", **TIE)
     yard.do("primary", "a", "v")
     yard.cut(("a", "b"))
@@ -32,7 +32,7 @@ def test_a_primary_behind_somebody_else_counts(yard):
     assert yard.refused("primary", "b", "v").endswith("no quorum")
 
 
-def test_nobody_is_promoted_past_one_that_does_not_answer(yard):
+def test_promotion_needs_answers_of_all_connected_peers(yard):
     yard.form("abc", **THREE)
     yard.machines.power_off("a")
     assert yard.refused("primary", "b", "v").endswith("a does not answer b")
@@ -41,7 +41,7 @@ def test_nobody_is_promoted_past_one_that_does_not_answer(yard):
     assert yard.status("b").role == "Primary"
 
 
-def test_without_data_nobody_is_promoted(yard):
+def test_promotion_needs_data(yard):
     yard.spread("a")
     assert yard.refused("primary", "a", "v").endswith(
         "no UpToDate data here or with a connected peer"
@@ -50,7 +50,7 @@ def test_without_data_nobody_is_promoted(yard):
     yard.do("primary", "a", "v")
 
 
-def test_one_without_a_disk_works_on_its_peers(yard):
+def test_diskless_primary_uses_its_peers(yard):
     yard.form("ac", quorum=0, diskless="c")
     yard.do("primary", "c", "v")
     assert not yard.status("c").suspended
@@ -60,7 +60,7 @@ def test_one_without_a_disk_works_on_its_peers(yard):
     assert yard.when(lambda: not yard.status("c").suspended) == 50
 
 
-def test_io_freezes_without_quorum_and_goes_on_with_it(yard):
+def test_io_freezes_without_quorum_and_resumes_with_it(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.cut(("a", "b"), ("a", "c"))
@@ -75,7 +75,7 @@ def test_io_freezes_without_quorum_and_goes_on_with_it(yard):
     assert yard.status("a").role == "Primary"
 
 
-def test_whoever_froze_while_another_took_over_is_demoted_and_resynced(yard):
+def test_frozen_primary_is_demoted_and_resynced_after_a_takeover(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.cut(("a", "b"), ("a", "c"))
@@ -95,7 +95,7 @@ def test_whoever_froze_while_another_took_over_is_demoted_and_resynced(yard):
     assert yard.status("b").role == "Primary"
 
 
-def test_a_secondary_is_outdated_as_soon_as_others_go_on_writing(yard):
+def test_secondary_is_outdated_when_others_continue_writing(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.cut(("b", "a"), ("b", "c"))
@@ -107,7 +107,7 @@ def test_a_secondary_is_outdated_as_soon_as_others_go_on_writing(yard):
     assert not yard.status("a").suspended
 
 
-def test_a_tie_break_keeps_the_one_that_had_quorum(yard):
+def test_tie_break_keeps_the_side_that_had_quorum(yard):
     yard.form("abc", **TIE, rule="tie-break")
     yard.do("primary", "a", "v")
     yard.cut(("b", "a"), ("b", "c"))
@@ -129,7 +129,7 @@ def test_a_tie_break_keeps_the_one_that_had_quorum(yard):
     assert yard.is_whole("abc")
 
 
-def test_a_command_where_it_is_not_up_says_so(yard):
+def test_command_on_a_stopped_resource_fails_with_a_reason(yard):
     for verb in ("primary", "secondary", "initialize"):
         assert yard.refused(verb, "a", "v") == "v is not up on a"
     yard.do("down", "a", "v")
@@ -140,7 +140,7 @@ def test_a_command_where_it_is_not_up_says_so(yard):
         assert yard.refused(verb, "a", "v", *more) == "v: a has no power"
 
 
-def test_a_primary_that_is_taken_down_is_none(yard):
+def test_stopped_primary_is_no_primary(yard):
     yard.form("abc", **THREE)
     yard.do("primary", "a", "v")
     yard.do("down", "a", "v")
@@ -150,7 +150,7 @@ def test_a_primary_that_is_taken_down_is_none(yard):
 
 
 @pytest.mark.parametrize("nodes", ["abc", "cab"])
-def test_listeners_hear_once_for_each_instant(build, nodes):
+def test_listeners_are_notified_once_per_instant(build, nodes):
     yard = build("abc")
     yard.form(nodes, **THREE)
     yard.do("primary", "a", "v")
@@ -170,14 +170,14 @@ def test_listeners_hear_once_for_each_instant(build, nodes):
     assert yard.told == []
 
 
-def test_a_machine_that_is_taken_away_takes_its_power_along(yard):
+def test_removed_machine_counts_as_powered_off(yard):
     yard.form("abc", **THREE)
     yard.machines.remove("c")
     assert yard.status("c") is None
     assert yard.when(lambda: yard.state("a", "c") == "Connecting") == 8
 
 
-def test_the_network_is_looked_at_once_for_each_instant_of_change(yard):
+def test_network_is_evaluated_once_per_instant_of_change(yard):
     asked = []
     yard.form("abc", **THREE)
     yard.network.add_filter(lambda flow: asked.append(flow) or Impairment())
@@ -189,7 +189,7 @@ def test_the_network_is_looked_at_once_for_each_instant_of_change(yard):
     assert sorted({flow.port for flow in asked}) == [7000, 7001, 7002]
 
 
-def test_two_primaries_that_lose_each_other_do_not_write_apart(yard):
+def test_two_disconnected_primaries_do_not_diverge(yard):
     yard.form("abc", quorum=2, primaries=2)
     yard.do("primary", "a", "v")
     yard.do("primary", "b", "v")
