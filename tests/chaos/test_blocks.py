@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from stages import VMS, staged
+from chaos_cluster import VMS, chaos_cluster
 
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.clients import FaultImpossible
@@ -31,7 +31,7 @@ def policy_of(world, fault):
 
 
 def test_all_traffic_between_two_machines_is_blocked():
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, policy = policy_of(world, manual_faults.network_block("node-1", "node-3"))
 
         assert policy["metadata"]["name"] == f"chaos-net-{incident.id}"
@@ -55,7 +55,7 @@ def test_all_traffic_between_two_machines_is_blocked():
 
 
 def test_block_lasts_exactly_until_its_end():
-    with staged() as world:
+    with chaos_cluster() as world:
         begun = world.journal.now
         incident, _ = policy_of(world, manual_faults.network_block("node-1", "node-3"))
         world.runner.advance(30)
@@ -74,7 +74,7 @@ def test_block_lasts_exactly_until_its_end():
         assert told[1][2]["lasted"] == 30
 
 
-class Reluctant(NetworkCut):
+class SlowToUndo(NetworkCut):
     """Takes ten seconds to be undone."""
 
     async def heal(self, incident):
@@ -83,9 +83,9 @@ class Reluctant(NetworkCut):
 
 
 def test_cancelled_caller_waits_until_the_block_is_undone():
-    with staged() as world:
+    with chaos_cluster() as world:
         incident = world.call(
-            cause_incident(world.stage, Reluctant("blocking-everything", ("node-1",), ("node-3",)))
+            cause_incident(world.stage, SlowToUndo("blocking-everything", ("node-1",), ("node-3",)))
         )
         began = world.journal.now
 
@@ -102,7 +102,7 @@ def test_cancelled_caller_waits_until_the_block_is_undone():
 
 
 def test_two_groups_make_two_selectors():
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, policy = policy_of(
             world, manual_faults.split_brain(["node-1", "node-2"], ["node-3", "node-4"])
         )
@@ -120,7 +120,7 @@ def test_two_groups_make_two_selectors():
 
 @pytest.mark.parametrize("newer", [False, True])
 def test_single_link_is_blocked_by_both_listening_ports(newer):
-    with staged() as world:
+    with chaos_cluster() as world:
         for number, (node, port) in enumerate(
             [("node-1", 7001), ("node-2", 7009), ("node-3", 7004)]
         ):
@@ -166,7 +166,7 @@ def test_ports_must_be_numbers_within_the_limit(ports):
     ],
 )
 def test_invalid_block_is_refused_without_creating_anything(fault, words):
-    with staged() as world:
+    with chaos_cluster() as world:
         with pytest.raises(FaultImpossible, match=words):
             world.call(cause_incident(world.stage, fault))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from stages import VMS, staged
+from chaos_cluster import VMS, chaos_cluster
 
 from pytest_kscen.chaos import cleanup, manual_faults
 from pytest_kscen.chaos.clients import add_rule, job, remove_rule
@@ -27,7 +27,7 @@ GO_SCRIPT = (
 )
 
 
-def furnish(world):
+def create_leftovers(world):
     for name, labels in (("theirs", OTHERS), ("go", GO), ("ours", OURS)):
         world.make(
             CILIUM_NETWORK_POLICIES, f"{name}-policy", VMS, metadata={"labels": labels}, spec={}
@@ -50,8 +50,8 @@ def elsewhere(name, labels):
 
 
 def test_owned_cluster_loses_all_policies_and_jobs():
-    with staged() as world:
-        furnish(world)
+    with chaos_cluster() as world:
+        create_leftovers(world)
         world.call(cleanup.clear_before(world.stage))
 
         assert world.names(CILIUM_NETWORK_POLICIES) == []
@@ -60,7 +60,7 @@ def test_owned_cluster_loses_all_policies_and_jobs():
 
 
 def test_jobs_of_system_and_storage_namespaces_are_kept():
-    with staged() as world:
+    with chaos_cluster() as world:
         world.make(NAMESPACES, STORAGE)
         for namespace in ("kube-system", STORAGE, "default", VMS):
             metadata = {"name": "one", "namespace": namespace}
@@ -80,8 +80,8 @@ def test_jobs_of_system_and_storage_namespaces_are_kept():
 
 
 def test_foreign_cluster_loses_only_chaos_objects():
-    with staged(owned=False) as world:
-        furnish(world)
+    with chaos_cluster(owned=False) as world:
+        create_leftovers(world)
         world.call(cleanup.clear_before(world.stage))
 
         assert world.names(CILIUM_NETWORK_POLICIES) == ["far", "theirs-policy"]
@@ -90,7 +90,7 @@ def test_foreign_cluster_loses_only_chaos_objects():
 
 
 def test_finished_chaos_operations_are_deleted():
-    with staged() as world:
+    with chaos_cluster() as world:
         for name, phase, labels in (
             ("a", "Completed", OURS),
             ("b", "InProgress", OURS),
@@ -111,7 +111,7 @@ def test_finished_chaos_operations_are_deleted():
 
 @pytest.mark.parametrize(("phase", "waited"), [("InProgress", 300), ("Completed", 0)])
 def test_unfinished_stop_is_deleted_without_starting_the_machine(phase, waited):
-    with staged() as world:
+    with chaos_cluster() as world:
         stop = {"type": "Stop", "virtualMachineName": "node-1"}
         metadata = {"labels": OURS}
         world.make(
@@ -173,7 +173,7 @@ def at_once(monkeypatch, refused=()):
 
 def test_each_node_is_swept_once(monkeypatch):
     swept = at_once(monkeypatch)
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         for number in range(2):
             for node in ("node-1", "node-9"):
                 script = add_rule(f"j{number}", "10.0.0.1", 0.1)
@@ -186,7 +186,7 @@ def test_each_node_is_swept_once(monkeypatch):
 
 def test_node_that_may_not_be_swept_is_reported_and_the_next_is_swept(monkeypatch):
     swept = at_once(monkeypatch, refused=["node-1"])
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         for node in ("node-1", "node-2"):
             world.call(
                 world.api.create(
@@ -202,7 +202,7 @@ def test_node_that_may_not_be_swept_is_reported_and_the_next_is_swept(monkeypatc
 
 
 def test_rules_on_unreachable_node_are_reported_in_journal_and_log(caplog):
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         for node in ("node-1", "node-2"):
             world.call(
                 world.api.create(
@@ -235,8 +235,8 @@ def test_rules_on_unreachable_node_are_reported_in_journal_and_log(caplog):
 
 
 def test_nothing_is_left_after_a_run():
-    with staged(owned=False) as world:
-        furnish(world)
+    with chaos_cluster(owned=False) as world:
+        create_leftovers(world)
         world.call(cause_incident(world.stage, manual_faults.network_block("node-1", "node-2")))
         world.call(cleanup.clear_after(world.stage))
 
@@ -248,8 +248,8 @@ def test_nothing_is_left_after_a_run():
 
 
 def test_jobs_are_deleted_without_a_parent():
-    with staged() as world:
-        furnish(world)
+    with chaos_cluster() as world:
+        create_leftovers(world)
         world.stage = type(world.stage)(
             world.stage.api_for,
             world.stage.clock,
@@ -290,7 +290,7 @@ class Refusing(ForwardingApi):
 @pytest.mark.parametrize("refusal", [Forbidden("not yours"), ServiceUnavailable("no leader")])
 @pytest.mark.parametrize("refused", [JOBS, CILIUM_NETWORK_POLICIES, VIRTUAL_MACHINE_OPERATIONS])
 def test_refusal_at_the_end_does_not_stop_the_other_deletions(refused, refusal):
-    with staged() as world:
+    with chaos_cluster() as world:
         mine = {"labels": {"kscen.io/run": "run-1"}}
         kinds = (JOBS, "default"), (CILIUM_NETWORK_POLICIES, VMS), (VIRTUAL_MACHINE_OPERATIONS, VMS)
         for resource, namespace in kinds:
@@ -316,8 +316,8 @@ def test_refusal_at_the_end_does_not_stop_the_other_deletions(refused, refusal):
 
 
 def test_deleted_leftovers_are_reported_by_name(caplog):
-    with staged() as world, caplog.at_level("INFO"):
-        furnish(world)
+    with chaos_cluster() as world, caplog.at_level("INFO"):
+        create_leftovers(world)
         world.call(cleanup.clear_before(world.stage))
     assert any(
         "clear away before the run resource=jobs.batch object=go-job" in record.getMessage()
@@ -333,7 +333,7 @@ def test_error_in_one_step_does_not_stop_the_other_steps():
         if number < 3:
             raise [KeyError("name"), Forbidden("no")][number - 1]
 
-    with staged() as world, pytest.raises(ExceptionGroup) as failed:
+    with chaos_cluster() as world, pytest.raises(ExceptionGroup) as failed:
         world.call(cleanup._all([step(1), step(2), step(3)]))
     assert taken == [1, 2, 3]
     assert [type(error) for error in failed.value.exceptions] == [KeyError, Forbidden]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from stages import VMS, staged
+from chaos_cluster import VMS, chaos_cluster
 
 from pytest_kscen.chaos import manual_faults, network_degradation
 from pytest_kscen.chaos.clients import FaultImpossible, add_rule, load_link, remove_rule
@@ -71,7 +71,7 @@ def cause_of(world, fault):
 
 
 def test_rule_is_added_and_removed_on_each_side(nodes):
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, jobs = cause_of(world, PacketLoss(("node-1", "node-2"), 0.001, 30.5))
 
         assert list(jobs) == ["add-a", "add-b", "del-a", "del-b"]
@@ -114,7 +114,7 @@ def test_rule_is_added_and_removed_on_each_side(nodes):
 
 
 def test_dropped_packets_are_the_effect(nodes):
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         world.runner.advance(30)
         world.call(incident.end())
@@ -128,7 +128,7 @@ def test_dropped_packets_are_the_effect(nodes):
 
 
 def test_early_end_removes_the_rule_at_once(nodes):
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 60))
         world.runner.advance(5)
         world.call(incident.end())
@@ -142,7 +142,7 @@ def test_early_end_removes_the_rule_at_once(nodes):
 
 
 def test_degradation_by_hand_lasts_as_long_as_its_context(nodes):
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, jobs = cause_of(world, manual_faults.losses("node-1", "node-2", 0.5))
         assert list(jobs) == ["add-a", "add-b"]
         world.runner.advance(4000)
@@ -154,7 +154,7 @@ def test_degradation_by_hand_lasts_as_long_as_its_context(nodes):
 
 @pytest.mark.parametrize("trouble", ["stuck", "nothing found"])
 def test_rule_that_may_remain_is_swept(nodes, trouble):
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         nodes.stuck = ("del",) if trouble == "stuck" else ()
         nodes.logs["del"] = "" if trouble == "nothing found" else nodes.logs["del"]
@@ -169,7 +169,7 @@ def test_rule_that_may_remain_is_swept(nodes, trouble):
 
 
 def test_failed_sweep_is_retried_without_repeating_the_rest(nodes):
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         nodes.stuck, nodes.down = ("del",), "node-2"
         world.runner.advance(30)
@@ -180,7 +180,7 @@ def test_failed_sweep_is_retried_without_repeating_the_rest(nodes):
 
 
 def test_stopped_machine_has_lost_its_rules(nodes):
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, _ = cause_of(world, PacketLoss(("node-1", "node-2"), 0.01, 30))
         world.call(
             world.api.patch(VIRTUAL_MACHINES, "node-1", {"status": {"phase": "Stopped"}}, VMS)
@@ -197,7 +197,7 @@ def test_stopped_machine_has_lost_its_rules(nodes):
 
 def test_rule_that_is_not_added_fails_the_incident_and_is_undone(nodes):
     nodes.stuck = ("add",)
-    with staged() as world:
+    with chaos_cluster() as world:
         with pytest.raises(TimeoutError, match="did not come to node-1"):
             world.call(cause_incident(world.stage, PacketLoss(("node-1", "node-2"), 0.01, 30)))
 
@@ -214,7 +214,7 @@ def test_rule_that_is_not_added_fails_the_incident_and_is_undone(nodes):
 
 def test_cancellation_during_start_leaves_nothing(nodes):
     nodes.slow = "add"
-    with staged() as world:
+    with chaos_cluster() as world:
 
         async def play():
             task = world.runner.loop.create_task(
@@ -232,7 +232,7 @@ def test_cancellation_during_start_leaves_nothing(nodes):
 
 def test_link_is_loaded_from_both_sides(nodes):
     nodes.logs["load"] = "[  5]   0.00-1.00   sec  2.50 GBytes  21.5 Gbits/sec\n"
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, jobs = cause_of(world, LinkLoad(("node-1", "node-2"), 30))
         assert list(jobs) == ["load-a", "load-b"]
         assert jobs["load-a"]["spec"]["template"]["spec"]["containers"][0]["args"] == [
@@ -264,7 +264,7 @@ def test_link_is_loaded_from_both_sides(nodes):
 )
 def test_link_without_load_is_no_effect(nodes, log, bits):
     nodes.logs["load"] = log
-    with staged() as world:
+    with chaos_cluster() as world:
         incident, _ = cause_of(world, LinkLoad(("node-1", "node-2"), 30))
         world.runner.advance(30)
         world.call(incident.end())
@@ -278,7 +278,7 @@ def test_link_without_load_is_no_effect(nodes, log, bits):
 
 
 def test_machine_without_address_cannot_be_degraded():
-    with staged() as world:
+    with chaos_cluster() as world:
         world.machine("node-9", "")
         with pytest.raises(FaultImpossible, match="node-9 has no address yet"):
             world.call(cause_incident(world.stage, manual_faults.latency("node-1", "node-9")))

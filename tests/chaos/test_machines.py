@@ -5,7 +5,7 @@ over.
 from __future__ import annotations
 
 import pytest
-from stages import VMS, staged
+from chaos_cluster import VMS, chaos_cluster
 from test_observer import Storage
 
 from pytest_kscen.chaos import manual_faults
@@ -73,7 +73,7 @@ def spec(kind, **more):
 
 
 def test_restart_lasts_until_the_node_is_ready_in_another_boot():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         hypervisor = Hypervisor(world)
         incident = world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
         (operation,) = world.call(world.api.list(VIRTUAL_MACHINE_OPERATIONS, VMS)).items
@@ -95,7 +95,7 @@ def test_restart_lasts_until_the_node_is_ready_in_another_boot():
 
 
 def test_failed_restart_ends_without_an_effect():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         Hypervisor(world, ends="Failed")
         incident = world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
         world.runner.advance(10)
@@ -108,7 +108,7 @@ def test_failed_restart_ends_without_an_effect():
 
 
 def test_failed_restart_awaits_no_boot_despite_other_effects_on_its_links():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         Hypervisor(world, ends="Failed", takes=20)
@@ -131,7 +131,7 @@ def test_failed_restart_awaits_no_boot_despite_other_effects_on_its_links():
 
 
 def test_machine_down_before_its_restart_failed_is_recovered():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         storage = Storage(world)
         hypervisor = Hypervisor(world, ends="Failed", takes=20)
         reboot = storage.cause(manual_faults.vm_reboot("node-1"), 10)
@@ -147,7 +147,7 @@ def test_machine_down_before_its_restart_failed_is_recovered():
 
 
 def test_stop_lasts_until_it_is_undone_by_a_start():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         hypervisor = Hypervisor(world)
         incident = world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
         world.runner.advance(600)
@@ -163,7 +163,7 @@ def test_stop_lasts_until_it_is_undone_by_a_start():
 
 
 def test_stopped_machine_is_not_restarted():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         Hypervisor(world)
         world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
         with pytest.raises(FaultImpossible, match="node-1 is off"):
@@ -171,7 +171,7 @@ def test_stopped_machine_is_not_restarted():
 
 
 def test_stop_that_is_never_executed_is_withdrawn():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         with pytest.raises(TimeoutError):
             world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
 
@@ -180,7 +180,7 @@ def test_stop_that_is_never_executed_is_withdrawn():
 
 
 def test_stop_refused_by_the_hypervisor_fails():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         Hypervisor(world, ends="Failed")
         with pytest.raises(OperationFailed, match="Stop of node-1 is Failed: no such luck"):
             world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
@@ -200,7 +200,7 @@ def run(world, profile, seconds):
 
 
 def test_next_restart_does_not_wait_for_the_previous_one():
-    with staged(nodes=4) as world:
+    with chaos_cluster(nodes=4) as world:
         hypervisor = Hypervisor(world, takes=0, boots=200)
         run(world, VmReboot(period=(50, 50)), 180)
 
@@ -213,7 +213,7 @@ def test_next_restart_does_not_wait_for_the_previous_one():
 
 @pytest.mark.parametrize("phase", [None, "Pending", "InProgress", "Terminating"])
 def test_machine_with_unfinished_operations_is_skipped(phase):
-    with staged(1) as world:
+    with chaos_cluster(1) as world:
         status = {"status": {"phase": phase}} if phase else {}
         world.make(VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), **status)
         run(world, VmReboot(period=(30, 30)), 40)
@@ -225,7 +225,7 @@ def test_machine_with_unfinished_operations_is_skipped(phase):
 
 
 def test_unfinished_operations_of_another_machine_do_not_interfere():
-    with staged(nodes=2, machines=2) as world:
+    with chaos_cluster(nodes=2, machines=2) as world:
         world.make(
             VIRTUAL_MACHINE_OPERATIONS,
             "theirs",
@@ -246,7 +246,7 @@ def test_unfinished_operations_of_another_machine_do_not_interfere():
 
 @pytest.mark.parametrize("phase", ["Completed", "Failed", "Superseded"])
 def test_finished_operations_do_not_interfere(phase):
-    with staged(nodes=1, machines=1) as world:
+    with chaos_cluster(nodes=1, machines=1) as world:
         world.make(
             VIRTUAL_MACHINE_OPERATIONS, "theirs", VMS, spec=spec("Restart"), status={"phase": phase}
         )
@@ -258,7 +258,7 @@ def test_finished_operations_do_not_interfere(phase):
 
 
 def test_minimum_applies_to_the_default_only(caplog):
-    with staged(1) as world:
+    with chaos_cluster(1) as world:
         chance = world.cluster.chance.stream("test")
         pauses = [VmReboot().pause(chance) for _ in range(200)]
         assert all(300 <= pause <= 360 for pause in pauses)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stages import Storage, perhaps, staged, status
+from chaos_cluster import Storage, chaos_cluster, possible_effect_records, status
 
 from pytest_kscen.chaos import manual_faults, troubles
 from pytest_kscen.chaos.observer import Observer
@@ -11,7 +11,7 @@ from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS, REPLICATED_
 
 
 def test_cut_link_is_an_effect_and_its_return_the_recovery():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
@@ -37,7 +37,7 @@ def test_cut_link_is_an_effect_and_its_return_the_recovery():
 
 
 def test_flapping_is_no_recovery():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
@@ -52,7 +52,7 @@ def test_flapping_is_no_recovery():
 
 
 def test_incident_without_effect_is_recovered_at_its_end():
-    with staged() as world:
+    with chaos_cluster() as world:
         incident = Storage(world).cause(manual_faults.network_block("node-1", "node-2"))
         world.call(incident.end())
         world.runner.advance(6)
@@ -61,7 +61,7 @@ def test_incident_without_effect_is_recovered_at_its_end():
 
 
 def test_overlapping_incidents_have_separate_effects():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         storage.volume("w", "node-3", "node-4")
@@ -80,7 +80,7 @@ def test_overlapping_incidents_have_separate_effects():
 
 
 def test_link_loss_is_attributed_to_a_stopped_machine_then_to_degradation():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         storage.volume("w", "node-1", "node-2")
@@ -95,22 +95,26 @@ def test_link_loss_is_attributed_to_a_stopped_machine_then_to_degradation():
             "the machine node-2 is Stopping",
             "the link of w from node-1 to node-2 is Connecting",
         ]
-        assert perhaps(world) == [(worse.id, "the link of w from node-1 to node-2 is Connecting")]
+        assert possible_effect_records(world) == [
+            (worse.id, "the link of w from node-1 to node-2 is Connecting")
+        ]
 
 
 def test_machine_ordered_to_stop_but_running_explains_nothing():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         ordered = storage.cause(manual_faults.vm_reboot("node-1"))
         storage.link("v-0", "v-1", "Connecting")
 
         assert ordered.effects == []
-        assert perhaps(world) == [(ordered.id, "the link of v from node-1 to node-2 is Connecting")]
+        assert possible_effect_records(world) == [
+            (ordered.id, "the link of v from node-1 to node-2 is Connecting")
+        ]
 
 
 def test_undetectable_change_is_no_effect_of_a_block():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         cut = storage.cause(manual_faults.network_block("node-1", "node-2"), 5)
@@ -119,11 +123,13 @@ def test_undetectable_change_is_no_effect_of_a_block():
         storage.link("v-1", "v-0", "Connecting")
 
         assert cut.effects == []
-        assert perhaps(world) == [(cut.id, "the link of v from node-1 to node-2 is Connecting")]
+        assert possible_effect_records(world) == [
+            (cut.id, "the link of v from node-1 to node-2 is Connecting")
+        ]
 
 
 def test_change_after_the_end_is_attributed_to_the_active_incident():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         over = storage.cause(manual_faults.network_block("node-1", "node-2"))
@@ -137,7 +143,7 @@ def test_change_after_the_end_is_attributed_to_the_active_incident():
 
 
 def test_block_of_one_link_affects_only_its_volume():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         storage.volume("w", "node-1", "node-2")
@@ -158,7 +164,7 @@ def test_block_of_one_link_affects_only_its_volume():
 
 
 def test_volume_never_ready_or_being_deleted_is_no_effect():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("old", "node-1", "node-2")
         storage.set(REPLICATED_VOLUMES, "old", {}, "")
@@ -178,7 +184,7 @@ def test_volume_never_ready_or_being_deleted_is_no_effect():
 
 
 def test_crashed_observer_reports_it_and_observes_again(monkeypatch):
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         first = storage.cause(manual_faults.network_block("node-1", "node-2"))
@@ -194,7 +200,7 @@ def test_crashed_observer_reports_it_and_observes_again(monkeypatch):
 
 
 def test_fault_that_cannot_be_undone_never_recovers(monkeypatch):
-    with staged() as world:
+    with chaos_cluster() as world:
         incident = Storage(world).cause(manual_faults.network_block("node-1", "node-2"))
 
         async def heal(*_):
@@ -214,7 +220,7 @@ def test_fault_that_cannot_be_undone_never_recovers(monkeypatch):
 
 
 def test_resource_that_does_not_recover_is_named():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
@@ -233,7 +239,7 @@ def test_resource_that_does_not_recover_is_named():
 
 
 def test_older_generation_identifies_peers_by_node():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
 
         def drbd(state):
@@ -250,7 +256,7 @@ def test_older_generation_identifies_peers_by_node():
 
 
 def test_first_of_many_similar_effects_on_a_volume_are_listed():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         many = [f"node-{number}" for number in range(1, 5)]
         for name in "ab":
@@ -282,7 +288,7 @@ def peers(*states):
 
 
 def test_block_affects_volumes_only_through_their_links():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2")
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
@@ -293,7 +299,7 @@ def test_block_affects_volumes_only_through_their_links():
 
 @pytest.mark.parametrize("peer", ["v-1", "node-2"])
 def test_link_to_a_replica_being_deleted_is_no_effect(peer):
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1", "node-2", "node-3")
         storage.link("v-0", peer, "Connected")
@@ -311,7 +317,7 @@ def test_link_to_a_replica_being_deleted_is_no_effect(peer):
 
 
 def test_machine_and_its_node_are_effects_of_a_stop():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         storage = Storage(world)
         cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
         gone = storage.cause(manual_faults.vm_reboot("node-1"))
@@ -327,11 +333,13 @@ def test_machine_and_its_node_are_effects_of_a_stop():
 
 
 def test_unexplained_unready_node_may_be_cut_off_from_its_watchers():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         storage = Storage(world)
         cut = storage.cause(manual_faults.network_block("node-1", "node-2"))
         world.cluster.site.machines.power_off("node-2")
         world.runner.advance(60)
 
         assert cut.effects == []
-        assert perhaps(world) == [(cut.id, "the node node-2 is not ready (NodeStatusUnknown)")]
+        assert possible_effect_records(world) == [
+            (cut.id, "the node node-2 is not ready (NodeStatusUnknown)")
+        ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stages import staged
+from chaos_cluster import chaos_cluster
 
 from pytest_kscen.chaos import manual_faults
 from pytest_kscen.chaos.clients import FaultImpossible
@@ -39,11 +39,11 @@ def uids(world, app):
     return {pod["metadata"]["uid"] for pod in pods}
 
 
-def seats(incident):
+def pods_by_node(incident):
     return [(pod["metadata"]["name"], pod["spec"]["nodeName"]) for pod in incident.fault.doomed]
 
 
-async def new_and_ready(world, app, before, count):
+async def new_ready_pods(world, app, before, count):
     """When so many are, that were not there before."""
 
     def has_come(pods):
@@ -63,7 +63,7 @@ async def new_and_ready(world, app, before, count):
 
 @pytest.mark.parametrize("app", ["agent", "controller"])
 def test_incident_lasts_until_the_replacements_are_ready(app):
-    with staged(nodes=3) as world:
+    with chaos_cluster(nodes=3) as world:
         workloads(world)
         before = uids(world, app)
         incident = world.call(
@@ -71,12 +71,12 @@ def test_incident_lasts_until_the_replacements_are_ready(app):
         )
         assert (incident.effects, incident.is_on) == ([], True), "they have a second to go"
         assert len(incident.targets["pods"]) == 2
-        came = world.call(new_and_ready(world, app, before, 2))
+        came = world.call(new_ready_pods(world, app, before, 2))
         world.runner.advance(0)
 
         assert incident.removed_at == came > incident.started_at
         assert incident.effects == [
-            f"the pod {name} on {node} is gone" for name, node in seats(incident)
+            f"the pod {name} on {node} is gone" for name, node in pods_by_node(incident)
         ]
         assert world.told("pods-missing") == []
 
@@ -110,14 +110,14 @@ def test_replacement_pod_is_expected_on_the_same_node(lost, pods, over):
 
 
 def test_pods_down_on_other_nodes_are_not_awaited():
-    with staged(nodes=4) as world:
+    with chaos_cluster(nodes=4) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
         world.runner.advance(60)
         incident = world.call(
             cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 1))
         )
-        while seats(incident)[0][1] == "node-1":
+        while pods_by_node(incident)[0][1] == "node-1":
             incident = world.call(
                 cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 1))
             )
@@ -127,7 +127,7 @@ def test_pods_down_on_other_nodes_are_not_awaited():
 
 
 def test_controller_pod_is_not_bound_to_a_node():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         workloads(world)
         incident = world.call(
             cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 3))
@@ -136,7 +136,7 @@ def test_controller_pod_is_not_bound_to_a_node():
 
 
 def test_pod_on_a_down_node_is_awaited_until_the_node_is_back():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
         incident = world.call(
@@ -151,7 +151,7 @@ def test_pod_on_a_down_node_is_awaited_until_the_node_is_back():
 
 
 def test_pod_on_a_down_node_is_awaited_for_a_limited_time():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
         incident = world.call(
@@ -162,14 +162,14 @@ def test_pod_on_a_down_node_is_awaited_for_a_limited_time():
         assert incident.removed_at == incident.started_at + 300
         assert incident.effects == [
             f"the pod {name} on {node} is gone"
-            for name, node in seats(incident)
+            for name, node in pods_by_node(incident)
             if node == "node-2"
         ]
         assert [data["waited"] for _, _, data in world.told("pods-missing")] == [300]
 
 
 def test_no_matching_pods_is_a_failed_incident():
-    with staged() as world:
+    with chaos_cluster() as world:
         world.make(NAMESPACES, NAMESPACE)
         with pytest.raises(
             FaultImpossible,
@@ -179,7 +179,7 @@ def test_no_matching_pods_is_a_failed_incident():
 
 
 def test_count_larger_than_the_number_of_pods_is_refused():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         workloads(world)
         with pytest.raises(
             FaultImpossible,
@@ -198,7 +198,7 @@ def test_count_larger_than_the_number_of_pods_is_refused():
 
 
 def test_terminating_pods_are_not_destroyed():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
         first = world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2)))
@@ -214,7 +214,7 @@ def test_terminating_pods_are_not_destroyed():
 
 
 def test_pod_deleted_before_its_destruction_is_no_effect(monkeypatch):
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         workloads(world)
         aim = PodDeletion.aim
 
@@ -237,7 +237,7 @@ def test_pod_deleted_before_its_destruction_is_no_effect(monkeypatch):
 
 
 def test_without_label_agents_and_controllers_are_destroyed_independently():
-    with staged(nodes=3) as world:
+    with chaos_cluster(nodes=3) as world:
         workloads(world)
         stop = Signal()
 

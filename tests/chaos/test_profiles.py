@@ -6,7 +6,7 @@ import asyncio
 import re
 
 import pytest
-from stages import VMS, staged
+from chaos_cluster import VMS, chaos_cluster
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.chaos import manual_faults
@@ -27,7 +27,7 @@ from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES
 
 
-class Number:
+class FixedNumber:
     """A chance that says this number."""
 
     def __init__(self, number) -> None:
@@ -52,7 +52,7 @@ class Number:
     ],
 )
 def test_number_from_0_to_99_selects_the_variant(weights, number, variant):
-    assert draw_variant(Number(number), tuple(reversed(weights)), weights) == variant
+    assert draw_variant(FixedNumber(number), tuple(reversed(weights)), weights) == variant
 
 
 def test_fewer_variants_keep_their_proportions():
@@ -78,7 +78,7 @@ def draws(world, profile, count=40):
     [(4, 0, (2, 2)), (5, 0, (3, 2)), (5, 1, (1, 4)), (5, 4, (4, 1))],
 )
 def test_split_brain_puts_its_larger_part_first(machines, group_size, sizes):
-    with staged(machines) as world:
+    with chaos_cluster(machines) as world:
         for fault in draws(
             world, NetworkBlock(group_size=group_size, variants=("split-brain",)), 5
         ):
@@ -89,7 +89,7 @@ def test_split_brain_puts_its_larger_part_first(machines, group_size, sizes):
 
 
 def test_drbd_block_draws_one_link_of_the_machine():
-    with staged(3) as world:
+    with chaos_cluster(3) as world:
         for volume in "ab":
             for number, node in enumerate(("node-1", "node-2", "node-3")):
                 world.replica(
@@ -109,7 +109,7 @@ def test_drbd_block_draws_one_link_of_the_machine():
 
 
 def test_degraded_pair_and_its_duration_are_drawn():
-    with staged() as world:
+    with chaos_cluster() as world:
         faults = draws(world, NetworkDegrade(loss=0.1))
         assert {fault.variant for fault in faults} == {"losses", "latency"}
         assert all(fault.pair[0] != fault.pair[1] and fault.seconds == 30 for fault in faults)
@@ -134,7 +134,7 @@ def test_degraded_pair_and_its_duration_are_drawn():
     ],
 )
 def test_insufficient_machines_for_an_incident(profile, machines, words):
-    with staged(machines) as world, pytest.raises(FaultImpossible, match=words):
+    with chaos_cluster(machines) as world, pytest.raises(FaultImpossible, match=words):
         draws(world, profile, 1)
 
 
@@ -155,7 +155,7 @@ def run(world, profile, seconds, *, cancel=False):
 
 
 def test_pauses_and_incidents_last_exactly_as_drawn():
-    with staged() as world:
+    with chaos_cluster() as world:
         began = world.journal.now
         run(
             world,
@@ -172,7 +172,7 @@ def test_pauses_and_incidents_last_exactly_as_drawn():
 
 @pytest.mark.parametrize("cancel", [False, True])
 def test_active_fault_is_undone_at_the_deadline_or_on_cancellation(cancel):
-    with staged() as world:
+    with chaos_cluster() as world:
         began = world.journal.now
         run(
             world,
@@ -187,7 +187,7 @@ def test_active_fault_is_undone_at_the_deadline_or_on_cancellation(cancel):
 
 
 def test_too_few_machines_are_recorded_and_retried():
-    with staged(1) as world:
+    with chaos_cluster(1) as world:
         run(world, NetworkBlock(period=(10, 10), incident=(10, 10)), 35)
 
         assert len(world.told("incident-skipped")) == 3
@@ -196,7 +196,7 @@ def test_too_few_machines_are_recorded_and_retried():
         assert len(world.told("incident-ended")) == 2
 
 
-class Unreliable:
+class UnreliableApi:
     """An API that refuses some writes in passing, the first time each."""
 
     def __init__(self, api) -> None:
@@ -218,10 +218,10 @@ class Unreliable:
 
 
 def test_temporary_api_errors_stop_nothing():
-    with staged() as world:
+    with chaos_cluster() as world:
         parent = world.stage.parent
         api_for = parent.api_for
-        unreliable = Unreliable(api_for("chaos"))
+        unreliable = UnreliableApi(api_for("chaos"))
         stage = type(world.stage)(
             world.stage.api_for,
             world.stage.clock,
@@ -241,7 +241,7 @@ def test_temporary_api_errors_stop_nothing():
 
 
 def test_existing_policy_of_the_same_name_is_deleted_first():
-    with staged() as world:
+    with chaos_cluster() as world:
         name = f"chaos-net-blocking-everything-{Chance(0).stream('blocker').suffix(8)}"
         old = world.make(CILIUM_NETWORK_POLICIES, name, VMS, spec={})
         world.call(

@@ -9,8 +9,8 @@ import contextlib
 import dataclasses
 
 import pytest
-from stages import VMS, staged
-from test_observer import Storage, perhaps
+from chaos_cluster import VMS, chaos_cluster
+from test_observer import Storage, possible_effect_records
 from test_pod_destroyer import workloads
 
 from pytest_kscen.chaos import manual_faults
@@ -34,7 +34,7 @@ FAULTS = [
 FAULTS.append(manual_faults.vm_stop("node-1"))
 
 
-class Deaf(ForwardingApi):
+class UnansweringApi(ForwardingApi):
     """Answers an actor's writes with these in turn, the last of them for ever; those in `done`
     are done all the same.
     """
@@ -60,10 +60,10 @@ class Deaf(ForwardingApi):
         return await self._answer(self._api.delete(*arguments, **options))
 
 
-def deaf(world, *answers, done=()):
+def unanswering(world, *answers, done=()):
     """Whoever acts from now on is answered so, in either cluster."""
     answers = [*answers]
-    api = Deaf(world.api, answers, done)
+    api = UnansweringApi(world.api, answers, done)
     parent = dataclasses.replace(world.stage.parent, api_for=lambda _: api)
     world.stage = dataclasses.replace(world.stage, api_for=lambda _: api, parent=parent)
     return answers
@@ -84,18 +84,18 @@ def refused(world, fault):
 
 
 def test_replacement_of_a_pod_that_was_not_deleted_is_not_awaited():
-    with staged(nodes=3) as world:
+    with chaos_cluster(nodes=3) as world:
         workloads(world)
-        deaf(world, NO)
+        unanswering(world, NO)
         _, incident = refused(world, manual_faults.pod_destroy("app=agent"))
 
         assert (incident.lasted, incident.effects, incident.affected_nodes) == (0, [], [])
 
 
 def test_only_the_replacement_of_the_deleted_pod_is_awaited():
-    with staged(nodes=3) as world:
+    with chaos_cluster(nodes=3) as world:
         workloads(world)
-        deaf(world, None, NO)
+        unanswering(world, None, NO)
         _, incident = refused(world, manual_faults.pod_destroy("app=agent", 2))
 
         assert 0 < incident.lasted < 15
@@ -108,9 +108,9 @@ def test_only_the_replacement_of_the_deleted_pod_is_awaited():
 
 
 def test_pod_destroyed_by_others_is_no_effect():
-    with staged(nodes=3) as world:
+    with chaos_cluster(nodes=3) as world:
         workloads(world)
-        deaf(world, InternalError("down"))
+        unanswering(world, InternalError("down"))
         _, incident = refused(world, manual_faults.pod_destroy("app=agent", 3))
         world.call(world.api.delete(DAEMON_SETS, "agent", NAMESPACE, propagation="Background"))
         world.runner.advance(60)
@@ -129,9 +129,9 @@ def test_pod_destroyed_by_others_is_no_effect():
 
 @pytest.mark.parametrize("then", [NO, LOST])
 def test_pod_whose_deletion_response_was_lost_is_a_possible_effect(then):
-    with staged(nodes=3) as world:
+    with chaos_cluster(nodes=3) as world:
         workloads(world)
-        deaf(world, LOST, then, done=(LOST,))
+        unanswering(world, LOST, then, done=(LOST,))
         with contextlib.suppress(Forbidden):
             world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent")))
         world.runner.advance(30)
@@ -148,10 +148,10 @@ def test_pod_whose_deletion_response_was_lost_is_a_possible_effect(then):
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.variant)
 def test_changes_by_others_are_no_effects_of_a_refused_fault(fault):
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
-        deaf(world, NO)
+        unanswering(world, NO)
         _, incident = refused(world, fault)
         storage.link("v-0", "v-1", "Connecting")
         storage.machine("node-1", "Stopped")
@@ -164,10 +164,10 @@ def test_changes_by_others_are_no_effects_of_a_refused_fault(fault):
 
 @pytest.mark.parametrize("fault", [FAULTS[0], *FAULTS[3:]], ids=lambda fault: fault.variant)
 def test_effect_is_possible_until_the_request_is_answered_with_a_refusal(fault):
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
-        answers = deaf(world, InternalError("down"))
+        answers = unanswering(world, InternalError("down"))
 
         async def play():
             causing = world.runner.loop.create_task(cause_incident(world.stage, fault))
@@ -180,7 +180,7 @@ def test_effect_is_possible_until_the_request_is_answered_with_a_refusal(fault):
 
         world.call(play())
         (incident,) = records(world)
-        assert [words for _, words in perhaps(world)] == [
+        assert [words for _, words in possible_effect_records(world)] == [
             "the link of v from node-1 to node-2 is Connecting"
         ]
         assert (incident.effects, incident.possible_effects, incident.affected_nodes) == (
@@ -199,10 +199,10 @@ def stalled():
 
 
 def test_block_whose_create_response_was_lost_is_undone_and_has_possible_effects():
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
-        deaf(world, LOST, NO, None, done=(LOST,))
+        unanswering(world, LOST, NO, None, done=(LOST,))
         world.runner.loop.call_later(
             0.3, lambda: world.runner.start(world.api.patch(*stalled()), "the link")
         )
@@ -213,7 +213,7 @@ def test_block_whose_create_response_was_lost_is_undone_and_has_possible_effects
 
 
 def test_refused_stop_does_not_start_a_machine_stopped_by_others(monkeypatch):
-    with staged(nodes=2) as world:
+    with chaos_cluster(nodes=2) as world:
         stop = MachineStop.inject
 
         async def too_late(self, incident):
@@ -221,7 +221,7 @@ def test_refused_stop_does_not_start_a_machine_stopped_by_others(monkeypatch):
             await stop(self, incident)
 
         monkeypatch.setattr(MachineStop, "inject", too_late)
-        deaf(world, NO, None)
+        unanswering(world, NO, None)
         _, incident = refused(world, manual_faults.vm_stop("node-1"))
 
         assert incident.lasted == 0
@@ -229,13 +229,13 @@ def test_refused_stop_does_not_start_a_machine_stopped_by_others(monkeypatch):
 
 
 def test_refused_fault_overtakes_no_incident():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
         first = storage.cause(manual_faults.network_block(*PAIR))
         storage.link("v-0", "v-1", "Connecting")
         world.call(first.end())
-        deaf(world, NO)
+        unanswering(world, NO)
         refused(world, manual_faults.network_block(*PAIR))
         storage.link("v-0", "v-1", "Connected")
         world.runner.advance(10)
@@ -244,14 +244,14 @@ def test_refused_fault_overtakes_no_incident():
 
 
 def test_unanswered_fault_overtakes_no_incident():
-    with staged() as world:
+    with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", *PAIR)
         first = storage.cause(manual_faults.network_block(*PAIR))
         for link in ("v-0", "v-1"), ("v-1", "v-0"):
             storage.link(*link, "Connecting")
         world.call(first.end())
-        answers = deaf(world, InternalError("down"))
+        answers = unanswering(world, InternalError("down"))
         asking = world.runner.loop.create_task(
             cause_incident(world.stage, manual_faults.network_block(*PAIR))
         )
@@ -269,8 +269,8 @@ def test_unanswered_fault_overtakes_no_incident():
 
 
 def test_half_applied_degradation_is_undone_on_that_side_only():
-    with staged(nodes=2) as world:
-        deaf(world, None, NO, None)
+    with chaos_cluster(nodes=2) as world:
+        unanswering(world, None, NO, None)
         _, incident = refused(world, manual_faults.latency(*PAIR))
 
         assert incident.affected_nodes == list(PAIR), "one end loads the link of both"

@@ -164,7 +164,7 @@ def test_attacher_detaches_everywhere_at_the_end(world, attacher):
     world.advance(10)
     world.stop.give()
     world.advance(5)
-    assert world.deeds() == [(31, "detach everywhere", "done", 1)]
+    assert world.requested_actions() == [(31, "detach everywhere", "done", 1)]
     assert attached(world) == world.names(REPLICATED_VOLUME_ATTACHMENTS) == []
 
 
@@ -173,7 +173,7 @@ def test_stop_during_an_attachment_leaves_nothing(world, attacher):
     world.advance(41)
     world.stop.give()
     world.advance(60)
-    assert [(action, result) for _, action, result, _ in world.deeds()] == [
+    assert [(action, result) for _, action, result, _ in world.requested_actions()] == [
         ("attach", "stopped"),
         ("detach everywhere", "done"),
     ]
@@ -184,7 +184,7 @@ def test_attachment_that_never_becomes_ready_ends_only_the_cycle(world, attacher
     world.storage.attaches = False
     attacher(wanted="node-1")
     world.advance(40 + 300 + 40 + 5)
-    (at, action, result, took), *then = world.deeds()
+    (at, action, result, took), *then = world.requested_actions()
     assert (at, action, result, took) == (360, "attach", "failed", 300)
     assert then == [(401, "detach", "done", 1)]
     assert cycles(world)[1] == (400, "detach", "node-1", ["node-1"])
@@ -202,7 +202,7 @@ def test_terminating_attachment_is_refused_and_the_next_cycle_starts(world, atta
     world.ask(world.api.create(REPLICATED_VOLUME_ATTACHMENTS, obj))
     world.ask(world.api.delete(REPLICATED_VOLUME_ATTACHMENTS, name))
     world.advance(2)
-    assert [deed[:3] for deed in world.deeds()] == [(60, "attach", "failed")]
+    assert [deed[:3] for deed in world.requested_actions()] == [(60, "attach", "failed")]
     world.advance(100)
     assert len(cycles(world)) >= 2
 
@@ -211,18 +211,18 @@ def test_readiness_is_the_attachments_own_condition(world, attacher):
     world.storage.attaches = False
     attacher(wanted="node-1")
     world.advance(50)
-    assert world.deeds() == []
+    assert world.requested_actions() == []
     status = {"conditions": conditions(Attached="True", ReplicaReady="True")}
     world.ask(world.storage.status(REPLICATED_VOLUME_ATTACHMENTS, "rva-v-node-1", status))
     world.advance(1)
-    assert world.deeds() == []
+    assert world.requested_actions() == []
     world.ask(
         world.storage.status(
             REPLICATED_VOLUME_ATTACHMENTS, "rva-v-node-1", {"conditions": conditions(Ready="True")}
         )
     )
     world.advance(0)
-    assert world.deeds() == [(71, "attach", "done", 11)]
+    assert world.requested_actions() == [(71, "attach", "done", 11)]
 
 
 def test_nodes_without_the_storage_label_are_not_chosen(world, attacher):

@@ -103,7 +103,7 @@ def test_changes_during_deletion_do_not_count(checked):
 
 def test_false_conditions_of_replicas_are_listed(checked):
     checked.ask(
-        checked.storage.tell_replica("v-1", Online="False", IOReady="False", InQuorum="True")
+        checked.storage.set_replica_status("v-1", Online="False", IOReady="False", InQuorum="True")
     )
     assert checked.notes("replicas-false") == []
     tell(checked, IOReady="False", Quorum="True")

@@ -27,7 +27,7 @@ def test_deleted_volume_makes_room(world):
     world.start(multivolume(world.context, churn, world.state))
     world.advance(100)
     assert born(world) == [0, 30, 60, 90]
-    assert [at for at, *_ in world.deeds("delete the volume")] == [28, 58, 87]
+    assert [at for at, *_ in world.requested_actions("delete the volume")] == [28, 58, 87]
 
 
 def test_run_ends_in_two_steps(world):
@@ -40,7 +40,7 @@ def test_run_ends_in_two_steps(world):
     assert len(born(world)) == 3
     world.state.cleanup_started.give()
     world.advance(10)
-    assert {at for at, *_ in world.deeds("delete the volume")} == {164}
+    assert {at for at, *_ in world.requested_actions("delete the volume")} == {164}
     assert world.left() == []
 
 
@@ -52,11 +52,11 @@ def test_all_volumes_stop_at_once_when_abandoned(world):
         signal.give()
     world.advance(100)
     assert len([name for name in world.left() if name.startswith("mgt-")]) >= 3
-    assert world.deeds("delete the volume") == []
+    assert world.requested_actions("delete the volume") == []
     assert not [task for task in world.runner.loop.tasks() if "mgt-" in task.get_name()]
 
 
-class Noted(PodDestroy):
+class RecordedPodDestroy(PodDestroy):
     """A pod-destroyer that says when it begins and ends."""
 
     async def run(self, context, stop):
@@ -66,7 +66,7 @@ class Noted(PodDestroy):
 
 
 def test_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
-    monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", Noted())
+    monkeypatch.setattr("pytest_kscen.megatest.churn.POD_DESTROYER", RecordedPodDestroy())
     world.start(multivolume(world.context, Churn(max_volumes=1, pod_destroyer=True), world.state))
     world.advance(50)
     world.state.counters_frozen.give()
@@ -77,7 +77,7 @@ def test_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
     ]
 
 
-class Counting:
+class WatchCounter:
     """Counts the watches that are opened."""
 
     opened = 0
@@ -89,17 +89,17 @@ class Counting:
         return getattr(self._api, name)
 
     def watch(self, resource, namespace="", **options):
-        Counting.opened += 1
+        WatchCounter.opened += 1
         return self._api.watch(resource, namespace, **options)
 
 
 def test_ten_volumes_share_one_watch_of_each_resource(build):
-    Counting.opened = 0
-    world = build(wrap=lambda api, _: Counting(api))
+    WatchCounter.opened = 0
+    world = build(wrap=lambda api, _: WatchCounter(api))
     world.start(multivolume(world.context, Churn(), world.state))
     world.advance(600)
     assert len(born(world)) > 10
-    assert Counting.opened == 4
+    assert WatchCounter.opened == 4
 
 
 def test_deleted_volume_leaves_nothing_in_memory(world):

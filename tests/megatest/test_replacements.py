@@ -22,7 +22,7 @@ UP_TO_DATE = {
 PATIENCE = 300.0
 
 
-class Robbed:
+class ReplicaDeletedVolume:
     """Of one volume a replica is taken at 110 s, which stays as long as it is held back."""
 
     def __init__(self, world, generation="conditions", type_="Diskful"):
@@ -75,7 +75,7 @@ class Robbed:
 
 @pytest.mark.parametrize("goes", [True, False])
 def test_disk_is_replaced_when_another_is_up_to_date(world, goes):
-    robbed = Robbed(world)
+    robbed = ReplicaDeletedVolume(world)
     assert robbed.deed["patience"] == PATIENCE
     if goes:
         robbed.let_go()
@@ -87,7 +87,7 @@ def test_disk_is_replaced_when_another_is_up_to_date(world, goes):
 
 
 def test_all_disks_must_be_up_to_date(world):
-    robbed = Robbed(world)
+    robbed = ReplicaDeletedVolume(world)
     robbed.add(3)
     robbed.tell("v-3")
     robbed.tell(robbed.left, "False")
@@ -97,14 +97,14 @@ def test_all_disks_must_be_up_to_date(world):
 
 
 def test_replica_without_data_does_not_replace_a_disk(world):
-    robbed = Robbed(world)
+    robbed = ReplicaDeletedVolume(world)
     robbed.add(3, type="TieBreaker")
     robbed.tell("v-3")
     assert robbed.noted(205) == []
 
 
 def test_two_lost_disks_need_two_replacements(world):
-    robbed = Robbed(world)
+    robbed = ReplicaDeletedVolume(world)
     world.advance(100)
     robbed.add(3)
     robbed.tell("v-3")
@@ -117,7 +117,7 @@ def test_two_lost_disks_need_two_replacements(world):
 @pytest.mark.parametrize("goes", [True, False])
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
 def test_newer_storage_replaces_no_disk(world, generation, goes):
-    robbed = Robbed(world, generation)
+    robbed = ReplicaDeletedVolume(world, generation)
     if goes:
         robbed.let_go()
     robbed.tell(robbed.left, "False")
@@ -127,14 +127,14 @@ def test_newer_storage_replaces_no_disk(world, generation, goes):
 
 
 def test_replica_without_data_is_not_awaited(world):
-    robbed = Robbed(world, type_="TieBreaker")
+    robbed = ReplicaDeletedVolume(world, type_="TieBreaker")
     assert "patience" not in robbed.deed
     assert robbed.noted(205) == []
     assert world.state.repair_deadlines == {}
 
 
 def test_volume_being_deleted_lacks_nothing(world):
-    robbed = Robbed(world)
+    robbed = ReplicaDeletedVolume(world)
     assert world.state.deadline_of("v") == pytest.approx(world.began + 420)
     world.ask(world.api.delete(REPLICATED_VOLUMES, "v"))
     robbed.add(3)

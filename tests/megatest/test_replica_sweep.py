@@ -47,7 +47,7 @@ def world(build):
 
 
 def swept(world):
-    return [deed[:3] for deed in world.deeds(LOOK, DELETE)]
+    return [deed[:3] for deed in world.requested_actions(LOOK, DELETE)]
 
 
 def test_only_our_replicas_of_the_volume_are_swept(world):

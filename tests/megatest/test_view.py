@@ -54,7 +54,9 @@ def test_change_of_a_replica_status_wakes_no_waiter(world):
             with rv.watch.listening("v", lambda: called.append(world.now)):
                 (replica, *_) = rv.watch.replicas("v")
                 before = world.now
-                await world.storage.tell_replica(replica["metadata"]["name"], InQuorum="False")
+                await world.storage.set_replica_status(
+                    replica["metadata"]["name"], InQuorum="False"
+                )
                 await rv.context.clock.sleep(1)
                 told = next(
                     one
@@ -104,11 +106,11 @@ def test_volume_not_yet_observed_is_not_lost(world):
 def test_crash_reaches_every_waiter(world):
     rv = world.subject()
 
-    def clumsy():
+    def crashing_handler():
         raise KeyError("lost")
 
     async def wait():
-        with rv.watch.listening("v", clumsy):
+        with rv.watch.listening("v", crashing_handler):
             await world.api.create(
                 REPLICATED_VOLUMES, {"metadata": {"name": "v"}, "spec": {"size": "1Mi"}}
             )

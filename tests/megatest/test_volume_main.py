@@ -23,7 +23,7 @@ DESTINY = VolumePlan("v", "availability", "8Mi", lifetime=100.0, patience=600.0)
 def test_volume_without_actors_passes_its_phases(world):
     world.start(live(world.context, world.state, DESTINY))
     world.advance(200)
-    assert world.deeds() == [
+    assert world.requested_actions() == [
         (0, "create the volume", "done", 0),
         (3, "wait until the volume is ready", "done", 3),
         (103, "detach everywhere", "done", 0),
@@ -80,7 +80,7 @@ def test_initial_attachments_are_removed_before_the_volume(world):
         live(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
     )
     world.advance(200)
-    assert world.deeds("detach everywhere", "delete the volume") == [
+    assert world.requested_actions("detach everywhere", "delete the volume") == [
         (104, "detach everywhere", "done", 1),
         (108, "delete the volume", "done", 4),
     ]
@@ -111,10 +111,10 @@ def test_actors_continue_during_deletion_and_end_with_the_volume(world):
     )
     world.start(live(world.context, world.state, shaken))
     world.advance(100)
-    whens = [at for at, *_ in world.deeds("create a replica", "delete a replica")]
+    whens = [at for at, *_ in world.requested_actions("create a replica", "delete a replica")]
     assert min(whens) == 1
     assert max(whens) in {16, 17}
-    assert world.deeds("delete the volume") == [(17, "delete the volume", "done", 4)]
+    assert world.requested_actions("delete the volume") == [(17, "delete the volume", "done", 4)]
     assert world.left() == []
 
 
@@ -145,7 +145,7 @@ def test_volume_without_limit_is_awaited_until_the_end_of_the_run(world):
     world.state.cleanup_started.give()
     world.advance(20)
     assert world.notes("never-ready") == []
-    assert world.deeds("wait until the volume is ready") == [
+    assert world.requested_actions("wait until the volume is ready") == [
         (7300, "wait until the volume is ready", "stopped", 7300)
     ]
     assert world.left() == []
@@ -157,7 +157,7 @@ def test_end_of_the_run_ends_a_waiting_volume(world):
     world.advance(50)
     world.state.cleanup_started.give()
     world.advance(20)
-    assert world.deeds("wait until the volume is ready", "delete the volume") == [
+    assert world.requested_actions("wait until the volume is ready", "delete the volume") == [
         (50, "wait until the volume is ready", "stopped", 50),
         (54, "delete the volume", "done", 4),
     ]
@@ -178,11 +178,13 @@ def test_frozen_run_stops_the_checker_and_keeps_the_volume_to_the_end(world):
     world.state.counters_frozen.give()
     world.advance(200)
     assert [at for at, *_ in world.notes("checker-stopped")] == [50]
-    assert [at for at, *_ in world.deeds("delete a replica")] == [30]  # nobody shakes what heals
+    assert [at for at, *_ in world.requested_actions("delete a replica")] == [
+        30
+    ]  # nobody shakes what heals
     assert world.names(REPLICATED_VOLUMES) == ["v"]
     world.state.cleanup_started.give()
     world.advance(20)
-    assert world.deeds("delete the volume") == [(254, "delete the volume", "done", 4)]
+    assert world.requested_actions("delete the volume") == [(254, "delete the volume", "done", 4)]
 
 
 def test_volume_ready_after_the_freeze_is_not_checked(world):
@@ -232,7 +234,7 @@ def test_failed_deletion_is_reported_and_retried(world):
     ]
     world.ask(let_go(REPLICATED_VOLUMES, "v"))
     world.advance(100)
-    assert world.deeds("delete the volume") == [(763, "delete the volume", "done", 660)]
+    assert world.requested_actions("delete the volume") == [(763, "delete the volume", "done", 660)]
 
 
 def test_log_has_volume_action_parameters_result_and_duration(world, caplog):
@@ -252,7 +254,7 @@ def test_log_has_volume_action_parameters_result_and_duration(world, caplog):
     )
 
 
-class Forgetful(ForwardingApi):
+class LosesResponses(ForwardingApi):
     """Makes volumes, or lets others, and its answers are lost; for a while it cannot tell what
     there is.
     """
@@ -279,7 +281,7 @@ class Forgetful(ForwardingApi):
 
 @pytest.mark.parametrize("whose", ["ours", "theirs"])
 def test_volume_created_without_a_response_is_deleted_if_ours(build, whose):
-    world = build(wrap=Forgetful)
+    world = build(wrap=LosesResponses)
     world.knows, world.makes = False, whose == "ours"
     world.start(live(world.context, world.state, DESTINY))
     if whose == "theirs":
@@ -294,7 +296,7 @@ def test_volume_created_without_a_response_is_deleted_if_ours(build, whose):
 def test_volume_is_deleted_only_with_the_uid_that_was_found(build):
     """Somebody puts another in its place after the look."""
 
-    class Replaced(Forgetful):
+    class ReplacedVolume(LosesResponses):
         async def get(self, resource, name, namespace="", **options):
             found = await super().get(resource, name, namespace, **options)
             await self._api.patch(resource, name, {"metadata": {"finalizers": []}})
@@ -303,7 +305,7 @@ def test_volume_is_deleted_only_with_the_uid_that_was_found(build):
             await self._api.create(resource, {**found, "metadata": again})
             return found
 
-    world = build(wrap=Replaced)
+    world = build(wrap=ReplacedVolume)
     world.knows, world.makes = False, True
     world.runner.loop.call_later(320, setattr, world, "knows", True)
     world.start(live(world.context, world.state, DESTINY))

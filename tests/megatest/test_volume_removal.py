@@ -45,7 +45,7 @@ def test_refusal_is_not_a_stuck_deletion(world):
     world.refusals = [Forbidden("not now")]
     world.advance(100)
     assert tried(world) == [(103, "not-deleted")]
-    assert world.deeds("delete the volume") == [(167, "delete the volume", "done", 64)]
+    assert world.requested_actions("delete the volume") == [(167, "delete the volume", "done", 64)]
 
 
 def test_ten_minutes_of_refusals_are_a_stuck_deletion(world):
@@ -54,7 +54,7 @@ def test_ten_minutes_of_refusals_are_a_stuck_deletion(world):
     assert tried(world) == [
         (103 + 60 * n, "not-deleted" if n < 10 else "never-gone") for n in range(12)
     ]
-    assert world.deeds("delete the volume") == [(827, "delete the volume", "done", 724)]
+    assert world.requested_actions("delete the volume") == [(827, "delete the volume", "done", 724)]
 
 
 def test_refusals_leave_the_rest_of_ten_minutes_to_the_storage(world):
@@ -75,7 +75,9 @@ def test_deletion_after_the_run_is_tried_for_half_a_minute(world, refusals, resu
     world.state.cleanup_started.give()
     world.state.counters_frozen.give()
     world.advance(200)
-    assert world.deeds("delete the volume") == [(100 + took, "delete the volume", result, took)]
+    assert world.requested_actions("delete the volume") == [
+        (100 + took, "delete the volume", result, took)
+    ]
     assert world.names(REPLICATED_VOLUMES) == ([] if result == "done" else ["v"])
 
 
@@ -88,6 +90,6 @@ def test_temporary_errors_after_the_run_are_retried_for_ten_minutes(world, numbe
     world.advance(600)
     assert world.names(REPLICATED_VOLUMES) == left
     world.advance(400)
-    assert [result for _, _, result, _ in world.deeds("delete the volume")] == [
+    assert [result for _, _, result, _ in world.requested_actions("delete the volume")] == [
         "failed" if left else "done"
     ]

@@ -126,12 +126,12 @@ class TinyStorage:
         obj = {"metadata": {"name": f"{volume}-{number}"}, "spec": spec}
         with contextlib.suppress(AlreadyExists):
             await self.api.create(REPLICATED_VOLUME_REPLICAS, obj)
-        await self.tell_replica(f"{volume}-{number}", Online="True", IOReady="True")
+        await self.set_replica_status(f"{volume}-{number}", Online="True", IOReady="True")
 
     async def tell(self, volume, **statuses):
         await self.status(REPLICATED_VOLUMES, volume, {"conditions": conditions(**statuses)})
 
-    async def tell_replica(self, replica, **statuses):
+    async def set_replica_status(self, replica, **statuses):
         await self.status(
             REPLICATED_VOLUME_REPLICAS, replica, {"conditions": conditions(**statuses)}
         )
@@ -270,7 +270,7 @@ class World:
             if not whats or one.what in whats
         ]
 
-    def deeds(self, *actions):
+    def requested_actions(self, *actions):
         """(when, action, result, took) of what was ended, without the exceptions' texts."""
         return [
             (at, data["action"], data["result"].partition(":")[0], data["took"])

@@ -6,7 +6,7 @@ import contextlib
 import re
 
 import pytest
-from found import objects
+from listing import objects
 
 from pytest_kscen.chaos.clients import FaultImpossible
 from pytest_kscen.clusters.embedded import EmbeddedCluster

@@ -15,7 +15,7 @@ import threading
 import time
 
 import pytest
-from alone import Alone
+from isolated_command import IsolatedCommand
 
 pytestmark = pytest.mark.controlplane
 
@@ -45,10 +45,10 @@ LIVE = 240.0  # seconds within which three volumes are ready and a fault is on
 ENDS = 240.0  # seconds from the last Ctrl-C until pytest is over
 
 
-class Session:
+class TerminalSession:
     """pytest on a terminal."""
 
-    def __init__(self, place: Alone, folder):
+    def __init__(self, place: IsolatedCommand, folder):
         (folder / "test_endless.py").write_text(TEST)
         (folder / "pytest.ini").write_text("[pytest]\n")
         self.said: list[str] = []
@@ -103,13 +103,13 @@ class Session:
 
 @pytest.fixture
 def place():
-    with contextlib.closing(Alone()) as place:
+    with contextlib.closing(IsolatedCommand()) as place:
         yield place
 
 
 @pytest.fixture
 def session(place, tmp_path):
-    with contextlib.closing(Session(place, tmp_path)) as session:
+    with contextlib.closing(TerminalSession(place, tmp_path)) as session:
         session.until(READY, READY, READY, CUT)
         yield session
 

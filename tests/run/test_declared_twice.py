@@ -38,10 +38,10 @@ def incidents(entries):
 def test_each_marker_declares_separate_faults():
     _, lonely = played(None, BLOCKS)
     outcome, entries = played(None, BLOCKS, BLOCKS)
-    alone, beside = incidents(lonely), incidents(entries)
+    isolated_command, beside = incidents(lonely), incidents(entries)
     assert (
         beside["chaos-network-blocker"]
-        == alone["chaos-network-blocker"]
+        == isolated_command["chaos-network-blocker"]
         != beside["chaos-network-blocker/2"]
     )
     assert len(outcome.incidents) == sum(map(len, beside.values()))
@@ -61,14 +61,16 @@ def test_pod_destroyer_of_churn_follows_the_declared_ones():
     )
     _, lonely = played(churn)
     outcome, entries = played(churn, PodDestroy("app=agent", pods=(1, 1), period=(100.0, 100.0)))
-    alone, beside = incidents(lonely), incidents(entries)
-    assert set(alone) == own
+    isolated_command, beside = incidents(lonely), incidents(entries)
+    assert set(isolated_command) == own
     assert set(beside) == {*own, "pod-destroyer/app=agent/2"}
     assert {
         round(second - first)
         for first, second in itertools.pairwise(beside["pod-destroyer/app=agent"])
     } == {100}
-    assert beside["pod-destroyer/app=controller"] == alone["pod-destroyer/app=controller"]
+    assert (
+        beside["pod-destroyer/app=controller"] == isolated_command["pod-destroyer/app=controller"]
+    )
     assert outcome.verdict != "invalid", outcome.explain()
     told = [line.split()[1] for volume in outcome.volumes for line in story(entries, volume.name)]
     assert "pod-destroyer" in told

@@ -93,7 +93,7 @@ def test_run_by_hand_clears_leftovers(cluster, churn):
     runner.close()
 
 
-def leave_a_rule_and_go_down(cluster):
+def leave_rule_and_power_off(cluster):
     """A run that died has left a rule on node-1, which is off now."""
     cluster.parent()
     leaves = job("dead", "node-1", add_rule("dead", "10.0.0.2", 1.0), 600, DEAD)
@@ -104,7 +104,7 @@ def leave_a_rule_and_go_down(cluster):
 
 
 def test_booting_machine_is_swept_when_it_is_back(cluster):
-    leave_a_rule_and_go_down(cluster)
+    leave_rule_and_power_off(cluster)
 
     async def boot():
         await cluster.runner.clock.sleep(70)
@@ -122,7 +122,7 @@ def test_booting_machine_is_swept_when_it_is_back(cluster):
 def test_unsweepable_machine_makes_the_run_unknown_and_is_left_to_the_next(
     cluster,
 ):
-    leave_a_rule_and_go_down(cluster)
+    leave_rule_and_power_off(cluster)
     runner = ScenarioRunner(cluster, Plan(), parent=cluster.parent)
     for number in (1, 2):
         with runner as run:

@@ -24,7 +24,7 @@ from pytest_kscen.objects.resources import CONFIG_MAPS, ENDPOINTS
 from pytest_kscen.run.cleanup import leftovers
 
 
-class Narrow(ForwardingApi):
+class OneNamespaceApi(ForwardingApi):
     """Its user has rights in one namespace, and writes with another's."""
 
     def __init__(self, api, namespace):
@@ -37,7 +37,7 @@ class Narrow(ForwardingApi):
         return await self._api.list(resource, namespace, **options)
 
 
-class Sick(ForwardingApi):
+class FailingApi(ForwardingApi):
     """Some of it is out of order for a while, some of it is forbidden."""
 
     def __init__(self, api, clock, until):
@@ -79,7 +79,7 @@ def told(context):
 def test_parent_is_searched_where_the_user_has_access(cluster, context):
     parent = context.parent
     narrow = dataclasses.replace(
-        parent, api_for=lambda name: Narrow(parent.api_for(name), parent.namespace)
+        parent, api_for=lambda name: OneNamespaceApi(parent.api_for(name), parent.namespace)
     )
     context = dataclasses.replace(context, parent=narrow)
     cluster.advance(5)
@@ -96,7 +96,7 @@ def test_parent_is_searched_where_the_user_has_access(cluster, context):
 def test_unsearched_places_are_reported(cluster, context, recovers, took, unseen):
     began = cluster.now
     sick = dataclasses.replace(
-        context, api_for=lambda name: Sick(cluster.api(name), context.clock, began + recovers)
+        context, api_for=lambda name: FailingApi(cluster.api(name), context.clock, began + recovers)
     )
     assert cluster.runner.call(leftovers(sick, sick.actor("run"), 120)) == []
     assert cluster.now - began == took
@@ -109,12 +109,12 @@ def test_deprecation_warning_reaches_only_its_requester(cluster, caplog):
         journal = Journal(theirs.runner.clock)
         context = RunContext(theirs.api, theirs.runner.clock, theirs.chance, journal, "run-1")
 
-        async def beside_another(*others):
+        async def with_another_run(*others):
             await asyncio.gather(leftovers(context, context.actor("run"), 0), *others)
 
-        theirs.runner.call(beside_another())
+        theirs.runner.call(with_another_run())
         assert caplog.messages == []
-        theirs.runner.call(beside_another(theirs.api("somebody").list(ENDPOINTS)))
+        theirs.runner.call(with_another_run(theirs.api("somebody").list(ENDPOINTS)))
         assert len(caplog.messages) == 1
         assert "v1 Endpoints is deprecated in v1.33+" in caplog.messages[0]
         journal.close()
@@ -129,8 +129,8 @@ def test_objects_of_an_installed_profile_are_found_in_the_parent(cluster, contex
     cluster.advance(5)
     cluster.runner.call(parent.api_for("test").create(CONFIG_MAPS, obj))
     nested = dataclasses.replace(context, api_for=lambda name: NoResources(cluster.api(name)))
-    found = cluster.runner.call(leftovers(nested, nested.actor("run"), 0))
-    assert found == [f"configmaps/{parent.namespace}/fault"]
+    listing = cluster.runner.call(leftovers(nested, nested.actor("run"), 0))
+    assert listing == [f"configmaps/{parent.namespace}/fault"]
 
 
 class NoResources(ForwardingApi):

@@ -10,7 +10,7 @@ import pathlib
 import signal
 
 import pytest
-from found import objects
+from listing import objects
 
 from pytest_kscen.chaos.profiles import NetworkBlock
 from pytest_kscen.journal import JournalLost
@@ -52,10 +52,10 @@ def own_entries(run):
 
 def entries_of_the_table(*more):
     """Entries of a run without faults, with these among them before the phase `frozen`."""
-    found = [entry for phase in path_of_the_table() for entry in PHASES[phase].records]
-    found.remove("incident-lasting")
-    found[1:1] = more
-    return found
+    listing = [entry for phase in path_of_the_table() for entry in PHASES[phase].records]
+    listing.remove("incident-lasting")
+    listing[1:1] = more
+    return listing
 
 
 def press(cluster, *seconds):
@@ -313,11 +313,11 @@ def test_refused_start_leads_to_the_phase_refused(runner_of):
 
 
 def test_report_that_fails_at_the_start_refuses_the_run(runner_of):
-    class Full(Report):
+    class UnwritableReport(Report):
         def start(self, run):
             raise ValueError("no room")
 
-    runner = runner_of(CHURN, reports=[Full()])
+    runner = runner_of(CHURN, reports=[UnwritableReport()])
     with pytest.raises(ValueError, match="no room"):
         runner.run("2m")
     assert played(runner).life.passed == [*path_of_the_table(last=Phase.STARTING), Phase.REFUSED]

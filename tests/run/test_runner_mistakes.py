@@ -115,15 +115,15 @@ def test_machines_with_a_period_of_five_minutes(period):
 
 
 def test_link_of_a_volume_cannot_be_cut_without_volumes():
-    alone = NetworkBlock(variants=("blocking-drbd",))
-    (said,) = Plan(chaos=(alone,)).explain_ineffective(600)
+    isolated_command = NetworkBlock(variants=("blocking-drbd",))
+    (said,) = Plan(chaos=(isolated_command,)).explain_ineffective(600)
     assert said == (
         "network-block has no incident in this run unless the cluster has volumes "
         "already: blocking-drbd, its only variant, "
         "cuts a volume's link, and the plan makes none: declare volume_churn, or give "
         "other variants too"
     )
-    for plan in Plan(Churn(), (alone,)), Plan(chaos=(NetworkBlock(),)):
+    for plan in Plan(Churn(), (isolated_command,)), Plan(chaos=(NetworkBlock(),)):
         assert list(plan.explain_ineffective(600)) == []
 
 

@@ -113,7 +113,7 @@ def test_broken_volume_is_detected(play):
     They are back when the run heals.
     """
 
-    async def vandal(cluster):
+    async def delete_volumes(cluster):
         api, clock = cluster.api("vandal"), cluster.runner.clock
         await clock.sleep(90)
         await api.patch(DEPLOYMENTS, "controller", {"spec": {"replicas": 0}}, NAMESPACE)
@@ -130,7 +130,7 @@ def test_broken_volume_is_detected(play):
         await clock.sleep(150)
         await api.patch(DEPLOYMENTS, "controller", {"spec": {"replicas": 3}}, NAMESPACE)
 
-    outcome, _ = play(ALONE, "4m", vandal)
+    outcome, _ = play(ALONE, "4m", delete_volumes)
     (volume,) = outcome.volumes
     assert (volume.verdict, volume.transitions) == ("broken", {"IOReady": 0, "Quorum": 1})
     assert {finding.check: finding.verdict for finding in outcome.findings} == {
@@ -143,7 +143,7 @@ def test_broken_volume_is_detected(play):
 def wiped(after, *, by_force):
     """Somebody takes the volume away, with all that belongs to it."""
 
-    async def vandal(cluster):
+    async def delete_volumes(cluster):
         api = cluster.api("vandal")
         await cluster.runner.clock.sleep(after)
         for resource in (
@@ -163,7 +163,7 @@ def wiped(after, *, by_force):
                             resource, one["metadata"]["name"], {"metadata": {"finalizers": None}}
                         )
 
-    return vandal
+    return delete_volumes
 
 
 @pytest.mark.parametrize(

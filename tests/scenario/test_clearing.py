@@ -7,7 +7,7 @@ from pytest_kscen.objects.resources import CONFIG_MAPS
 from pytest_kscen.scenario.cluster_setup import NotClearedError, clear
 
 
-class Stubborn:
+class FailingDeletions:
     """An API whose deletions end in an error; one that says that nothing is there has done it
     before.
     """
@@ -33,7 +33,7 @@ def cluster(runner):
 
 def test_object_deleted_by_others_is_gone(cluster):
     api = cluster.api("test")
-    cluster.runner.call(clear(Stubborn(api, NotFound), cluster.runner.clock))
+    cluster.runner.call(clear(FailingDeletions(api, NotFound), cluster.runner.clock))
     assert "old" not in [
         each["metadata"]["name"]
         for each in cluster.runner.call(api.list(CONFIG_MAPS, "default")).items
@@ -44,4 +44,6 @@ def test_refused_deletion_is_reported(cluster):
     with pytest.raises(
         NotClearedError, match='configmaps old could not be deleted: configmaps "old"'
     ):
-        cluster.runner.call(clear(Stubborn(cluster.api("test"), Forbidden), cluster.runner.clock))
+        cluster.runner.call(
+            clear(FailingDeletions(cluster.api("test"), Forbidden), cluster.runner.clock)
+        )

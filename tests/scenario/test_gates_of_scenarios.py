@@ -56,7 +56,7 @@ def test_change_while_another_controller_arrives_at_a_gate_is_kept(cluster):
     clock, api, gates = cluster.runner.clock, cluster.api(NAME), Gates()
     cluster.runner.start(gates.follow(Slow(api, clock), clock), "gates")
 
-    async def both_come():
+    async def both_arrive():
         await clock.sleep(0.1)
         first = asyncio.get_running_loop().create_task(gates.passed("a"))
         await clock.sleep(0.1)
@@ -67,7 +67,7 @@ def test_change_while_another_controller_arrives_at_a_gate_is_kept(cluster):
         second.cancel()
         return first.done()
 
-    assert cluster.runner.call(both_come())
+    assert cluster.runner.call(both_arrive())
 
 
 def test_only_controllers_of_the_scenario_are_requested(cluster):

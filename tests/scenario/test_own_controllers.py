@@ -53,7 +53,7 @@ def test_controller_in_the_event_loop_of_the_cluster(runner):
     _is_right(runner.play(SCENARIO))
 
 
-async def _control_without_a_gate(api, clock):
+async def _control_without_gate(api, clock):
     while True:
         await run_once(api)
         await clock.sleep(1)
@@ -90,7 +90,7 @@ def test_turn_ends_when_the_controller_is_back_at_its_gate(runner):
 def test_write_outside_its_turn_fails_the_scenario(runner):
     runner.controllers.add(HogeWaiter())
     cluster = runner.cluster
-    cluster.runner.start(_control_without_a_gate(cluster.api(NAME), cluster.runner.clock), NAME)
+    cluster.runner.start(_control_without_gate(cluster.api(NAME), cluster.runner.clock), NAME)
     operations = (
         create(1, node()),
         create(2, hoge("a", 3)),
@@ -115,11 +115,11 @@ def test_controller_not_returning_to_its_gate_is_named(runner):
     api, clock = cluster.api(NAME), cluster.runner.clock
     runner.controllers.add(HogeWaiter())
 
-    async def waits_elsewhere():
+    async def waits_outside_gate():
         await check_scenario_step_phase(NAME, api, clock)
         await clock.sleep(10**6)
 
-    cluster.runner.start(waits_elsewhere(), NAME)
+    cluster.runner.start(waits_outside_gate(), NAME)
     cluster.advance("1s")
     played = runner.play(SCENARIO)
 

@@ -39,7 +39,7 @@ def nodes_of(played):
     return [life.node for life in played.result.pods]
 
 
-def tell_cluster(cluster, text, key="config.yaml"):
+def configure_cluster(cluster, text, key="config.yaml"):
     config_map = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -115,7 +115,7 @@ def test_configuration_is_part_of_the_scenario_file(runner, tmp_path):
 
 def test_cluster_configuration_is_the_default(runner):
     wanted = scenario(*NODES, *PODS, done(3))
-    tell_cluster(runner.cluster, json.dumps(configuration()))
+    configure_cluster(runner.cluster, json.dumps(configuration()))
 
     assert len(set(nodes_of(runner.play(wanted)))) == 1
     assert (
@@ -142,7 +142,7 @@ def test_cluster_configuration_is_the_default(runner):
 @pytest.mark.parametrize("of", ["cluster", "scenario"])
 def test_invalid_configuration_fails_the_scenario(runner, written, why, of):
     if of == "cluster":
-        tell_cluster(runner.cluster, json.dumps(written))
+        configure_cluster(runner.cluster, json.dumps(written))
     played = runner.play(TIED, scheduler=written if of == "scenario" else None)
 
     assert played.phase == "Failed"
@@ -165,7 +165,7 @@ def test_invalid_configuration_fails_the_scenario(runner, written, why, of):
     ],
 )
 def test_config_map_without_a_configuration_fails_the_scenario(runner, key, text, why):
-    tell_cluster(runner.cluster, text, key)
+    configure_cluster(runner.cluster, text, key)
     played = runner.play(TIED)
 
     assert played.phase == "Failed"
@@ -221,7 +221,7 @@ def test_unschedulable_pods_are_retried_without_counting_as_work(runner):
     assert (first.step.major, first.message) == (1, "no nodes available to schedule pods")
 
 
-class NotToday(Plugin):
+class RejectingPermit(Plugin):
     def permit(self, state, pod, node):
         return unschedulable("not today")
 
@@ -233,17 +233,17 @@ class Slow(Plugin):
         return wait(5)
 
 
-class Patient(Plugin):
+class WaitingPermit(Plugin):
     def permit(self, state, pod, node):
         return wait(800)
 
 
-class HoldsBack(Plugin):
+class RejectingPreEnqueue(Plugin):
     def pre_enqueue(self, pod):
         return unschedulable("not before its time") if pod.name == "held" else None
 
 
-class Boastful(Plugin):
+class InvalidScore(Plugin):
     """Neither its score nor what it says before can be."""
 
     def score(self, state, pod, node):
@@ -258,7 +258,7 @@ class Refusing(Plugin):
         return 1
 
 
-class Shy(Plugin):
+class RejectingPreBind(Plugin):
     """Turned down while it is being bound, so that each makes room for the other."""
 
     async def pre_bind(self, state, pod, node):
@@ -277,7 +277,7 @@ def with_plugin(plugin):
 def test_events_of_the_scheduler_wake_no_pod(runner):
     pods = (create(2, pod("p")), create(2, pod("q")))
     played = runner.play(
-        scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(NotToday)
+        scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(RejectingPermit)
     )
 
     assert (played.phase, played.message) == ("Succeeded", "")
@@ -297,7 +297,7 @@ def test_timed_out_pod_is_not_helped_by_its_own_removal(runner):
 def test_pod_blocked_by_pre_enqueue_delays_no_other(runner):
     pods = (create(2, pod("held")), create(2, pod("p")), create(3, pod("q")))
     played = runner.play(
-        scenario(create(1, node()), *pods, done(4)), scheduler=with_plugin(HoldsBack)
+        scenario(create(1, node()), *pods, done(4)), scheduler=with_plugin(RejectingPreEnqueue)
     )
 
     assert (played.phase, played.message) == ("Succeeded", "")
@@ -310,7 +310,8 @@ def test_pod_blocked_by_pre_enqueue_delays_no_other(runner):
 
 def test_pod_waiting_too_long_for_permit_is_reported(runner):
     played = runner.play(
-        scenario(create(1, node()), create(2, pod("p")), done(3)), scheduler=with_plugin(Patient)
+        scenario(create(1, node()), create(2, pod("p")), done(3)),
+        scheduler=with_plugin(WaitingPermit),
     )
 
     assert played.phase == "Failed"
@@ -324,7 +325,7 @@ def test_pod_waiting_too_long_for_permit_is_reported(runner):
     ("plugin", "words"),
     [
         (
-            Boastful,
+            InvalidScore,
             (
                 f"plugin '{__name__}:Boastful' returns an invalid score 101, it should in the "
                 "range of [0, 100] after normalizing"
@@ -348,7 +349,9 @@ def test_repeated_errors_are_reported_with_their_pods(runner, plugin, words):
 def test_cluster_that_never_settles_is_reported_with_pods_and_plugin(runner):
     pods = (create(2, pod("p")), create(2, pod("q")))
     impatient = ScenarioRunner(runner.cluster, Plan(), terms=ScenarioSettings(patience=60))
-    played = impatient.play(scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(Shy))
+    played = impatient.play(
+        scenario(create(1, node()), *pods, done(3)), scheduler=with_plugin(RejectingPreBind)
+    )
 
     assert played.phase == "Failed"
     assert (

@@ -30,7 +30,7 @@ from pytest_kscen.scenario.writes import CREATE, NAME, Write
 from tests.scenario.objects import done, scenario
 
 
-class Wire:
+class SlowApi:
     """The cluster's API, with how long each patch takes, and how many bytes it may have."""
 
     def __init__(self, api, clock, seconds=(), room=10_000_000):
@@ -59,7 +59,7 @@ def progress_on(cluster, **wire):
     call(api.patch(SCENARIOS, "test", {"status": {"phase": PENDING}}, subresource="status"))
     actor = RunContext(cluster.api, clock, cluster.chance, JournalSwitch(), "x").actor(NAME)
     return Progress(
-        "test", uid, dataclasses.replace(actor, api=Wire(api, clock, **wire)), "of today"
+        "test", uid, dataclasses.replace(actor, api=SlowApi(api, clock, **wire)), "of today"
     )
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from forest import Forest
+from workflow_cluster import WorkflowCluster
 
 
 @pytest.fixture(scope="module")
-def forest():
-    forest = Forest()
-    yield forest
-    forest.close()
+def workflow_cluster():
+    workflow_cluster = WorkflowCluster()
+    yield workflow_cluster
+    workflow_cluster.close()

@@ -64,10 +64,10 @@ def play(scenario_runner):
     def play(obj, **annotations):
         with scenario_runner as run:
             service(run, **annotations)
-            put_on = run.workflow(obj)
-            run.until(put_on.finished, timeout="1h")
+            create_workflow = run.workflow(obj)
+            run.until(create_workflow.finished, timeout="1h")
         assert run.outcome.leftovers == []
-        return put_on
+        return create_workflow
 
     return play
 
@@ -134,10 +134,12 @@ def test_probe_during_chaos(scenario_runner, action, score):
     entry = template("entry", "PodChaos", deadline="20s", podChaos=chaos)
     with scenario_runner as run:
         service(run)
-        put_on = run.workflow(workflow("entry", entry, probes=[{**probe, "stopOnFailure": False}]))
-        run.until(put_on.finished)
-        assert (put_on.phase, put_on.score) == ("Succeed", score)
-        (result,) = put_on.live["status"]["probes"]
+        create_workflow = run.workflow(
+            workflow("entry", entry, probes=[{**probe, "stopOnFailure": False}])
+        )
+        run.until(create_workflow.finished)
+        assert (create_workflow.phase, create_workflow.score) == ("Succeed", score)
+        (result,) = create_workflow.live["status"]["probes"]
     assert result["count"] == 9  # each two seconds, the fourth and the last included
 
 

@@ -5,7 +5,7 @@ second of simulated time.
 import asyncio
 
 import pytest
-from theatre import partition
+from engine_env import partition
 
 from pytest_kscen.objects.chaos_mesh import ALL_INJECTED, KINDS, SHIPPED, phase_of
 from pytest_kscen.objects.conditions import is_true
@@ -39,10 +39,10 @@ def suspend(name, deadline):
 def play(scenario_runner):
     def play(obj):
         with scenario_runner as run:
-            put_on = run.workflow(obj)
-            run.until(put_on.finished, timeout="1h")
+            create_workflow = run.workflow(obj)
+            run.until(create_workflow.finished, timeout="1h")
         assert run.outcome.leftovers == []
-        return put_on
+        return create_workflow
 
     return play
 
@@ -138,7 +138,7 @@ def test_unevaluable_branch_fails_the_workflow_with_its_reason(play):
     assert played.node("next") is None
 
 
-def about_the_map(name, when, expression, **more):
+def map_expression(name, when, expression, **more):
     of = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -149,7 +149,7 @@ def about_the_map(name, when, expression, **more):
     return {"name": name, "when": when, "kubernetes": of, **more}
 
 
-def with_map(run, **data):
+def workflow_with_map(run, **data):
     run.apply(
         {
             "apiVersion": "v1",
@@ -163,8 +163,8 @@ def with_map(run, **data):
 def test_probes_determine_the_result_of_a_workflow(scenario_runner):
     obj = workflow("entry", suspend("entry", "25s"))
     obj["spec"]["probes"] = [
-        about_the_map("steady", "Edges", "object.data.word == 'good'"),
-        about_the_map(
+        map_expression("steady", "Edges", "object.data.word == 'good'"),
+        map_expression(
             "always",
             "Continuous",
             "object.data.word == 'good'",
@@ -174,14 +174,14 @@ def test_probes_determine_the_result_of_a_workflow(scenario_runner):
         ),
     ]
     with scenario_runner as run:
-        with_map(run, word="good")
-        put_on = run.workflow(obj)
+        workflow_with_map(run, word="good")
+        create_workflow = run.workflow(obj)
         run.advance("15s")
-        with_map(run, word="bad")
-        run.until(put_on.finished)
-        status = put_on.live["status"]
-    assert put_on.phase == "Failed"
-    assert "steady" in put_on.message
+        workflow_with_map(run, word="bad")
+        run.until(create_workflow.finished)
+        status = create_workflow.live["status"]
+    assert create_workflow.phase == "Failed"
+    assert "steady" in create_workflow.message
     assert status["resilienceScore"] == 0
     assert [(probe["name"], probe["verdict"], probe["count"]) for probe in status["probes"]] == [
         ("steady", "Failed", 2),
@@ -193,34 +193,38 @@ def test_probes_determine_the_result_of_a_workflow(scenario_runner):
     ("when", "phases"), [("Start", ["Init", "Failed"]), ("End", ["Init", "Holding", "Failed"])]
 )
 def test_failed_edge_probe_fails_its_node(scenario_runner, when, phases):
-    probes = [about_the_map("steady", when, "object.data.word == 'good'")]
+    probes = [map_expression("steady", when, "object.data.word == 'good'")]
     with scenario_runner as run:
-        with_map(run, word="bad")
-        put_on = run.workflow(
+        workflow_with_map(run, word="bad")
+        create_workflow = run.workflow(
             workflow("entry", template("entry", "Suspend", deadline="5s", probes=probes))
         )
-        run.until(put_on.finished)
-    assert put_on.phase == "Failed"
-    assert put_on.node("entry").phases == phases
+        run.until(create_workflow.finished)
+    assert create_workflow.phase == "Failed"
+    assert create_workflow.node("entry").phases == phases
 
 
 def test_node_is_retried_after_its_backoff(scenario_runner):
-    probes = [about_the_map("steady", "Start", "object.data.word == 'good'")]
+    probes = [map_expression("steady", "Start", "object.data.word == 'good'")]
     retry = {"limit": 3, "backoff": {"duration": "10s", "factor": 2}}
     with scenario_runner as run:
-        with_map(run, word="bad")
-        put_on = run.workflow(
+        workflow_with_map(run, word="bad")
+        create_workflow = run.workflow(
             workflow(
                 "entry", template("entry", "Suspend", deadline="5s", probes=probes, retry=retry)
             )
         )
         run.advance("15s")
-        with_map(run, word="good")
-        run.until(put_on.finished)
-    assert put_on.phase == "Succeed"
-    assert [at for phase, at in put_on.node("entry").history if phase == "Init"] == [0, 0, 10]
-    assert put_on.node("entry").ended == 35
-    assert put_on.score == 100
+        workflow_with_map(run, word="good")
+        run.until(create_workflow.finished)
+    assert create_workflow.phase == "Succeed"
+    assert [at for phase, at in create_workflow.node("entry").history if phase == "Init"] == [
+        0,
+        0,
+        10,
+    ]
+    assert create_workflow.node("entry").ended == 35
+    assert create_workflow.score == 100
 
 
 def test_workflow_that_can_only_hang_is_refused_first(scenario_runner):
@@ -240,8 +244,8 @@ def test_events_have_the_documented_reasons(scenario_runner):
             template("entry", "Task", task=task, conditionalBranches=branches),
             suspend("next", "1s"),
         )
-        put_on = run.workflow(obj)
-        run.until(put_on.finished)
+        create_workflow = run.workflow(obj)
+        run.until(create_workflow.finished)
         run.advance("1s")
         events = run.cluster.runner.call(run.cluster.api("test").list(EVENTS, "default")).items
     told = [
@@ -362,7 +366,7 @@ def test_duplicate_names_are_refused(scenario_runner):
 
 def test_unchecked_failed_workflow_fails_its_test(pytester):
     broken = template(
-        "entry", "Suspend", deadline="1s", probes=[about_the_map("steady", "Start", "false")]
+        "entry", "Suspend", deadline="1s", probes=[map_expression("steady", "Start", "false")]
     )
     pytester.makepyfile(f"""
         def test_it(scenario_runner):
@@ -410,10 +414,13 @@ def test_unchecked_failed_run_of_a_schedule_fails_its_test(pytester, lasts, look
 
 def test_workflow_deleted_by_others_is_not_awaited(scenario_runner):
     with scenario_runner as run:
-        put_on = run.workflow(workflow("entry", suspend("entry", "1h")))
+        create_workflow = run.workflow(workflow("entry", suspend("entry", "1h")))
         run.advance("5s")
         run.cluster.runner.call(
             run.cluster.api("somebody").delete(SHIPPED.workflows, "w", "default")
         )
-        run.until(put_on.finished, timeout="1m")
-    assert (put_on.phase, put_on.message) == ("Running", "it was deleted before it ended")
+        run.until(create_workflow.finished, timeout="1m")
+    assert (create_workflow.phase, create_workflow.message) == (
+        "Running",
+        "it was deleted before it ended",
+    )

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from theatre import Theatre, partition, suspend, task, template
+from engine_env import EngineEnv, partition, suspend, task, template
 
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.in_process import InProcessApi
@@ -27,7 +27,7 @@ IN_EFFECT = {
 }
 
 
-class Played(Theatre):
+class RestartableEngine(EngineEnv):
     """With an engine that may be cut off."""
 
     def __init__(self):
@@ -79,7 +79,7 @@ class Played(Theatre):
 
 @pytest.fixture
 def played():
-    played = Played()
+    played = RestartableEngine()
     yield played
     played.stop()
     played.close()
@@ -92,7 +92,7 @@ def namespace_probe(expression, when="End", **more):
 
 def test_node_ended_by_its_deadline_reports_it(played):
     both = template("both", "Parallel", children=["rest"], deadline="90s")
-    played.put_on(
+    played.create_workflow(
         "all",
         template("all", "Serial", children=["both", "late"]),
         both,
@@ -123,7 +123,9 @@ def test_node_ended_by_its_deadline_reports_it(played):
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
 def test_task_ended_by_its_deadline_names_its_pod(played, phase):
-    played.put_on("long", task("long", ("rest", "exitCode == 0"), deadline="5s"), suspend("rest"))
+    played.create_workflow(
+        "long", task("long", ("rest", "exitCode == 0"), deadline="5s"), suspend("rest")
+    )
     played.runner.advance(1)
     (pod,) = played.all(PODS)
     name = pod["metadata"]["name"]
@@ -138,7 +140,7 @@ def test_task_ended_by_its_deadline_names_its_pod(played, phase):
 
 @pytest.mark.parametrize("is_held", [False, True], ids=["at once", "after its daemon has let go"])
 def test_chaos_losing_its_labels_is_removed(played, is_held):
-    played.put_on("cut", partition("cut", "100s"))
+    played.create_workflow("cut", partition("cut", "100s"))
     played.runner.advance(1)
     played.inject()
     (chaos,) = played.all(NETWORK_CHAOS)
@@ -167,7 +169,7 @@ def advanced_with_restarts(played, seconds):
 def test_chaos_timeouts_hold_across_engine_restarts(
     played,
 ):
-    played.put_on("cut", partition("cut", "100s"))
+    played.create_workflow("cut", partition("cut", "100s"))
     played.runner.advance(1)
     (chaos,) = played.all(NETWORK_CHAOS)
     played.patch_chaos(chaos, {"metadata": {"finalizers": ["example.com/stuck"]}})
@@ -188,7 +190,7 @@ def test_chaos_timeouts_hold_across_engine_restarts(
     "is_there", [True, False], ids=["while an engine is there", "while none is"]
 )
 def test_chaos_removed_before_injection_is_not_created_again(played, is_there):
-    played.put_on("cut", partition("cut", "100s"))
+    played.create_workflow("cut", partition("cut", "100s"))
     played.runner.advance(1)
     (chaos,) = played.all(NETWORK_CHAOS)
     if not is_there:
@@ -206,7 +208,7 @@ def test_chaos_removed_before_injection_is_not_created_again(played, is_there):
 
 
 def test_chaos_removed_without_an_engine_counts_as_removed_in_time(played):
-    played.put_on("cut", partition("cut", "5s"))
+    played.create_workflow("cut", partition("cut", "5s"))
     played.runner.advance(1)
     played.inject()
     (chaos,) = played.all(NETWORK_CHAOS)
@@ -221,7 +223,7 @@ def test_chaos_removed_without_an_engine_counts_as_removed_in_time(played):
 
 def test_restart_does_not_shorten_a_backoff(played):
     retry = {"limit": 5, "backoff": {"duration": "10m"}}
-    played.put_on(
+    played.create_workflow(
         "rest",
         template(
             "rest",
@@ -246,7 +248,7 @@ def test_interrupted_task_with_a_failed_last_probe_is_a_failure_of_its_parent(
     played, above, restarts
 ):
     tried = task("late", probes=[namespace_probe("false")], retry={"limit": 3})
-    played.put_on("all", template("all", above, children=["late"], deadline="10s"), tried)
+    played.create_workflow("all", template("all", above, children=["late"], deadline="10s"), tried)
     played.runner.advance(5)
     if restarts:
         played.restart()
@@ -277,7 +279,7 @@ def test_failed_node_stays_failed_when_its_deadline_precedes_the_next_attempt(
         deadline="20s",
         **({"retry": retry["outer"]} if retry["outer"] else {}),
     )
-    played.put_on("all", outer, failing("bad", **retry["inner"]), suspend("rest"))
+    played.create_workflow("all", outer, failing("bad", **retry["inner"]), suspend("rest"))
     played.runner.advance(1)
     pods_end(played)
     played.runner.advance(1)
@@ -306,7 +308,7 @@ def pods_end(played):
 
 def test_node_aborted_during_cleanup_of_a_failed_attempt_is_not_retried(played):
     cut = partition("cut", "1h", retry={"limit": 3, "backoff": {"duration": "1s"}})
-    name = played.put_on("cut", cut)["metadata"]["name"]
+    name = played.create_workflow("cut", cut)["metadata"]["name"]
     played.runner.advance(1)
     (chaos,) = played.all(NETWORK_CHAOS)
     played.patch_chaos(chaos, {"metadata": {"finalizers": ["example.com/slow"]}})
@@ -324,7 +326,7 @@ def test_node_aborted_during_cleanup_of_a_failed_attempt_is_not_retried(played):
 @pytest.mark.parametrize("restarts", [False, True])
 def test_deadline_starts_after_the_first_probes(played, restarts):
     slow = namespace_probe("true", "Start", initialDelay="10s")
-    played.put_on(
+    played.create_workflow(
         "all",
         template("all", "Serial", children=["rest"], deadline="5s", probes=[slow]),
         suspend("rest", "1h"),
@@ -343,7 +345,9 @@ def test_deadline_starts_after_the_first_probes(played, restarts):
 def test_deadline_does_not_interrupt_the_last_probes(played, holds):
     probe = namespace_probe("true" if holds else "false", initialDelay="6m")
     both = template("both", "Parallel", children=["cut", "rest"], deadline="1m")
-    played.put_on("both", both, partition("cut", "10s", probes=[probe]), suspend("rest", "1h"))
+    played.create_workflow(
+        "both", both, partition("cut", "10s", probes=[probe]), suspend("rest", "1h")
+    )
     played.runner.advance(1)
     played.inject()
     played.runner.advance(350)
@@ -362,7 +366,7 @@ def test_change_of_a_started_node_is_reported_as_ignored(played, caplog):
         suspend("two"),
         suspend("three"),
     ]
-    played.put_on("all", *spec)
+    played.create_workflow("all", *spec)
     played.runner.advance(5)
 
     def change(number, **fields):
@@ -401,7 +405,7 @@ def test_abort_during_the_last_probes_is_processed(played):
     rest = template(
         "rest", "Suspend", deadline="10s", probes=[namespace_probe("true", initialDelay="6m")]
     )
-    (workflow,) = [played.put_on("rest", rest)]
+    (workflow,) = [played.create_workflow("rest", rest)]
     played.runner.advance(30)
     abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
     played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
@@ -420,7 +424,7 @@ def test_failure_of_a_sibling_ends_the_last_probes(played, child):
         template("rest", "Suspend", deadline="10s", probes=probes),
     )
     bad = task("bad", command="sleep 100", deadline="60s")
-    played.put_on(
+    played.create_workflow(
         "both",
         template("both", "Parallel", children=["bad", child]),
         bad,
@@ -447,7 +451,9 @@ def test_node_not_started_has_no_last_probes(played):
         namespace_probe("false", "Start"),
         {**namespace_probe("true", **LATE), "name": "late"},
     )
-    played.put_on("rest", template("rest", "Suspend", deadline="10s", probes=[before, after]))
+    played.create_workflow(
+        "rest", template("rest", "Suspend", deadline="10s", probes=[before, after])
+    )
     played.runner.advance(1)
     phase, message = played.told()["rest"]
     assert (phase, message.startswith("before it began, the probe 'calm' has failed")) == (
@@ -465,7 +471,7 @@ def test_node_aborted_before_its_first_probes_answered_runs_no_more_probes(playe
         namespace_probe("true", "Start", initialDelay="30s"),
         {**namespace_probe("true", when), "name": "during"},
     )
-    workflow = played.put_on(
+    workflow = played.create_workflow(
         "rest", template("rest", "Suspend", deadline="1h", probes=[before, during])
     )
     played.runner.advance(5)
@@ -478,16 +484,16 @@ def test_node_aborted_before_its_first_probes_answered_runs_no_more_probes(playe
 
 
 def test_status_is_never_written_to_another_object_of_the_name():
-    theatre = Theatre()
-    repository = Repository(theatre.actor(), SHIPPED)
-    tree = repository.add_tree(theatre.put_on("entry", suspend("entry")))
-    theatre.call(theatre.api.delete(SHIPPED.workflows, "w", "default"))
-    theatre.put_on("entry", suspend("entry"))
+    engine_env = EngineEnv()
+    repository = Repository(engine_env.actor(), SHIPPED)
+    tree = repository.add_tree(engine_env.create_workflow("entry", suspend("entry")))
+    engine_env.call(engine_env.api.delete(SHIPPED.workflows, "w", "default"))
+    engine_env.create_workflow("entry", suspend("entry"))
     tree.root.phase = "Succeed"
     with pytest.raises(NotFound):
-        theatre.call(repository.save(tree, tree.root))
-    assert [each.get("status") for each in theatre.all(SHIPPED.workflows)] == [None]
-    theatre.close()
+        engine_env.call(repository.save(tree, tree.root))
+    assert [each.get("status") for each in engine_env.all(SHIPPED.workflows)] == [None]
+    engine_env.close()
 
 
 NOBODY = {"url": "http://nobody.invalid", "criteria": {"statusCode": "200"}}
@@ -497,7 +503,7 @@ CHECK = {"mode": "Synchronous", "type": "HTTP", "http": NOBODY, "failureThreshol
 @pytest.mark.parametrize("engine_is_there", [True, False])
 @pytest.mark.parametrize("mode", ["Synchronous", "Continuous"])
 def test_removed_status_check_fails_its_node(played, mode, engine_is_there):
-    played.put_on(
+    played.create_workflow(
         "look", template("look", "StatusCheck", deadline="1h", statusCheck={**CHECK, "mode": mode})
     )
     played.runner.advance(5)

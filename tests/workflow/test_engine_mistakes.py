@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from theatre import Theatre, Through, partition, suspend, template
+from engine_env import EngineEnv, ForwardingProxy, partition, suspend, template
 
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.in_process import InProcessApi
@@ -27,25 +27,25 @@ EVERYWHERE = {"namespaces": ["default"]}
 
 
 @pytest.fixture
-def theatre():
-    theatre = Theatre("mistakes")
-    yield theatre
-    theatre.close()
+def engine_env():
+    engine_env = EngineEnv("mistakes")
+    yield engine_env
+    engine_env.close()
 
 
-def begin(theatre, wrap=lambda api: api):
+def begin(engine_env, wrap=lambda api: api):
     context = RunContext(
-        lambda agent: wrap(InProcessApi(theatre.server, agent=agent)),
-        theatre.clock,
-        theatre.chance,
-        theatre.journal,
+        lambda agent: wrap(InProcessApi(engine_env.server, agent=agent)),
+        engine_env.clock,
+        engine_env.chance,
+        engine_env.journal,
         "run",
     )
-    theatre.runner.start(WorkflowManager(context.actor("workflow-engine")).run(), "engine")
+    engine_env.runner.start(WorkflowManager(context.actor("workflow-engine")).run(), "engine")
 
 
-def told(theatre, name="w"):
-    found = {obj["metadata"]["name"]: obj for obj in theatre.all(SHIPPED.workflows)}[name]
+def told(engine_env, name="w"):
+    found = {obj["metadata"]["name"]: obj for obj in engine_env.all(SHIPPED.workflows)}[name]
     return phase_of(found), found["status"].get("message", "")
 
 
@@ -63,21 +63,21 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_internal_error_fails_only_its_workflow(theatre, mistake):
+def test_internal_error_fails_only_its_workflow(engine_env, mistake):
     fields, why = MISTAKES[mistake]
-    begin(theatre)
-    theatre.put_on(
+    begin(engine_env)
+    engine_env.create_workflow(
         "bad", template("bad", "Serial", children=["rest"], **fields), suspend("rest", "2s")
     )
-    theatre.put_on("ok", suspend("ok", "2s"), name="other")
-    theatre.runner.advance(10)
-    phase, message = told(theatre)
-    assert (phase, told(theatre, "other")) == (FAILED, (SUCCEED, ""))
+    engine_env.create_workflow("ok", suspend("ok", "2s"), name="other")
+    engine_env.runner.advance(10)
+    phase, message = told(engine_env)
+    assert (phase, told(engine_env, "other")) == (FAILED, (SUCCEED, ""))
     assert why in message
 
 
 @pytest.mark.parametrize("is_there_before", [False, True])
-def test_invalid_workflow_does_not_end_the_engine(theatre, monkeypatch, caplog, is_there_before):
+def test_invalid_workflow_does_not_end_the_engine(engine_env, monkeypatch, caplog, is_there_before):
     def judge(workflow):
         if workflow["metadata"]["name"] == "w":
             raise RecursionError("it is too deep")
@@ -85,49 +85,49 @@ def test_invalid_workflow_does_not_end_the_engine(theatre, monkeypatch, caplog, 
 
     monkeypatch.setattr("pytest_kscen.workflow.engine.manager.validate", judge)
     if not is_there_before:
-        begin(theatre)
-    theatre.put_on("rest", suspend("rest", "2s"))
-    theatre.put_on("ok", suspend("ok", "2s"), name="other")
+        begin(engine_env)
+    engine_env.create_workflow("rest", suspend("rest", "2s"))
+    engine_env.create_workflow("ok", suspend("ok", "2s"), name="other")
     if is_there_before:
-        begin(theatre)
-    theatre.runner.advance(10)
+        begin(engine_env)
+    engine_env.runner.advance(10)
     why = "RecursionError('it is too deep')"
-    assert (told(theatre), told(theatre, "other")) == (
+    assert (told(engine_env), told(engine_env, "other")) == (
         (FAILED, f"it cannot be read: {why}"),
         (SUCCEED, ""),
     )
     assert f"cannot be read kind=Workflow object=default/w error={why}" in caplog.text
 
 
-def test_workflow_that_can_only_fail_is_reported_first(theatre):
-    begin(theatre)
-    theatre.put_on(
+def test_workflow_that_can_only_fail_is_reported_first(engine_env):
+    begin(engine_env)
+    engine_env.create_workflow(
         "all", template("all", "Serial", children=["rest", "nobody"]), suspend("rest", "1h")
     )
-    theatre.runner.advance(1)
-    phase, message = told(theatre)
-    assert (phase, theatre.all(SHIPPED.nodes)) == (FAILED, [])
+    engine_env.runner.advance(1)
+    phase, message = told(engine_env)
+    assert (phase, engine_env.all(SHIPPED.nodes)) == (FAILED, [])
     assert "there is no template 'nobody'" in message
 
 
 @pytest.mark.parametrize("metadata", [{}, {"labels": {WORKFLOW_LABEL: "w"}}])
-def test_foreign_node_does_not_stop_the_engine(theatre, metadata):
-    theatre.put_on("rest", suspend("rest", "2s"))
+def test_foreign_node_does_not_stop_the_engine(engine_env, metadata):
+    engine_env.create_workflow("rest", suspend("rest", "2s"))
     spec = {
         "templateName": "rest",
         "workflowName": "w",
         "type": "Suspend",
         "startTime": "2026-01-01T00:00:00Z",
     }
-    theatre.create(
+    engine_env.create(
         SHIPPED.nodes, {"metadata": {"name": "x", "namespace": "default", **metadata}, "spec": spec}
     )
-    begin(theatre)
-    theatre.runner.advance(5)
-    assert told(theatre) == (SUCCEED, "")
+    begin(engine_env)
+    engine_env.runner.advance(5)
+    assert told(engine_env) == (SUCCEED, "")
 
 
-class Deaf(Through):
+class HidesNetworkChaos(ForwardingProxy):
     """Shows nobody any NetworkChaos."""
 
     async def list(self, resource, *arguments, **options):
@@ -136,14 +136,17 @@ class Deaf(Through):
         return await self._api.list(resource, *arguments, **options)
 
 
-def test_unwatchable_kind_fails_its_node(theatre):
-    begin(theatre, Deaf)
-    theatre.put_on("cut", partition("cut", "1h"))
-    theatre.runner.advance(30)
-    assert told(theatre) == (FAILED, "cut: networkchaos cannot be watched: nobody looks at those")
+def test_unwatchable_kind_fails_its_node(engine_env):
+    begin(engine_env, HidesNetworkChaos)
+    engine_env.create_workflow("cut", partition("cut", "1h"))
+    engine_env.runner.advance(30)
+    assert told(engine_env) == (
+        FAILED,
+        "cut: networkchaos cannot be watched: nobody looks at those",
+    )
 
 
-class Slow(Through):
+class Slow(ForwardingProxy):
     """Its webhook for PodChaos never answers."""
 
     clock = None
@@ -155,70 +158,70 @@ class Slow(Through):
         return await self._api.create(resource, *arguments, **options)
 
 
-def test_slow_request_delays_others_only_briefly(theatre):
-    Slow.clock = theatre.clock
-    begin(theatre, Slow)
+def test_slow_request_delays_others_only_briefly(engine_env):
+    Slow.clock = engine_env.clock
+    begin(engine_env, Slow)
     kill = template(
         "kill",
         "PodChaos",
         deadline="10s",
         podChaos={"action": "pod-kill", "mode": "all", "selector": EVERYWHERE},
     )
-    theatre.put_on(
+    engine_env.create_workflow(
         "both",
         template("both", "Parallel", children=["cut", "kill"], deadline="30s"),
         partition("cut", "5s"),
         kill,
     )
-    theatre.runner.advance(1)
-    assert theatre.all(CUT)
-    theatre.runner.advance(35)
-    assert theatre.all(CUT) == []
-    theatre.runner.advance(5)
-    assert told(theatre) == (FAILED, "kill: context deadline exceeded")
+    engine_env.runner.advance(1)
+    assert engine_env.all(CUT)
+    engine_env.runner.advance(35)
+    assert engine_env.all(CUT) == []
+    engine_env.runner.advance(5)
+    assert told(engine_env) == (FAILED, "kill: context deadline exceeded")
 
 
-def test_unexpected_error_ends_one_workflow(theatre, monkeypatch):
+def test_unexpected_error_ends_one_workflow(engine_env, monkeypatch):
     def break_down(tree, node):
         raise ZeroDivisionError("nobody has foreseen this")
 
-    begin(theatre)
-    theatre.put_on(
+    begin(engine_env)
+    engine_env.create_workflow(
         "all",
         template("all", "Serial", children=["rest"], retry={"limit": 2}),
         suspend("rest", "5s"),
     )
-    theatre.put_on("ok", suspend("ok", "20s"), name="other")
-    theatre.runner.advance(2)
+    engine_env.create_workflow("ok", suspend("ok", "20s"), name="other")
+    engine_env.runner.advance(2)
     monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.may_retry", break_down)
     monkeypatch.setattr(
         "pytest_kscen.workflow.engine.trees.Tree.result", lambda *_: break_down(None, None)
     )
-    theatre.runner.advance(10)
+    engine_env.runner.advance(10)
     monkeypatch.undo()
-    theatre.runner.advance(20)
-    phase, message = told(theatre)
-    assert (phase, told(theatre, "other")[0]) == (FAILED, SUCCEED)
+    engine_env.runner.advance(20)
+    phase, message = told(engine_env)
+    assert (phase, told(engine_env, "other")[0]) == (FAILED, SUCCEED)
     assert "nobody has foreseen this" in message
 
 
-def test_chaos_is_removed_before_a_workflow_fails_by_an_unexpected_error(theatre, monkeypatch):
+def test_chaos_is_removed_before_a_workflow_fails_by_an_unexpected_error(engine_env, monkeypatch):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
-    begin(theatre)
+    begin(engine_env)
     both = template("both", "Parallel", children=["cut", "rest"])
-    theatre.put_on(
+    engine_env.create_workflow(
         "all",
         template("all", "Serial", children=["both"]),
         both,
         partition("cut", "1h"),
         suspend("rest", "5s"),
     )
-    theatre.runner.advance(2)
-    (chaos,) = theatre.all(CUT)
+    engine_env.runner.advance(2)
+    (chaos,) = engine_env.all(CUT)
     held = {"metadata": {"finalizers": ["example.com/held"]}}
-    theatre.call(theatre.api.patch(CUT, chaos["metadata"]["name"], held, "default"))
+    engine_env.call(engine_env.api.patch(CUT, chaos["metadata"]["name"], held, "default"))
     holds = Tree.holds
     monkeypatch.setattr(
         Tree,
@@ -227,77 +230,81 @@ def test_chaos_is_removed_before_a_workflow_fails_by_an_unexpected_error(theatre
             holds(tree, guard, node) if node.template.is_chaos else break_down()
         ),
     )
-    theatre.runner.advance(10)
-    assert [phase_of(obj) for obj in theatre.all(SHIPPED.workflows)] == ["Running"]
-    theatre.call(
-        theatre.api.patch(
+    engine_env.runner.advance(10)
+    assert [phase_of(obj) for obj in engine_env.all(SHIPPED.workflows)] == ["Running"]
+    engine_env.call(
+        engine_env.api.patch(
             CUT, chaos["metadata"]["name"], {"metadata": {"finalizers": None}}, "default"
         )
     )
-    theatre.runner.advance(10)
-    phase, message = told(theatre)
-    assert (phase, theatre.all(CUT)) == (FAILED, [])
+    engine_env.runner.advance(10)
+    phase, message = told(engine_env)
+    assert (phase, engine_env.all(CUT)) == (FAILED, [])
     assert "nobody has foreseen this" in message
 
 
-def test_chaos_of_a_broken_node_is_removed(theatre, monkeypatch):
+def test_chaos_of_a_broken_node_is_removed(engine_env, monkeypatch):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
-    begin(theatre)
-    theatre.put_on("cut", partition("cut", "1h"))
-    theatre.runner.advance(2)
+    begin(engine_env)
+    engine_env.create_workflow("cut", partition("cut", "1h"))
+    engine_env.runner.advance(2)
     monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.Transition._step", break_down)
-    theatre.runner.advance(70)
-    assert theatre.all(CUT) == []
+    engine_env.runner.advance(70)
+    assert engine_env.all(CUT) == []
 
 
-class Keeping(Through):
+class UndeletableChaos(ForwardingProxy):
     """Lets nobody remove a NetworkChaos."""
 
     keeps = True
 
     async def delete(self, resource, *arguments, **options):
-        if resource == CUT and Keeping.keeps:
+        if resource == CUT and UndeletableChaos.keeps:
             raise Forbidden("not yet")
         return await self._api.delete(resource, *arguments, **options)
 
 
-def test_failed_removal_for_a_broken_node_is_retried(theatre, monkeypatch):
+def test_failed_removal_for_a_broken_node_is_retried(engine_env, monkeypatch):
     def break_down(*_):
         raise ZeroDivisionError("nobody has foreseen this")
 
-    begin(theatre, Keeping)
-    theatre.put_on("cut", partition("cut", "1h"))
-    theatre.runner.advance(2)
-    monkeypatch.setattr(Keeping, "keeps", True)
+    begin(engine_env, UndeletableChaos)
+    engine_env.create_workflow("cut", partition("cut", "1h"))
+    engine_env.runner.advance(2)
+    monkeypatch.setattr(UndeletableChaos, "keeps", True)
     monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.Transition._step", break_down)
-    theatre.runner.advance(1000)
-    (node,) = theatre.all(SHIPPED.nodes)
-    assert (phase_of(node), is_true(node, CHAOS_LEFT), len(theatre.all(CUT))) == (FAILED, True, 1)
-    monkeypatch.setattr(Keeping, "keeps", False)
-    theatre.runner.advance(130)
-    (node,) = theatre.all(SHIPPED.nodes)
-    assert (theatre.all(CUT), is_true(node, CHAOS_LEFT)) == ([], False)
+    engine_env.runner.advance(1000)
+    (node,) = engine_env.all(SHIPPED.nodes)
+    assert (phase_of(node), is_true(node, CHAOS_LEFT), len(engine_env.all(CUT))) == (
+        FAILED,
+        True,
+        1,
+    )
+    monkeypatch.setattr(UndeletableChaos, "keeps", False)
+    engine_env.runner.advance(130)
+    (node,) = engine_env.all(SHIPPED.nodes)
+    assert (engine_env.all(CUT), is_true(node, CHAOS_LEFT)) == ([], False)
 
 
 @pytest.mark.parametrize("edge", ["at_start", "at_end"])
-def test_unexpected_probe_error_ends_one_workflow(theatre, monkeypatch, edge):
+def test_unexpected_probe_error_ends_one_workflow(engine_env, monkeypatch, edge):
     async def break_down(_):
         raise ZeroDivisionError("nobody has foreseen this")
 
     monkeypatch.setattr(f"pytest_kscen.workflow.probes.ProbeRunner.{edge}", break_down)
-    begin(theatre)
+    begin(engine_env)
     there = {"apiVersion": "v1", "kind": "Namespace", "name": "default"}
-    theatre.put_on(
+    engine_env.create_workflow(
         "rest",
         suspend("rest", "2s"),
         probes=[{"name": "calm", "when": "Edges", "kubernetes": there}],
     )
-    theatre.put_on("ok", suspend("ok", "5s"), name="other")
-    theatre.runner.advance(10)
-    phase, message = told(theatre)
-    assert (phase, told(theatre, "other")) == (FAILED, (SUCCEED, ""))
+    engine_env.create_workflow("ok", suspend("ok", "5s"), name="other")
+    engine_env.runner.advance(10)
+    phase, message = told(engine_env)
+    assert (phase, told(engine_env, "other")) == (FAILED, (SUCCEED, ""))
     assert "its probes cannot be run: ZeroDivisionError('nobody has foreseen this')" in message
 
 

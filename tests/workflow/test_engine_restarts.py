@@ -9,8 +9,8 @@ import collections
 import dataclasses
 
 import pytest
-from forest import MADE, VICTIMS, Forest
-from theatre import partition, suspend, task, template
+from engine_env import partition, suspend, task, template
+from workflow_cluster import DISTURBED_RESOURCES, MADE, WorkflowCluster
 
 from pytest_kscen.kube.actor import RecordingApi
 from pytest_kscen.objects.chaos_mesh import OVER, phase_of
@@ -58,83 +58,91 @@ ABORTED_WHILE = {"both": 8.0, "judge": 27.5}
 """Seconds after which the workflow is in the midst of these."""
 
 
-class Cut(RecordingApi):
+class InterruptAfterWrites(RecordingApi):
     """Lets so many writes through, and then its engine is no more."""
 
-    def __init__(self, api, witness, forest, writes):
+    def __init__(self, api, witness, workflow_cluster, writes):
         super().__init__(api, witness)
-        self._forest, self.left, self.writes = forest, writes, 0
+        self._cluster, self.left, self.writes = workflow_cluster, writes, 0
 
     async def _write(self, write, send):
         answer = await super()._write(write, send)
-        if self._counts(write.resource):
+        if self._is_counted(write.resource):
             self.writes += 1
             if self.writes == self.left:
-                self._forest.engine.cancel()
+                self._cluster.engine.cancel()
                 await asyncio.get_running_loop().create_future()
         return answer
 
-    def _counts(self, resource):
+    def _is_counted(self, resource):
         return resource.plural != "events"
 
 
-class CutAtPod(Cut):
+class InterruptAtPod(InterruptAfterWrites):
     """So many of a pod."""
 
-    def _counts(self, resource):
+    def _is_counted(self, resource):
         return resource == PODS
 
 
 @pytest.fixture(scope="module")
-def forest():
-    forest = Forest("restarts")
-    forest.runner.advance(60)  # its pods run, so that every workflow finds the same
-    yield forest
-    forest.close()
+def workflow_cluster():
+    workflow_cluster = WorkflowCluster("restarts")
+    workflow_cluster.runner.advance(60)  # its pods run, so that every workflow finds the same
+    yield workflow_cluster
+    workflow_cluster.close()
 
 
 @pytest.fixture(scope="module")
-def heard(forest):
-    heard = []
-    forest.journal.follow(heard.append)
-    return heard
+def recorded_entries(workflow_cluster):
+    recorded_entries = []
+    workflow_cluster.journal.follow(recorded_entries.append)
+    return recorded_entries
 
 
-def played(forest, heard, writes=-1, abort_after=None):
+def played(workflow_cluster, recorded_entries, writes=-1, abort_after=None):
     """What has come of it, when its engine was cut off after so many writes, and how many there
     were.
     """
-    forest.stop()
-    heard.clear()
-    pods = {pod["metadata"]["uid"] for pod in forest.call(forest.api.list(PODS)).items}
-    actor = forest.actor()
-    cut = Cut(forest.cluster.api("engine"), actor.witness, forest, writes)
-    forest.start(dataclasses.replace(actor, api=cut))
-    name = forest.put_on(EVERYTHING)
+    workflow_cluster.stop()
+    recorded_entries.clear()
+    pods = {
+        pod["metadata"]["uid"]
+        for pod in workflow_cluster.call(workflow_cluster.api.list(PODS)).items
+    }
+    actor = workflow_cluster.actor()
+    cut = InterruptAfterWrites(
+        workflow_cluster.cluster.api("engine"), actor.witness, workflow_cluster, writes
+    )
+    workflow_cluster.start(dataclasses.replace(actor, api=cut))
+    name = workflow_cluster.create_workflow(EVERYTHING)
     before = 0
     if abort_after:
-        forest.runner.advance(abort_after)
+        workflow_cluster.runner.advance(abort_after)
         before = cut.writes
-        forest.befall(name, "abort", 0)
-    forest.runner.until(lambda: forest.engine.done() or name in forest.over, 3600)
-    if forest.engine.done():
-        forest.runner.advance(0.5)
-        forest.start()
-    workflow, nodes = forest.end(name)
+        workflow_cluster.disturb(name, "abort", 0)
+    workflow_cluster.runner.until(
+        lambda: workflow_cluster.engine.done() or name in workflow_cluster.over, 3600
+    )
+    if workflow_cluster.engine.done():
+        workflow_cluster.runner.advance(0.5)
+        workflow_cluster.start()
+    workflow, nodes = workflow_cluster.end(name)
     came = {node["spec"]["templateName"]: phase_of(node) for node in nodes.values()}
     assert set(came.values()) <= set(OVER)
     made = collections.Counter(
         entry.data["resource"].split(".")[0]
-        for entry in heard
+        for entry in recorded_entries
         if entry.what == "wrote"
         and entry.data["verb"] == "create"
         and "events" not in entry.data["resource"]
     )
     killed = {
-        pod["metadata"]["uid"] for pod in forest.call(forest.api.list(PODS, labels="app=b")).items
+        pod["metadata"]["uid"]
+        for pod in workflow_cluster.call(workflow_cluster.api.list(PODS, labels="app=b")).items
     } - pods
-    left = forest.chaos(name)
-    forest.free(name)
+    left = workflow_cluster.chaos(name)
+    workflow_cluster.free(name)
     found = {
         "phase": phase_of(workflow),
         "nodes": came,
@@ -148,8 +156,10 @@ def played(forest, heard, writes=-1, abort_after=None):
 @pytest.mark.parametrize(
     "abort_after", [None, *ABORTED_WHILE.values()], ids=["to the end", *ABORTED_WHILE]
 )
-def test_engine_continues_where_another_was_interrupted(forest, heard, abort_after):
-    expected, writes = played(forest, heard, abort_after=abort_after)
+def test_engine_continues_where_another_was_interrupted(
+    workflow_cluster, recorded_entries, abort_after
+):
+    expected, writes = played(workflow_cluster, recorded_entries, abort_after=abort_after)
     assert (expected["phase"], expected["killed"], expected["left"]) == (
         "Failed" if abort_after else "Succeed",
         1,
@@ -157,56 +167,61 @@ def test_engine_continues_where_another_was_interrupted(forest, heard, abort_aft
     )
     assert len(writes) > 10
     for number in writes:
-        found, _ = played(forest, heard, number, abort_after)
+        found, _ = played(workflow_cluster, recorded_entries, number, abort_after)
         assert {name: found[name] for name in found if found[name] != expected[name]} == {}, (
             f"cut off after {number} writes"
         )
 
 
 @pytest.mark.parametrize("what", REMOVALS)
-def test_object_removed_without_an_engine_fails_the_workflow_and_leaves_nothing(forest, what):
-    name = forest.put_on(EVERYTHING)
-    while not forest.of(name, *VICTIMS[what]):
-        forest.runner.advance(1)
-    forest.runner.advance(1)
-    forest.befall_while_away(name, what, 0, 0.5)
-    workflow, nodes = forest.end(name)
+def test_object_removed_without_an_engine_fails_the_workflow_and_leaves_nothing(
+    workflow_cluster, what
+):
+    name = workflow_cluster.create_workflow(EVERYTHING)
+    while not workflow_cluster.of(name, *DISTURBED_RESOURCES[what]):
+        workflow_cluster.runner.advance(1)
+    workflow_cluster.runner.advance(1)
+    workflow_cluster.disturb_without_engine(name, what, 0, 0.5)
+    workflow, nodes = workflow_cluster.end(name)
     assert phase_of(workflow) == "Failed"
     assert {phase_of(node) for node in nodes.values()} <= set(OVER)
-    assert forest.of(name, *MADE) == []
+    assert workflow_cluster.of(name, *MADE) == []
     bye = [phase_of(node) for node in nodes.values() if node["spec"]["templateName"] == "bye"]
     assert bye == ["Succeed"]
-    forest.free(name)
+    workflow_cluster.free(name)
 
 
-def test_pod_removed_without_an_engine_is_not_created_again(forest):
-    forest.stop()
-    actor = forest.actor()
-    forest.start(
+def test_pod_removed_without_an_engine_is_not_created_again(workflow_cluster):
+    workflow_cluster.stop()
+    actor = workflow_cluster.actor()
+    workflow_cluster.start(
         dataclasses.replace(
-            actor, api=CutAtPod(forest.cluster.api("engine"), actor.witness, forest, 2)
+            actor,
+            api=InterruptAtPod(
+                workflow_cluster.cluster.api("engine"), actor.witness, workflow_cluster, 2
+            ),
         )
     )
     both = [task(each, command="sleep 60", deadline="5m") for each in ("one", "two")]
-    name = forest.put_on(
+    name = workflow_cluster.create_workflow(
         {
             "entry": "both",
             "templates": [template("both", "Parallel", children=["one", "two"]), *both],
         }
     )
-    assert forest.runner.until(forest.engine.done, 60)
+    assert workflow_cluster.runner.until(workflow_cluster.engine.done, 60)
     (pod,) = (
         each["metadata"]["name"]
-        for each in forest.of(name, PODS)
+        for each in workflow_cluster.of(name, PODS)
         if each["metadata"]["name"].startswith("one-")
     )
-    forest.call(forest.api.delete(PODS, pod, "default", grace_period=0))
-    forest.start()
-    workflow, _ = forest.end(name)
+    workflow_cluster.call(workflow_cluster.api.delete(PODS, pod, "default", grace_period=0))
+    workflow_cluster.start()
+    workflow, _ = workflow_cluster.end(name)
     assert workflow["status"]["message"] == "one: its pod was deleted before it completed"
     assert [
         each["metadata"]["name"]
-        for each in forest.of(name, PODS)
+        for each in workflow_cluster.of(name, PODS)
         if each["metadata"]["name"] == pod
     ] == []
-    forest.free(name)
+    workflow_cluster.free(name)

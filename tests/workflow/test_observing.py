@@ -7,9 +7,9 @@ import http.server
 import threading
 
 import pytest
-from forest import Forest
+from engine_env import partition, suspend, template
 from test_engine import workflow
-from theatre import partition, suspend, template
+from workflow_cluster import WorkflowCluster
 
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.workflow.telemetry import Metrics, Tracing, tracer_to
@@ -23,8 +23,8 @@ def observed(scenario_runner):
         with scenario_runner as run:
             observer = make(run)
             run.journal.follow(observer.take)
-            put_on = run.workflow(obj)
-            run.until(put_on.finished, timeout="2h")
+            create_workflow = run.workflow(obj)
+            run.until(create_workflow.finished, timeout="2h")
         return observer
 
     return observed
@@ -105,18 +105,18 @@ def test_deleted_object_is_no_longer_active(scenario_runner):
 
 
 @pytest.fixture
-def forest():
-    forest = Forest("observed")
-    yield forest
-    forest.close()
+def workflow_cluster():
+    workflow_cluster = WorkflowCluster("observed")
+    yield workflow_cluster
+    workflow_cluster.close()
 
 
-def test_restarted_engine_knows_active_objects_and_their_start(forest):
+def test_restarted_engine_knows_active_objects_and_their_start(workflow_cluster):
     exporting = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-    forest.put_on(
+    workflow_cluster.create_workflow(
         {
             "entry": "entry",
             "templates": [
@@ -125,21 +125,23 @@ def test_restarted_engine_knows_active_objects_and_their_start(forest):
             ],
         }
     )
-    forest.runner.advance(90)
-    forest.stop()
+    workflow_cluster.runner.advance(90)
+    workflow_cluster.stop()
     spans, provider, metrics = exporting.InMemorySpanExporter(), TracerProvider(), Metrics()
     provider.add_span_processor(SimpleSpanProcessor(spans))
-    forest.journal.follow(metrics.take)
-    forest.journal.follow(Tracing(provider.get_tracer("test"), forest.runner.clock).take)
-    forest.start()
-    forest.runner.advance(5)
+    workflow_cluster.journal.follow(metrics.take)
+    workflow_cluster.journal.follow(
+        Tracing(provider.get_tracer("test"), workflow_cluster.runner.clock).take
+    )
+    workflow_cluster.start()
+    workflow_cluster.runner.advance(5)
     for line in (
         'kscen_workflow_workflows{phase="Running"} 1',
         'kscen_workflow_nodes{type="Serial",phase="WaitingForChild"} 1',
         'kscen_workflow_nodes{type="Suspend",phase="Holding"} 1',
     ):
         assert line in metrics.text().splitlines()
-    forest.runner.advance(30)
+    workflow_cluster.runner.advance(30)
     lasted = {
         line.partition("{")[0]: line.rpartition(" ")[2]
         for line in metrics.text().splitlines()
@@ -159,17 +161,19 @@ def test_restarted_engine_knows_active_objects_and_their_start(forest):
     assert len(by_name) == 3
 
 
-def test_only_injected_chaos_recovers(forest):
+def test_only_injected_chaos_recovers(workflow_cluster):
     metrics = Metrics()
-    forest.journal.follow(metrics.take)
+    workflow_cluster.journal.follow(metrics.take)
     nowhere = partition("nowhere", "20s")
     nowhere["networkChaos"]["selector"]["labelSelectors"] = {"app": "nobody"}
     for chaos in (nowhere, partition("cut", "20s")):
-        forest.end(forest.put_on({"entry": chaos["name"], "templates": [chaos]}))
-    counted = [
+        workflow_cluster.end(
+            workflow_cluster.create_workflow({"entry": chaos["name"], "templates": [chaos]})
+        )
+    counted_nodes = [
         line for line in metrics.text().splitlines() if "_chaos_" in line and "_count" in line
     ]
-    assert counted == [
+    assert counted_nodes == [
         'kscen_workflow_chaos_injection_seconds_count{type="NetworkChaos"} 1',
         'kscen_workflow_chaos_recovery_seconds_count{type="NetworkChaos"} 1',
     ]
@@ -199,14 +203,18 @@ def collector():
 
 
 @pytest.mark.parametrize("path", ["", "/v1/traces", "/of/our/own"])
-def test_collector_receives_the_spans(forest, path):
+def test_collector_receives_the_spans(workflow_cluster, path):
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     with collector() as (address, sent):
         tracer = tracer_to(address + path)
-        forest.journal.follow(Tracing(tracer, forest.runner.clock).take)
-        forest.end(forest.put_on({"entry": "rest", "templates": [suspend("rest", "5s")]}, name="w"))
+        workflow_cluster.journal.follow(Tracing(tracer, workflow_cluster.runner.clock).take)
+        workflow_cluster.end(
+            workflow_cluster.create_workflow(
+                {"entry": "rest", "templates": [suspend("rest", "5s")]}, name="w"
+            )
+        )
         tracer.span_processor.force_flush()
         tracer.span_processor.shutdown()
     assert {where for where, _ in sent} == {path or "/v1/traces"}
@@ -225,17 +233,19 @@ def test_collector_receives_the_spans(forest, path):
     ) / 1e9 == pytest.approx(5, abs=0.01)
 
 
-def test_chaos_not_removed_in_time_has_not_recovered(forest):
+def test_chaos_not_removed_in_time_has_not_recovered(workflow_cluster):
     metrics = Metrics()
-    forest.journal.follow(metrics.take)
-    name = forest.put_on({"entry": "cut", "templates": [partition("cut", "20s")]})
-    forest.runner.advance(5)
-    forest.befall(name, "stick", 0)
-    forest.end(name)
-    counted = [
+    workflow_cluster.journal.follow(metrics.take)
+    name = workflow_cluster.create_workflow(
+        {"entry": "cut", "templates": [partition("cut", "20s")]}
+    )
+    workflow_cluster.runner.advance(5)
+    workflow_cluster.disturb(name, "stick", 0)
+    workflow_cluster.end(name)
+    counted_nodes = [
         line.partition("{")[0]
         for line in metrics.text().splitlines()
         if "_chaos_" in line and "_count" in line
     ]
-    assert counted == ["kscen_workflow_chaos_injection_seconds_count"]
-    forest.free(name)
+    assert counted_nodes == ["kscen_workflow_chaos_injection_seconds_count"]
+    workflow_cluster.free(name)

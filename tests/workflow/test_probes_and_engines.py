@@ -8,7 +8,7 @@ import asyncio
 import dataclasses
 
 import pytest
-from theatre import Theatre, Through, partition, suspend, template
+from engine_env import EngineEnv, ForwardingProxy, partition, suspend, template
 
 from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
 from pytest_kscen.workflow.engine.manager import WorkflowManager
@@ -17,7 +17,7 @@ NETWORK_CHAOS = KINDS["NetworkChaos"].resource
 ON = [{"type": "Selected", "status": "True"}, {"type": "AllInjected", "status": "True"}]
 
 
-class House(Theatre):
+class ProbedEngine(EngineEnv):
     """With an engine, and the instants at which probes were asked."""
 
     def __init__(self):
@@ -42,7 +42,7 @@ class House(Theatre):
         self.call(asyncio.wait([self.engine]))
         self.asked.clear()
 
-    def asked_in(self, seconds):
+    def probe_times_in(self, seconds):
         self.asked.clear()
         self.runner.advance(seconds)
         return len(self.asked)
@@ -53,10 +53,10 @@ class House(Theatre):
 
 
 @pytest.fixture
-def house():
-    house = House()
-    yield house
-    house.close()
+def probed_engine():
+    probed_engine = ProbedEngine()
+    yield probed_engine
+    probed_engine.close()
 
 
 def probe(when, expression="true", **fields):
@@ -64,39 +64,43 @@ def probe(when, expression="true", **fields):
     return {"name": when.lower(), "when": when, "interval": "5s", "kubernetes": there, **fields}
 
 
-def put_chaos_on(house, *probes):
-    house.put_on("a", partition("a", "100s"), probes=list(probes))
-    house.runner.advance(0.5)
-    (chaos,) = house.all(NETWORK_CHAOS)
+def create_chaos_on(probed_engine, *probes):
+    probed_engine.create_workflow("a", partition("a", "100s"), probes=list(probes))
+    probed_engine.runner.advance(0.5)
+    (chaos,) = probed_engine.all(NETWORK_CHAOS)
     patch = {"status": {"experiment": {"desiredPhase": "Run"}, "conditions": ON}}
-    house.call(house.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], patch, "default"))
+    probed_engine.call(
+        probed_engine.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], patch, "default")
+    )
 
 
 @pytest.mark.parametrize("when", ["OnChaos", "Continuous"])
-def test_probes_end_with_their_engine_and_the_next_continues(house, when):
-    house.begin()
-    put_chaos_on(house, probe(when))
-    assert house.asked_in(20) >= 4
-    house.end()
-    assert house.asked_in(20) == 0
-    house.begin()
-    assert house.asked_in(21) >= 4
-    house.runner.advance(60)
-    assert house.probes() == {when.lower(): "Passed"}
-    assert house.asked_in(60) == 0
+def test_probes_end_with_their_engine_and_the_next_continues(probed_engine, when):
+    probed_engine.begin()
+    create_chaos_on(probed_engine, probe(when))
+    assert probed_engine.probe_times_in(20) >= 4
+    probed_engine.end()
+    assert probed_engine.probe_times_in(20) == 0
+    probed_engine.begin()
+    assert probed_engine.probe_times_in(21) >= 4
+    probed_engine.runner.advance(60)
+    assert probed_engine.probes() == {when.lower(): "Passed"}
+    assert probed_engine.probe_times_in(60) == 0
 
 
-def test_probe_results_are_remembered(house):
-    house.begin()
-    put_chaos_on(house, probe("OnChaos", "false", stopOnFailure=False), probe("Continuous"))
-    house.runner.advance(1)
-    assert house.probes() == {"onchaos": "Failed", "continuous": "Passed"}
-    house.end()
-    house.begin()
-    assert house.probes() == {"onchaos": "Failed", "continuous": "Passed"}
+def test_probe_results_are_remembered(probed_engine):
+    probed_engine.begin()
+    create_chaos_on(
+        probed_engine, probe("OnChaos", "false", stopOnFailure=False), probe("Continuous")
+    )
+    probed_engine.runner.advance(1)
+    assert probed_engine.probes() == {"onchaos": "Failed", "continuous": "Passed"}
+    probed_engine.end()
+    probed_engine.begin()
+    assert probed_engine.probes() == {"onchaos": "Failed", "continuous": "Passed"}
 
 
-class Racing(Through):
+class DeletedWhileWritten(ForwardingProxy):
     """The workflow is deleted just before it is written that it runs."""
 
     async def patch(self, resource, name, patch, *where, **options):
@@ -107,33 +111,35 @@ class Racing(Through):
         return await self._api.patch(resource, name, patch, *where, **options)
 
 
-def test_deleted_workflow_is_not_probed(house):
-    actor = house.actor()
-    house.begin(dataclasses.replace(actor, api=Racing(actor.api)))
-    house.put_on("a", suspend("a"), probes=[probe("Continuous")])
-    house.runner.advance(60)
-    assert house.all(SHIPPED.workflows) == []
-    assert house.asked_in(60) == 0
+def test_deleted_workflow_is_not_probed(probed_engine):
+    actor = probed_engine.actor()
+    probed_engine.begin(dataclasses.replace(actor, api=DeletedWhileWritten(actor.api)))
+    probed_engine.create_workflow("a", suspend("a"), probes=[probe("Continuous")])
+    probed_engine.runner.advance(60)
+    assert probed_engine.all(SHIPPED.workflows) == []
+    assert probed_engine.probe_times_in(60) == 0
 
 
 @pytest.mark.parametrize("when", ["Start", "End"])
-def test_probe_results_do_not_reach_another_workflow_of_the_name(house, when):
-    house.begin()
-    house.put_on("a", suspend("a", "2s"), probes=[probe(when, "false", failureThreshold=3)])
-    house.runner.advance(4)
-    house.call(house.api.delete(SHIPPED.workflows, "w", "default"))
-    house.put_on("a", suspend("a", "40s"))
-    assert house.asked_in(30) == 0
-    (workflow,) = house.all(SHIPPED.workflows)
+def test_probe_results_do_not_reach_another_workflow_of_the_name(probed_engine, when):
+    probed_engine.begin()
+    probed_engine.create_workflow(
+        "a", suspend("a", "2s"), probes=[probe(when, "false", failureThreshold=3)]
+    )
+    probed_engine.runner.advance(4)
+    probed_engine.call(probed_engine.api.delete(SHIPPED.workflows, "w", "default"))
+    probed_engine.create_workflow("a", suspend("a", "40s"))
+    assert probed_engine.probe_times_in(30) == 0
+    (workflow,) = probed_engine.all(SHIPPED.workflows)
     assert (workflow["status"]["phase"], "message" in workflow["status"]) == ("Running", False)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_exit_handler_completes_when_a_probe_fails_meanwhile(house, restarts):
-    house.begin()
+def test_exit_handler_completes_when_a_probe_fails_meanwhile(probed_engine, restarts):
+    probed_engine.begin()
     tidy = template("tidy", "Serial", children=["one", "two"])
     calm = probe("Continuous", "false", initialDelay="10s")
-    house.put_on(
+    probed_engine.create_workflow(
         "a",
         suspend("a", "5s"),
         tidy,
@@ -142,15 +148,16 @@ def test_exit_handler_completes_when_a_probe_fails_meanwhile(house, restarts):
         onExit="tidy",
         probes=[calm],
     )
-    house.runner.advance(12)
+    probed_engine.runner.advance(12)
     if restarts:
-        house.end()
-        house.begin()
-    house.runner.advance(20)
+        probed_engine.end()
+        probed_engine.begin()
+    probed_engine.runner.advance(20)
     phases = {
-        node["spec"]["templateName"]: node["status"]["phase"] for node in house.all(SHIPPED.nodes)
+        node["spec"]["templateName"]: node["status"]["phase"]
+        for node in probed_engine.all(SHIPPED.nodes)
     }
     assert phases == dict.fromkeys(("a", "tidy", "one", "two"), "Succeed")
-    (workflow,) = house.all(SHIPPED.workflows)
+    (workflow,) = probed_engine.all(SHIPPED.workflows)
     assert workflow["status"]["phase"] == "Failed"
     assert workflow["status"]["message"].startswith("the probe 'continuous' has failed")

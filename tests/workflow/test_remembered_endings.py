@@ -7,7 +7,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from theatre import Theatre, suspend
+from engine_env import EngineEnv, suspend
 
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.workflow.engine.repository import Repository
@@ -17,37 +17,39 @@ from pytest_kscen.workflow.tables.machine import EventType
 
 
 @pytest.fixture
-def theatre():
-    theatre = Theatre()
-    yield theatre
-    theatre.close()
+def engine_env():
+    engine_env = EngineEnv()
+    yield engine_env
+    engine_env.close()
 
 
 @pytest.mark.parametrize("ending", [None, EventType.FAULT, EventType.ABORTED])
-def test_ending_of_a_workflow_is_read_again(theatre, ending):
-    tree = Repository(theatre.actor(), SHIPPED).add_tree(theatre.put_on("pause", suspend("pause")))
+def test_ending_of_a_workflow_is_read_again(engine_env, ending):
+    tree = Repository(engine_env.actor(), SHIPPED).add_tree(
+        engine_env.create_workflow("pause", suspend("pause"))
+    )
     tree.root.ending = ending
-    theatre.call(Repository(theatre.actor(), SHIPPED).save(tree, tree.root))
-    (workflow,) = theatre.all(SHIPPED.workflows)
-    assert Repository(theatre.actor(), SHIPPED).add_tree(workflow).root.ending is ending
+    engine_env.call(Repository(engine_env.actor(), SHIPPED).save(tree, tree.root))
+    (workflow,) = engine_env.all(SHIPPED.workflows)
+    assert Repository(engine_env.actor(), SHIPPED).add_tree(workflow).root.ending is ending
 
 
 @pytest.mark.parametrize("was_ended_from_outside", [True, False])
-def test_remaining_attempt_of_a_node_is_read_again(theatre, was_ended_from_outside):
+def test_remaining_attempt_of_a_node_is_read_again(engine_env, was_ended_from_outside):
     """One that was ended from outside and fails after that has none, under the next engine
     either.
     """
-    repository = Repository(theatre.actor(), SHIPPED)
-    tree = repository.add_tree(theatre.put_on("pause", suspend("pause")))
+    repository = Repository(engine_env.actor(), SHIPPED)
+    tree = repository.add_tree(engine_env.create_workflow("pause", suspend("pause")))
     pause = Template("pause", "Suspend", {"retry": {"limit": 1}}, retry=Retry(1))
-    node = theatre.call(repository.make(tree, tree.root, pause))
+    node = engine_env.call(repository.make(tree, tree.root, pause))
     if was_ended_from_outside:
         node.record_cause(EventType.ABORTED, "it was aborted")
     node.record_cause(EventType.FAULT, "it has failed")
     assert may_retry(tree, node) is not was_ended_from_outside
-    theatre.call(repository.save(tree, node))
-    (written,) = theatre.all(SHIPPED.nodes)
-    read = Repository(theatre.actor(), SHIPPED).add_node(tree, written)
+    engine_env.call(repository.save(tree, node))
+    (written,) = engine_env.all(SHIPPED.nodes)
+    read = Repository(engine_env.actor(), SHIPPED).add_node(tree, written)
     assert (read.ending, may_retry(tree, read)) == (EventType.FAULT, not was_ended_from_outside)
 
 

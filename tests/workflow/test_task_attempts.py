@@ -25,13 +25,13 @@ def test_events_name_the_pod_and_the_status_shows_the_start_of_its_output(
     entry = template("entry", "Task", task=task, conditionalBranches=branches, retry={"limit": 1})
     with scenario_runner as run:
         run.cluster.site.images.register(talk, image="talker")
-        put_on = run.workflow(workflow("entry", entry, suspend("next", "1s")))
-        run.until(put_on.finished)
+        create_workflow = run.workflow(workflow("entry", entry, suspend("next", "1s")))
+        run.until(create_workflow.finished)
         run.advance("1s")
         api = run.cluster.api("test")
         nodes = run.call(api.list(SHIPPED.nodes, "default")).items
         events = run.call(api.list(EVENTS, "default")).items
-    assert put_on.phase == "Succeed"
+    assert create_workflow.phase == "Succeed"
     (node,) = (each for each in nodes if each["spec"]["templateName"] == "entry")
     name = node["metadata"]["name"]
     told = {
@@ -59,9 +59,9 @@ def played(scenario_runner, branch, container, talk=None):
     with scenario_runner as run:
         if talk:
             run.cluster.site.images.register(talk, image="talker")
-        put_on = run.workflow(workflow("entry", entry, suspend("next", "1s")))
-        run.until(put_on.finished)
-    return put_on
+        create_workflow = run.workflow(workflow("entry", entry, suspend("next", "1s")))
+        run.until(create_workflow.finished)
+    return create_workflow
 
 
 @pytest.mark.parametrize("expression", ["len(stdout) > 10", "exitCode == 0"])
@@ -71,11 +71,11 @@ def test_task_writing_a_hundred_megabytes_fails_with_that_reason(scenario_runner
             container.log.write("x" * 1_000_000)
         return 0
 
-    put_on = played(
+    create_workflow = played(
         scenario_runner, {"target": "next", "expression": expression}, {"image": "talker"}, talk
     )
     words = "its output is longer than 1048576 bytes, the limit of expressions: let it write less"
-    assert (put_on.phase, put_on.message, put_on.node("next")) == (
+    assert (create_workflow.phase, create_workflow.message, create_workflow.node("next")) == (
         "Failed",
         f"entry: {words}",
         None,
@@ -89,7 +89,11 @@ def test_missing_command_is_reported_despite_expressions(
     them apart.
     """
     command = {"image": "busybox", "command": ["sh", "-c", "yes | head -c 100000000"]}
-    put_on = played(scenario_runner, {"target": "next", "expression": "len(stdout) > 10"}, command)
+    create_workflow = played(
+        scenario_runner, {"target": "next", "expression": "len(stdout) > 10"}, command
+    )
     said = "its pod has ended with the exit code 127: a shell did not find a command"
-    assert (put_on.phase, put_on.node("next").phase) == ("Succeed", "Succeed")
-    assert put_on.node("entry").message.startswith(f"{said}; its output: sh: yes: not found")
+    assert (create_workflow.phase, create_workflow.node("next").phase) == ("Succeed", "Succeed")
+    assert create_workflow.node("entry").message.startswith(
+        f"{said}; its output: sh: yes: not found"
+    )

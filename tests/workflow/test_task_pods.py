@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 
-from theatre import partition, suspend, task, template
+from engine_env import partition, suspend, task, template
 
 from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
 from pytest_kscen.objects.resources import CONFIG_MAPS, PODS
@@ -38,13 +38,13 @@ def test_pod_sees_the_workflow_as_of_its_creation(scenario_runner):
     }
     with scenario_runner as run:
         run.apply(own)
-        put_on = run.workflow(
+        create_workflow = run.workflow(
             workflow(
                 template("all", "Serial", children=["rest", "look"]), suspend("rest", "3s"), look
             )
         )
         api = run.cluster.api("test")
-        run.until(lambda: put_on.node("look"))
+        run.until(lambda: create_workflow.node("look"))
         run.advance("2s")
         run.call(
             api.patch(
@@ -54,10 +54,10 @@ def test_pod_sees_the_workflow_as_of_its_creation(scenario_runner):
                 "default",
             )
         )
-        run.until(put_on.finished)
-        name = put_on.node("look").name
+        run.until(create_workflow.finished)
+        name = create_workflow.node("look").name
         written = run.call(api.log(name, "default"))
-        live = put_on.live
+        live = create_workflow.live
     snapshot, end = json.JSONDecoder().raw_decode(written)
     assert written[end:] == "and its own"
     assert (snapshot["kind"], snapshot["metadata"]["uid"], snapshot["spec"]) == (
@@ -67,16 +67,16 @@ def test_pod_sees_the_workflow_as_of_its_creation(scenario_runner):
     )
     assert (snapshot["status"]["phase"], snapshot["status"]["entryNode"]) == (
         "Running",
-        put_on.node("all").name,
+        create_workflow.node("all").name,
     )
     assert "annotations" not in snapshot["metadata"]
-    assert put_on.phase == "Succeed"
+    assert create_workflow.phase == "Succeed"
 
 
 def test_files_of_a_pod_are_deleted_with_it(scenario_runner):
     with scenario_runner as run:
-        put_on = run.workflow(workflow(task("look")))
-        run.until(put_on.finished)
+        create_workflow = run.workflow(workflow(task("look")))
+        run.until(create_workflow.finished)
         api = run.cluster.api("test")
         run.call(api.delete(SHIPPED.workflows, "w", "default", propagation="Background"))
         run.advance("10s")
@@ -107,14 +107,18 @@ def test_hundred_megabytes_of_output_choose_no_branch(scenario_runner):
         )
         both = template("both", "Parallel", children=["cut", "later"])
         later = template("later", "Serial", children=["rest", "talk"])
-        put_on = run.workflow(workflow(both, cut, later, suspend("rest", "10s"), talker))
-        run.until(put_on.finished)
+        create_workflow = run.workflow(workflow(both, cut, later, suspend("rest", "10s"), talker))
+        run.until(create_workflow.finished)
         api = run.cluster.api("test")
         assert run.call(api.list(KINDS["NetworkChaos"].resource)).items == []
     words = "its output is longer than 1048576 bytes, the limit of expressions: let it write less"
-    assert (put_on.phase, put_on.node("talk").message, put_on.node("cut").phase) == (
+    assert (
+        create_workflow.phase,
+        create_workflow.node("talk").message,
+        create_workflow.node("cut").phase,
+    ) == (
         "Failed",
         words,
         "Failed",
     )
-    assert "Holding" in put_on.node("cut").phases
+    assert "Holding" in create_workflow.node("cut").phases

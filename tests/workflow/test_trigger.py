@@ -8,7 +8,7 @@ import asyncio
 import itertools
 
 import pytest
-from theatre import Theatre, suspend
+from engine_env import EngineEnv, suspend
 
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.workflow.engine.manager import WorkflowManager
@@ -121,25 +121,27 @@ def test_idle_period_restores_one_burst(runner):
 
 
 @pytest.fixture
-def theatre():
-    theatre = Theatre()
-    yield theatre
-    theatre.close()
+def engine_env():
+    engine_env = EngineEnv()
+    yield engine_env
+    engine_env.close()
 
 
 @pytest.mark.parametrize("per_second", [None, 0.1])
-def test_engine_processes_events_within_its_rate(theatre, per_second):
+def test_engine_processes_events_within_its_rate(engine_env, per_second):
     phases = []
-    theatre.journal.follow(
+    engine_env.journal.follow(
         lambda entry: (
             entry.what == "workflow-node"
-            and phases.append((entry.data["phase"], theatre.clock.now()))
+            and phases.append((entry.data["phase"], engine_env.clock.now()))
         )
     )
-    theatre.runner.start(WorkflowManager(theatre.actor(), per_second=per_second).run(), "engine")
+    engine_env.runner.start(
+        WorkflowManager(engine_env.actor(), per_second=per_second).run(), "engine"
+    )
     for name in "abc":
-        theatre.put_on("rest", suspend("rest", "1h"), name=name)
-    theatre.runner.advance(70)
+        engine_env.create_workflow("rest", suspend("rest", "1h"), name=name)
+    engine_env.runner.advance(70)
     held = [at for phase, at in phases if phase == "Holding"]
     assert [later - sooner for sooner, later in itertools.pairwise(held)] == pytest.approx(
         [10, 10] if per_second else [0, 0]

@@ -81,14 +81,14 @@ def test_errors_are_reported_with_file_line_and_template(validate):
 
 def test_warnings_are_accepted_unless_strict(validate):
     text = yaml.safe_dump(workflow(suspend(), suspend("b")), sort_keys=False)
-    code, (told, counted) = validate(text)
-    assert (code, counted) == (0, "0 errors, 1 warning")
+    code, (told, counted_nodes) = validate(text)
+    assert (code, counted_nodes) == (0, "0 errors, 1 warning")
     assert told == (
         "0.yaml:12: warning: template 'b': it cannot be reached from the entry 'pause', "
         "so it never runs"
     )
-    code, (told, counted) = validate(text, flags=["--strict"])
-    assert (code, counted) == (1, "1 error, 0 warnings")
+    code, (told, counted_nodes) = validate(text, flags=["--strict"])
+    assert (code, counted_nodes) == (1, "1 error, 0 warnings")
     assert told.startswith("0.yaml:12: error: template 'b': ")
 
 

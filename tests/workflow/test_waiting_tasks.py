@@ -5,7 +5,7 @@ be done about it.
 from __future__ import annotations
 
 import pytest
-from theatre import suspend, template
+from engine_env import suspend, template
 
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 
@@ -34,9 +34,9 @@ def workflow(*templates):
 def play(scenario_runner):
     def play(*templates):
         with scenario_runner as run:
-            put_on = run.workflow(workflow(*templates))
-            run.until(put_on.finished, timeout="1h")
-        return put_on
+            create_workflow = run.workflow(workflow(*templates))
+            run.until(create_workflow.finished, timeout="1h")
+        return create_workflow
 
     return play
 
@@ -46,11 +46,14 @@ def test_node_reports_what_its_pod_waits_for(scenario_runner):
         "big", "Task", task={"container": {**CURL, "resources": {"requests": {"cpu": "1000"}}}}
     )
     with scenario_runner as run:
-        put_on = run.workflow(
+        create_workflow = run.workflow(
             workflow(template("all", "Parallel", children=["big", "ask"]), big, ask())
         )
         run.advance("10s")
-        told = {put_on.node(name).name: put_on.node(name).message for name in ("big", "ask")}
+        told = {
+            create_workflow.node(name).name: create_workflow.node(name).message
+            for name in ("big", "ask")
+        }
         nodes = run.cluster.runner.call(
             run.cluster.api("test").list(SHIPPED.nodes, "default")
         ).items
@@ -61,12 +64,12 @@ def test_node_reports_what_its_pod_waits_for(scenario_runner):
         "its pod is not scheduled: 0/6 nodes are available: 6 Insufficient cpu."
     )
     assert unending == NOT_SIMULATED
-    assert put_on.node("ask").message == "the workflow was aborted"
+    assert create_workflow.node("ask").message == "the workflow was aborted"
 
 
 def test_interrupted_node_reports_what_its_pod_waited_for(play):
-    put_on = play({**ask(), "deadline": "30s"})
-    assert (put_on.phase, put_on.node("ask").message) == (
+    create_workflow = play({**ask(), "deadline": "30s"})
+    assert (create_workflow.phase, create_workflow.node("ask").message) == (
         "Failed",
         f"its deadline of 30s is over; {NOT_SIMULATED}",
     )
@@ -75,8 +78,14 @@ def test_interrupted_node_reports_what_its_pod_waited_for(play):
 def test_annotations_contain_the_results(play):
     told = {"kscen.io/exit-code": "3", "kscen.io/exit-after": "5s", "kscen.io/log": "no answer"}
     branch = {"target": "rest", "expression": "exitCode == 3 && stdout == 'no answer'"}
-    put_on = play({**ask(annotations=told), "conditionalBranches": [branch]}, suspend("rest", "1s"))
-    assert (put_on.phase, put_on.node("ask").message, put_on.node("rest").phase) == (
+    create_workflow = play(
+        {**ask(annotations=told), "conditionalBranches": [branch]}, suspend("rest", "1s")
+    )
+    assert (
+        create_workflow.phase,
+        create_workflow.node("ask").message,
+        create_workflow.node("rest").phase,
+    ) == (
         "Succeed",
         "",
         "Succeed",
@@ -85,10 +94,10 @@ def test_annotations_contain_the_results(play):
 
 def test_endless_wait_is_reported_with_its_position(scenario_runner):
     with scenario_runner as run:
-        put_on = run.workflow(workflow(template("all", "Serial", children=["ask"]), ask()))
+        create_workflow = run.workflow(workflow(template("all", "Serial", children=["ask"]), ask()))
         with pytest.raises(TimeoutError) as late:
-            run.until(put_on.finished, timeout="1m")
-        name = put_on.node("ask").name
+            run.until(create_workflow.finished, timeout="1m")
+        name = create_workflow.node("ask").name
     assert str(late.value) == (
         "not true within 1m of cluster time: the end of the workflow "
         "default/w: it is Running, and stands at "

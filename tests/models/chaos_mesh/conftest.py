@@ -1,9 +1,9 @@
 import pytest
-from meshed import Mesh
+from mesh_cluster import MeshCluster
 
 
 @pytest.fixture
-def mesh(request):
-    mesh = Mesh(request.node.name)
-    yield mesh
-    mesh.cluster.close()
+def mesh_cluster(request):
+    mesh_cluster = MeshCluster(request.node.name)
+    yield mesh_cluster
+    mesh_cluster.cluster.close()

@@ -5,7 +5,7 @@ injected is.
 import contextlib
 
 import pytest
-from meshed import Mesh
+from mesh_cluster import MeshCluster
 
 from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 from pytest_kscen.models.chaos_mesh import install
@@ -17,57 +17,60 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def mesh():
+def mesh_cluster():
     with contextlib.closing(ControlPlaneCluster("chaos-mesh", nodes=2)) as cluster:
-        yield Mesh("chaos-mesh", cluster=cluster)
+        yield MeshCluster("chaos-mesh", cluster=cluster)
 
 
 @pytest.fixture
-def pods(mesh):
+def pods(mesh_cluster):
     for number in (1, 2):
-        mesh.pod(f"pod-{number}", node=f"node-{number}")
-    mesh.cluster.until(
-        lambda: {pod["status"].get("phase") for pod in mesh.pods().values()} == {"Running"}, "30s"
+        mesh_cluster.pod(f"pod-{number}", node=f"node-{number}")
+    mesh_cluster.cluster.until(
+        lambda: {pod["status"].get("phase") for pod in mesh_cluster.pods().values()} == {"Running"},
+        "30s",
     )
-    yield list(mesh.pods())
-    for name in mesh.pods():
-        mesh.remove(name)
+    yield list(mesh_cluster.pods())
+    for name in mesh_cluster.pods():
+        mesh_cluster.remove(name)
 
 
-def gone(mesh, kind):
-    mesh.delete(kind)
-    mesh.cluster.until(lambda: mesh.see(kind) is None, "10s")
+def gone(mesh_cluster, kind):
+    mesh_cluster.delete(kind)
+    mesh_cluster.cluster.until(lambda: mesh_cluster.see(kind) is None, "10s")
 
 
-def test_network_chaos_matches_the_real_controller(mesh, pods):
+def test_network_chaos_matches_the_real_controller(mesh_cluster, pods):
     one, other = pods
     target = {"mode": "all", "selector": {"labelSelectors": {"app": other}}}
-    mesh.chaos("NetworkChaos", app=one, action="partition", direction="both", target=target)
-    mesh.cluster.until(lambda: mesh.conditions("NetworkChaos") == "SI", "10s")
-    assert mesh.cut(one, other)
-    assert mesh.cut(other, one)
-    gone(mesh, "NetworkChaos")
-    assert not mesh.cut(one, other)
+    mesh_cluster.chaos("NetworkChaos", app=one, action="partition", direction="both", target=target)
+    mesh_cluster.cluster.until(lambda: mesh_cluster.conditions("NetworkChaos") == "SI", "10s")
+    assert mesh_cluster.cut(one, other)
+    assert mesh_cluster.cut(other, one)
+    gone(mesh_cluster, "NetworkChaos")
+    assert not mesh_cluster.cut(one, other)
 
 
 @pytest.mark.parametrize("action", ["pod-kill", "container-kill", "pod-failure"])
-def test_pod_chaos_matches_the_real_controller(mesh, pods, action):
-    mesh.chaos("PodChaos", app=pods[0], action=action)
-    mesh.cluster.until(lambda: mesh.conditions("PodChaos") == "SI", "30s")
-    assert (pods[0] in mesh.pods()) is (action != "pod-kill")
-    gone(mesh, "PodChaos")
+def test_pod_chaos_matches_the_real_controller(mesh_cluster, pods, action):
+    mesh_cluster.chaos("PodChaos", app=pods[0], action=action)
+    mesh_cluster.cluster.until(lambda: mesh_cluster.conditions("PodChaos") == "SI", "30s")
+    assert (pods[0] in mesh_cluster.pods()) is (action != "pod-kill")
+    gone(mesh_cluster, "PodChaos")
 
 
-def test_four_kinds_are_served_in_both_groups(mesh):
-    mesh.call(install(mesh.api, mesh.cluster.runner.clock, engine_definitions(OWN_GROUP)))
+def test_four_kinds_are_served_in_both_groups(mesh_cluster):
+    mesh_cluster.call(
+        install(mesh_cluster.api, mesh_cluster.cluster.runner.clock, engine_definitions(OWN_GROUP))
+    )
     template = {"name": "a", "templateType": "Suspend", "deadline": "1s", "retry": {"limit": 1}}
     for family in (SHIPPED, OWN):
-        obj = mesh.make(
+        obj = mesh_cluster.make(
             family.workflows, {"name": "w"}, {"entry": "a", "templates": [template], "onExit": "a"}
         )
         assert obj["spec"]["templates"] == [template]
-        told = mesh.call(
-            mesh.api.patch(
+        told = mesh_cluster.call(
+            mesh_cluster.api.patch(
                 family.workflows,
                 "w",
                 {"status": {"phase": "Running"}},
@@ -77,4 +80,4 @@ def test_four_kinds_are_served_in_both_groups(mesh):
         )
         assert told["status"] == {"phase": "Running"}
         with pytest.raises(Invalid, match="entry"):
-            mesh.make(family.workflows, {"name": "x"}, {"templates": []})
+            mesh_cluster.make(family.workflows, {"name": "x"}, {"templates": []})

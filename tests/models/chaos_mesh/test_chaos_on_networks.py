@@ -8,11 +8,11 @@ TARGET = {"mode": "all", "selector": {"labelSelectors": {"app": "b"}}}
 
 
 @pytest.fixture
-def pair(mesh):
-    mesh.pod("a", node="node-1")
-    mesh.pod("b", node="node-2")
-    mesh.cluster.advance(10)
-    return mesh
+def pair(mesh_cluster):
+    mesh_cluster.pod("a", node="node-1")
+    mesh_cluster.pod("b", node="node-2")
+    mesh_cluster.cluster.advance(10)
+    return mesh_cluster
 
 
 ACTIONS = {
@@ -59,17 +59,19 @@ def test_directions(pair, direction, cut):
     assert (pair.cut("a", "b"), pair.cut("b", "a")) == cut
 
 
-def test_host_network_pods_are_matched_by_their_machine(mesh):
-    mesh.pod("a", node="node-1", hostNetwork=True)
-    mesh.pod("b", node="node-2", hostNetwork=True)
-    mesh.pod("other", node="node-1")
-    mesh.cluster.advance(10)
-    mesh.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
-    mesh.cluster.advance(0)
-    assert mesh.conditions("NetworkChaos") == "SI"
-    assert mesh.cluster.site.network.impairment(Flow("node-1", "node-2", port=7000)).blocked
-    assert not mesh.cluster.site.network.impairment(Flow("node-2", "node-1", port=7000)).blocked
-    assert not mesh.cut("other", "b")
+def test_host_network_pods_are_matched_by_their_machine(mesh_cluster):
+    mesh_cluster.pod("a", node="node-1", hostNetwork=True)
+    mesh_cluster.pod("b", node="node-2", hostNetwork=True)
+    mesh_cluster.pod("other", node="node-1")
+    mesh_cluster.cluster.advance(10)
+    mesh_cluster.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
+    mesh_cluster.cluster.advance(0)
+    assert mesh_cluster.conditions("NetworkChaos") == "SI"
+    assert mesh_cluster.cluster.site.network.impairment(Flow("node-1", "node-2", port=7000)).blocked
+    assert not mesh_cluster.cluster.site.network.impairment(
+        Flow("node-2", "node-1", port=7000)
+    ).blocked
+    assert not mesh_cluster.cut("other", "b")
 
 
 def test_missing_target_means_all_packets(pair):
@@ -193,19 +195,19 @@ def test_impossible_action_is_not_reported_as_injected(pair, spec, why):
     assert pair.see("NetworkChaos") is None
 
 
-def test_chaos_is_injected_when_both_ends_exist(mesh):
-    mesh.pod("a")
-    mesh.cluster.advance(10)
-    mesh.pod("b", node="node-2")
-    mesh.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
-    mesh.cluster.advance(0)
-    assert mesh.phases("NetworkChaos") == {
+def test_chaos_is_injected_when_both_ends_exist(mesh_cluster):
+    mesh_cluster.pod("a")
+    mesh_cluster.cluster.advance(10)
+    mesh_cluster.pod("b", node="node-2")
+    mesh_cluster.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
+    mesh_cluster.cluster.advance(0)
+    assert mesh_cluster.phases("NetworkChaos") == {
         "default/a": "Not Injected/Wait",
         "default/b": "Not Injected/Wait",
     }
-    mesh.cluster.advance(10)
-    assert mesh.conditions("NetworkChaos") == "SI"
-    assert mesh.cut("a", "b")
+    mesh_cluster.cluster.advance(10)
+    assert mesh_cluster.conditions("NetworkChaos") == "SI"
+    assert mesh_cluster.cut("a", "b")
 
 
 def test_chaos_is_injected_when_packets_are_affected(pair, monkeypatch):
@@ -281,36 +283,39 @@ SERVER = [{"name": "c", "image": "iperf3", "args": ["iperf3", "-s"]}]
     ],
     ids=["bandwidth", "delay", "partition"],
 )
-def test_program_in_a_pod_is_affected(mesh, spec, told):
-    mesh.pod("b", node="node-2", containers=SERVER)
-    mesh.cluster.advance(10)
-    call = f"sleep 10; iperf3 -c {mesh.pods()['b']['status']['podIP']} -t 1"
+def test_program_in_a_pod_is_affected(mesh_cluster, spec, told):
+    mesh_cluster.pod("b", node="node-2", containers=SERVER)
+    mesh_cluster.cluster.advance(10)
+    call = f"sleep 10; iperf3 -c {mesh_cluster.pods()['b']['status']['podIP']} -t 1"
     for name in ("a", "free"):
         command = [{"name": "c", "image": "iperf3", "command": ["sh", "-c", call]}]
-        mesh.pod(name, containers=command, restartPolicy="Never")
-    mesh.chaos("NetworkChaos", app="a", target=TARGET, **spec)
-    mesh.cluster.advance(200)
-    logs = {name: mesh.call(mesh.api.log(name, "default", container="c")) for name in ("a", "free")}
+        mesh_cluster.pod(name, containers=command, restartPolicy="Never")
+    mesh_cluster.chaos("NetworkChaos", app="a", target=TARGET, **spec)
+    mesh_cluster.cluster.advance(200)
+    logs = {
+        name: mesh_cluster.call(mesh_cluster.api.log(name, "default", container="c"))
+        for name in ("a", "free")
+    }
     assert told in logs["a"]
     assert told not in logs["free"]
 
 
-def test_deleted_target_removes_its_rules(mesh):
-    mesh.pod("a")
-    mesh.cluster.advance(10)
-    mesh.pod("b", node="node-2", containers=[{"name": "c", "image": "somewhere.invalid/c"}])
-    mesh.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
-    mesh.cluster.advance(5)
-    assert mesh.phases("NetworkChaos")["default/a"] == "Not Injected/Wait"
-    source = mesh.pods()["a"]["status"]["podIP"]
-    mesh.remove("a")
-    mesh.cluster.advance(10)
-    assert mesh.conditions("NetworkChaos") == "S"
-    assert mesh.phases("NetworkChaos") == {
+def test_deleted_target_removes_its_rules(mesh_cluster):
+    mesh_cluster.pod("a")
+    mesh_cluster.cluster.advance(10)
+    mesh_cluster.pod("b", node="node-2", containers=[{"name": "c", "image": "somewhere.invalid/c"}])
+    mesh_cluster.chaos("NetworkChaos", app="a", action="partition", target=TARGET)
+    mesh_cluster.cluster.advance(5)
+    assert mesh_cluster.phases("NetworkChaos")["default/a"] == "Not Injected/Wait"
+    source = mesh_cluster.pods()["a"]["status"]["podIP"]
+    mesh_cluster.remove("a")
+    mesh_cluster.cluster.advance(10)
+    assert mesh_cluster.conditions("NetworkChaos") == "S"
+    assert mesh_cluster.phases("NetworkChaos") == {
         "default/a": "Not Injected",
         "default/b": "Not Injected/Wait",
     }
     assert (
-        mesh.cluster.site.network.impairment(Flow("node-1", "", source_address=source))
+        mesh_cluster.cluster.site.network.impairment(Flow("node-1", "", source_address=source))
         == NO_IMPAIRMENT
     )

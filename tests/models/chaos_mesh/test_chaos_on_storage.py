@@ -4,7 +4,7 @@ that replicas live by.
 
 import contextlib
 
-from meshed import Mesh
+from mesh_cluster import MeshCluster
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.objects.resources import PODS
@@ -13,8 +13,8 @@ from pytest_kscen.run.plan import Plan
 from pytest_kscen.run.runner import ScenarioRunner
 
 
-def agents(mesh, nodes):
-    pods = mesh.call(mesh.api.list(PODS, NAMESPACE, labels="app=agent")).items
+def agents(mesh_cluster, nodes):
+    pods = mesh_cluster.call(mesh_cluster.api.list(PODS, NAMESPACE, labels="app=agent")).items
     return {
         "pods": {
             NAMESPACE: [pod["metadata"]["name"] for pod in pods if pod["spec"]["nodeName"] in nodes]
@@ -27,20 +27,20 @@ def test_partitioned_agents_lose_their_replicas():
         contextlib.closing(EmbeddedCluster("storage")) as cluster,
         contextlib.closing(ScenarioRunner(cluster, Plan())) as runner,
     ):
-        mesh = Mesh("storage", cluster=cluster)
+        mesh_cluster = MeshCluster("storage", cluster=cluster)
         with runner as run:
             volume = run.volumes.create(storage_class="consistency-and-availability")
             run.until(volume.ready, timeout="3m")
             first, *others = volume.nodes
-            target = {"mode": "all", "selector": agents(mesh, others)}
-            mesh.chaos(
+            target = {"mode": "all", "selector": agents(mesh_cluster, others)}
+            mesh_cluster.chaos(
                 "NetworkChaos",
-                selector=agents(mesh, [first]),
+                selector=agents(mesh_cluster, [first]),
                 action="partition",
                 direction="both",
                 target=target,
             )
             run.until(lambda: not volume.healthy(), timeout="2m")
-            assert mesh.conditions("NetworkChaos") == "SI"
-            mesh.delete("NetworkChaos")
+            assert mesh_cluster.conditions("NetworkChaos") == "SI"
+            mesh_cluster.delete("NetworkChaos")
             run.until(volume.healthy, timeout="5m")

@@ -1,13 +1,13 @@
 """A cluster with a storage at work in it."""
 
 import pytest
-from storage_yard import Yard
+from storage_cluster import StorageCluster
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 
 @pytest.fixture
-def yard_of(caplog):
+def build_storage_cluster(caplog):
     """Whatever happens in a yard, no program of the storage may crash, and the API refuse
     nothing that it writes.
     """
@@ -16,7 +16,7 @@ def yard_of(caplog):
     def make(generation="conditions", *, nodes=6, seed="storage"):
         cluster = EmbeddedCluster(seed, nodes=nodes)
         opened.append(cluster)
-        return Yard(cluster, generation)
+        return StorageCluster(cluster, generation)
 
     yield make
     for cluster in opened:
@@ -32,5 +32,5 @@ def yard_of(caplog):
 
 
 @pytest.fixture
-def yard(yard_of):
-    return yard_of()
+def storage_cluster(build_storage_cluster):
+    return build_storage_cluster()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from storage_yard import RV, RVA, RVR
+from storage_cluster import RV, RVA, RVR
 
 from pytest_kscen.models.storage.manifests import storage_class
 from pytest_kscen.objects.resources import NODES
@@ -12,40 +12,45 @@ from pytest_kscen.objects.storage import REPLICATED_STORAGE_CLASSES
 ATTACHED = ("True", "Attached")
 
 
-def others(yard, volume="v"):
-    return [node for node in yard.node_names if node not in yard.nodes(volume)]
+def others(storage_cluster, volume="v"):
+    return [
+        node for node in storage_cluster.node_names if node not in storage_cluster.nodes(volume)
+    ]
 
 
-def is_attached(yard, node):
-    return lambda: yard.of_attachment(node).get("Attached") == ATTACHED
+def is_attached(storage_cluster, node):
+    return lambda: storage_cluster.of_attachment(node).get("Attached") == ATTACHED
 
 
-def test_third_attachment_waits_for_one_of_the_first_two(yard):
-    yard.ready_volume()
-    one, two, three = yard.nodes()
+def test_third_attachment_waits_for_one_of_the_first_two(storage_cluster):
+    storage_cluster.ready_volume()
+    one, two, three = storage_cluster.nodes()
     for node in (one, two, three):
-        yard.attach(node)
-        yard.advance(1)  # creation times are whole seconds
-    yard.until(is_attached(yard, one))
-    yard.until(is_attached(yard, two))
+        storage_cluster.attach(node)
+        storage_cluster.advance(1)  # creation times are whole seconds
+    storage_cluster.until(is_attached(storage_cluster, one))
+    storage_cluster.until(is_attached(storage_cluster, two))
     assert (
-        yard.status(RV, "v")["actuallyAttachedTo"]
-        == yard.status(RV, "v")["desiredAttachTo"]
+        storage_cluster.status(RV, "v")["actuallyAttachedTo"]
+        == storage_cluster.status(RV, "v")["desiredAttachTo"]
         == [one, two]
     )
-    assert yard.of_attachment(three)["Attached"] == ("False", "WaitingForActiveAttachmentsToDetach")
-    assert yard.of_attachment(three)["Ready"] == ("False", "NotAttached")
-    assert yard.status(RVA, f"rva-v-{three}")["phase"] == "Pending"
-    yard.detach(one)
-    yard.until(is_attached(yard, three))
-    assert yard.get(RVA, f"rva-v-{one}") is None
-    assert yard.status(RV, "v")["actuallyAttachedTo"] == [two, three]
+    assert storage_cluster.of_attachment(three)["Attached"] == (
+        "False",
+        "WaitingForActiveAttachmentsToDetach",
+    )
+    assert storage_cluster.of_attachment(three)["Ready"] == ("False", "NotAttached")
+    assert storage_cluster.status(RVA, f"rva-v-{three}")["phase"] == "Pending"
+    storage_cluster.detach(one)
+    storage_cluster.until(is_attached(storage_cluster, three))
+    assert storage_cluster.get(RVA, f"rva-v-{one}") is None
+    assert storage_cluster.status(RV, "v")["actuallyAttachedTo"] == [two, three]
 
 
-def test_second_primary_waits_until_every_kernel_allows_two(yard):
+def test_second_primary_waits_until_every_kernel_allows_two(storage_cluster):
     """It is asked for only after all replicas have told so."""
-    yard.ready_volume()
-    one, two, _ = yard.nodes()
+    storage_cluster.ready_volume()
+    one, two, _ = storage_cluster.nodes()
     asked, allowed = [], []
 
     def look(new, _):
@@ -56,171 +61,196 @@ def test_second_primary_waits_until_every_kernel_allows_two(yard):
             if drbd.get("config", {}).get("primary") and new["spec"]["nodeName"] == two:
                 asked.append(sorted(set(allowed)))
 
-    yard.system.replicas.on_change(look)
-    yard.attach(one)
-    yard.until(is_attached(yard, one))
+    storage_cluster.system.replicas.on_change(look)
+    storage_cluster.attach(one)
+    storage_cluster.until(is_attached(storage_cluster, one))
     assert allowed == []
-    yard.attach(two)
-    yard.until(is_attached(yard, two))
+    storage_cluster.attach(two)
+    storage_cluster.until(is_attached(storage_cluster, two))
     assert asked[0] == ["v-0", "v-1", "v-2"]
-    yard.detach(one)
-    yard.until(lambda: yard.status(RV, "v")["drbd"]["config"]["allowTwoPrimaries"] is False)
+    storage_cluster.detach(one)
+    storage_cluster.until(
+        lambda: storage_cluster.status(RV, "v")["drbd"]["config"]["allowTwoPrimaries"] is False
+    )
 
 
-def test_attachment_passes_its_phases(yard):
+def test_attachment_passes_its_phases(storage_cluster):
     """Those that are over at once are not told of."""
-    yard.ready_volume()
-    node = others(yard)[0]
+    storage_cluster.ready_volume()
+    node = others(storage_cluster)[0]
     seen = []
-    yard.system.attachments.on_change(
+    storage_cluster.system.attachments.on_change(
         lambda new, _: seen.append((new or {}).get("status", {}).get("phase"))
     )
-    yard.attach(node)
-    yard.until(is_attached(yard, node))
-    yard.site.machines.power_off(node)
-    yard.detach(node)
-    yard.advance(5)
-    yard.site.machines.power_on(node)
-    yard.until(lambda: yard.get(RVA, f"rva-v-{node}") is None, timeout=180)
+    storage_cluster.attach(node)
+    storage_cluster.until(is_attached(storage_cluster, node))
+    storage_cluster.site.machines.power_off(node)
+    storage_cluster.detach(node)
+    storage_cluster.advance(5)
+    storage_cluster.site.machines.power_on(node)
+    storage_cluster.until(lambda: storage_cluster.get(RVA, f"rva-v-{node}") is None, timeout=180)
     assert list(dict.fromkeys(seen)) == [None, "Attaching", "Attached", "Detaching"]
 
 
-def test_access_replica_is_created_and_deleted_with_its_attachment(yard):
-    yard.ready_volume()
-    node = others(yard)[0]
-    yard.attach(node)
-    yard.until(lambda: yard.of_attachment(node).get("Attached") == ("False", "WaitingForReplica"))
-    yard.until(is_attached(yard, node))
-    assert yard.kinds() == "3D1A1T"
-    assert yard.of_attachment(node)["ReplicaIOReady"] == ("True", "IOReady")
-    yard.detach(node)
-    yard.until(lambda: yard.kinds() == "3D", timeout=30)
-    yard.until(lambda: len(yard.replicas()) == 3, timeout=30)
-    yard.until(yard.is_whole)
+def test_access_replica_is_created_and_deleted_with_its_attachment(storage_cluster):
+    storage_cluster.ready_volume()
+    node = others(storage_cluster)[0]
+    storage_cluster.attach(node)
+    storage_cluster.until(
+        lambda: (
+            storage_cluster.of_attachment(node).get("Attached") == ("False", "WaitingForReplica")
+        )
+    )
+    storage_cluster.until(is_attached(storage_cluster, node))
+    assert storage_cluster.kinds() == "3D1A1T"
+    assert storage_cluster.of_attachment(node)["ReplicaIOReady"] == ("True", "IOReady")
+    storage_cluster.detach(node)
+    storage_cluster.until(lambda: storage_cluster.kinds() == "3D", timeout=30)
+    storage_cluster.until(lambda: len(storage_cluster.replicas()) == 3, timeout=30)
+    storage_cluster.until(storage_cluster.is_whole)
 
 
-def test_tie_breaker_becomes_access_before_promotion(yard):
-    yard.ready_volume(storage_class="availability")
-    (tie,) = yard.replicas(type_="TieBreaker")
+def test_tie_breaker_becomes_access_before_promotion(storage_cluster):
+    storage_cluster.ready_volume(storage_class="availability")
+    (tie,) = storage_cluster.replicas(type_="TieBreaker")
     node = tie["spec"]["nodeName"]
-    yard.until(lambda: yard.status(RVR, tie["metadata"]["name"]).get("actualType") == "TieBreaker")
-    yard.advance(1)
+    storage_cluster.until(
+        lambda: (
+            storage_cluster.status(RVR, tie["metadata"]["name"]).get("actualType") == "TieBreaker"
+        )
+    )
+    storage_cluster.advance(1)
     seen = []
-    yard.system.attachments.on_change(
+    storage_cluster.system.attachments.on_change(
         lambda new, _: seen.extend(
             one["reason"]
             for one in (new or {}).get("status", {}).get("conditions", ())
             if one["type"] == "Attached"
         )
     )
-    yard.site.machines.power_off(node)
-    yard.attach(node)
-    yard.advance(5)
-    yard.site.machines.power_on(node)
-    yard.until(is_attached(yard, node), timeout=180)
+    storage_cluster.site.machines.power_off(node)
+    storage_cluster.attach(node)
+    storage_cluster.advance(5)
+    storage_cluster.site.machines.power_on(node)
+    storage_cluster.until(is_attached(storage_cluster, node), timeout=180)
     assert (seen[0], seen[-1]) == ("ConvertingTieBreakerToAccess", "Attached")
-    assert yard.get(RVR, tie["metadata"]["name"])["spec"]["type"] == "Access"
-    assert yard.kinds() == "2D1A"
+    assert storage_cluster.get(RVR, tie["metadata"]["name"])["spec"]["type"] == "Access"
+    assert storage_cluster.kinds() == "2D1A"
 
 
-def test_attachment_may_exist_before_its_volume(yard):
-    yard.attach("node-3")
-    yard.advance(1)
-    assert yard.of_attachment("node-3")["Attached"] == ("False", "WaitingForReplicatedVolume")
-    assert yard.status(RVA, "rva-v-node-3")["phase"] == "Pending"
-    yard.volume()
-    yard.until(
+def test_attachment_may_exist_before_its_volume(storage_cluster):
+    storage_cluster.attach("node-3")
+    storage_cluster.advance(1)
+    assert storage_cluster.of_attachment("node-3")["Attached"] == (
+        "False",
+        "WaitingForReplicatedVolume",
+    )
+    assert storage_cluster.status(RVA, "rva-v-node-3")["phase"] == "Pending"
+    storage_cluster.volume()
+    storage_cluster.until(
         lambda: (
-            yard.of_attachment("node-3")["Attached"] == ("False", "WaitingForReplicatedVolumeReady")
+            storage_cluster.of_attachment("node-3")["Attached"]
+            == ("False", "WaitingForReplicatedVolumeReady")
         )
     )
-    yard.until(is_attached(yard, "node-3"), timeout=30)
-    assert "node-3" in [one["spec"]["nodeName"] for one in yard.replicas(type_="Diskful")]
+    storage_cluster.until(is_attached(storage_cluster, "node-3"), timeout=30)
+    assert "node-3" in [
+        one["spec"]["nodeName"] for one in storage_cluster.replicas(type_="Diskful")
+    ]
 
 
-def test_attachment_without_a_volume_is_deleted_at_once(yard):
-    yard.attach("node-3")
-    yard.advance(1)
-    yard.detach("node-3")
-    assert yard.until(lambda: yard.get(RVA, "rva-v-node-3") is None) <= 0.5
+def test_attachment_without_a_volume_is_deleted_at_once(storage_cluster):
+    storage_cluster.attach("node-3")
+    storage_cluster.advance(1)
+    storage_cluster.detach("node-3")
+    assert storage_cluster.until(lambda: storage_cluster.get(RVA, "rva-v-node-3") is None) <= 0.5
 
 
-def test_attached_volume_is_deleted_after_detachment(yard):
-    yard.ready_volume()
-    node = yard.nodes()[0]
-    yard.attach(node)
-    yard.until(is_attached(yard, node))
-    yard.delete(RV, "v")
-    yard.advance(30)
-    assert len(yard.replicas()) == 3
-    assert yard.status(RV, "v")["phase"] == "Terminating"
-    assert is_attached(yard, node)()
-    yard.detach(node)
-    yard.until(lambda: yard.get(RV, "v") is None)
+def test_attached_volume_is_deleted_after_detachment(storage_cluster):
+    storage_cluster.ready_volume()
+    node = storage_cluster.nodes()[0]
+    storage_cluster.attach(node)
+    storage_cluster.until(is_attached(storage_cluster, node))
+    storage_cluster.delete(RV, "v")
+    storage_cluster.advance(30)
+    assert len(storage_cluster.replicas()) == 3
+    assert storage_cluster.status(RV, "v")["phase"] == "Terminating"
+    assert is_attached(storage_cluster, node)()
+    storage_cluster.detach(node)
+    storage_cluster.until(lambda: storage_cluster.get(RV, "v") is None)
 
 
-def local_class(yard):
+def local_class(storage_cluster):
     obj = storage_class("local", "None")
-    yard.call(
-        yard.api.create(
+    storage_cluster.call(
+        storage_cluster.api.create(
             REPLICATED_STORAGE_CLASSES, {**obj, "spec": {**obj["spec"], "volumeAccess": "Local"}}
         )
     )
 
 
-def test_local_volume_is_attached_where_its_disk_is(yard):
-    local_class(yard)
-    yard.ready_volume(storage_class="local")
-    here, elsewhere = yard.nodes()[0], others(yard)[0]
-    yard.attach(elsewhere)
-    yard.attach(here)
-    yard.until(is_attached(yard, here))
-    assert yard.of_attachment(elsewhere)["Attached"] == (
+def test_local_volume_is_attached_where_its_disk_is(storage_cluster):
+    local_class(storage_cluster)
+    storage_cluster.ready_volume(storage_class="local")
+    here, elsewhere = storage_cluster.nodes()[0], others(storage_cluster)[0]
+    storage_cluster.attach(elsewhere)
+    storage_cluster.attach(here)
+    storage_cluster.until(is_attached(storage_cluster, here))
+    assert storage_cluster.of_attachment(elsewhere)["Attached"] == (
         "False",
         "UnableToProvideLocalVolumeAccess",
     )
-    assert yard.kinds() == "1D"
+    assert storage_cluster.kinds() == "1D"
 
 
-def test_local_volume_without_a_disk_waits(yard_of):
-    yard = yard_of(nodes=3)
-    for node in yard.node_names:
-        yard.call(
-            yard.api.patch(
+def test_local_volume_without_a_disk_waits(build_storage_cluster):
+    storage_cluster = build_storage_cluster(nodes=3)
+    for node in storage_cluster.node_names:
+        storage_cluster.call(
+            storage_cluster.api.patch(
                 NODES,
                 node,
                 {"metadata": {"labels": {"storage.deckhouse.io/sds-replicated-volume-node": None}}},
             )
         )
-    yard.advance(1)
-    local_class(yard)
-    yard.volume(storage_class="local")
-    yard.attach("node-1")
-    yard.until(
-        lambda: yard.of_attachment("node-1").get("Attached") == ("False", "LocalityNotSatisfied")
+    storage_cluster.advance(1)
+    local_class(storage_cluster)
+    storage_cluster.volume(storage_class="local")
+    storage_cluster.attach("node-1")
+    storage_cluster.until(
+        lambda: (
+            storage_cluster.of_attachment("node-1").get("Attached")
+            == ("False", "LocalityNotSatisfied")
+        )
     )
 
 
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
-def test_newer_storage_attaches_up_to_the_volume_limit(yard_of, generation):
-    yard = yard_of(generation)
-    yard.volume(maxAttachments=2)
-    yard.until(
-        lambda: yard.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate") == 1
+def test_newer_storage_attaches_up_to_the_volume_limit(build_storage_cluster, generation):
+    storage_cluster = build_storage_cluster(generation)
+    storage_cluster.volume(maxAttachments=2)
+    storage_cluster.until(
+        lambda: (
+            storage_cluster.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate")
+            == 1
+        )
     )
-    one, two, _ = yard.nodes()
-    yard.volume("w")
-    yard.until(
-        lambda: yard.status(RV, "w").get("effectiveLayout", {}).get("failuresToTolerate") == 1
+    one, two, _ = storage_cluster.nodes()
+    storage_cluster.volume("w")
+    storage_cluster.until(
+        lambda: (
+            storage_cluster.status(RV, "w").get("effectiveLayout", {}).get("failuresToTolerate")
+            == 1
+        )
     )
     for volume in ("v", "w"):
-        for node in yard.nodes(volume)[:2]:
-            yard.attach(node, volume)
-            yard.advance(2)
-    assert yard.status(RV, "v")["actuallyAttachedTo"] == [one, two]
-    assert yard.status(RV, "v")["datamesh"]["multiattach"] is True
-    assert len(yard.status(RV, "w")["actuallyAttachedTo"]) == 1
-    status = yard.status(RVA, f"rva-v-{one}")
+        for node in storage_cluster.nodes(volume)[:2]:
+            storage_cluster.attach(node, volume)
+            storage_cluster.advance(2)
+    assert storage_cluster.status(RV, "v")["actuallyAttachedTo"] == [one, two]
+    assert storage_cluster.status(RV, "v")["datamesh"]["multiattach"] is True
+    assert len(storage_cluster.status(RV, "w")["actuallyAttachedTo"]) == 1
+    status = storage_cluster.status(RVA, f"rva-v-{one}")
     assert (status["phase"], status["inUse"], status["devicePath"]) == (
         "Attached",
         True,

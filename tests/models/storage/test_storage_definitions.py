@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from published import published
-from storage_yard import RV, RVA, RVR, Yard
+from storage_cluster import RV, RVA, RVR, StorageCluster
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.kube.waiting import wait_for
@@ -114,7 +114,7 @@ CHANGES = [
 ]
 
 
-class Book:
+class DefinitionApi:
     """An API with definitions alone."""
 
     def __init__(self, definitions):
@@ -162,7 +162,7 @@ class Book:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_our_definitions_validate_like_the_published_ones(folder):
-    theirs, ours = Book(published(folder)), Book(FOLDERS[folder])
+    theirs, ours = DefinitionApi(published(folder)), DefinitionApi(FOLDERS[folder])
     try:
         for words in [*WORDS, *CHANGES]:
             assert ours.takes(*words) == theirs.takes(*words), words
@@ -179,7 +179,7 @@ def test_published_definitions_accept_all_writes_of_the_storage(monkeypatch, cap
     monkeypatch.setitem(GENERATIONS, generation, real())
     cluster = EmbeddedCluster("published")
     try:
-        _live(Yard(cluster, generation), HEALTH_SOURCES[generation])
+        _live(StorageCluster(cluster, generation), HEALTH_SOURCES[generation])
     finally:
         cluster.close()
     assert [
@@ -189,24 +189,24 @@ def test_published_definitions_accept_all_writes_of_the_storage(monkeypatch, cap
     ] == []
 
 
-def _live(yard, health):
-    yard.volume(
+def _live(storage_cluster, health):
+    storage_cluster.volume(
         storage_class="availability",
         **({} if health.name == "conditions" else {"maxAttachments": 2}),
     )
-    yard.until(lambda: health.is_ready(yard.get(RV, "v")))
+    storage_cluster.until(lambda: health.is_ready(storage_cluster.get(RV, "v")))
     for node in [
-        yard.nodes()[0],
-        next(name for name in yard.node_names if name not in yard.nodes()),
+        storage_cluster.nodes()[0],
+        next(name for name in storage_cluster.node_names if name not in storage_cluster.nodes()),
     ]:
-        yard.attach(node)
-    yard.until(lambda: len(yard.status(RV, "v")["actuallyAttachedTo"]) == 2)
-    yard.site.machines.power_off(yard.nodes()[1])
-    yard.advance(90)
-    yard.replica(9, type_="TieBreaker")
-    yard.site.machines.power_on(yard.nodes()[1])
-    yard.until(lambda: health.is_ready(yard.get(RV, "v")), timeout=200)
-    for attachment in yard.call(yard.api.list(RVA)).items:
-        yard.delete(RVA, attachment["metadata"]["name"])
-    yard.delete(RV, "v")
-    yard.until(lambda: yard.get(RV, "v") is None)
+        storage_cluster.attach(node)
+    storage_cluster.until(lambda: len(storage_cluster.status(RV, "v")["actuallyAttachedTo"]) == 2)
+    storage_cluster.site.machines.power_off(storage_cluster.nodes()[1])
+    storage_cluster.advance(90)
+    storage_cluster.replica(9, type_="TieBreaker")
+    storage_cluster.site.machines.power_on(storage_cluster.nodes()[1])
+    storage_cluster.until(lambda: health.is_ready(storage_cluster.get(RV, "v")), timeout=200)
+    for attachment in storage_cluster.call(storage_cluster.api.list(RVA)).items:
+        storage_cluster.delete(RVA, attachment["metadata"]["name"])
+    storage_cluster.delete(RV, "v")
+    storage_cluster.until(lambda: storage_cluster.get(RV, "v") is None)

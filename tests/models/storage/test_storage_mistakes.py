@@ -20,7 +20,7 @@ LEASE = "sds-replicated-volume-controller"
     ("program", "step", "name"),
     [(StorageController, "_view", "controller"), (StorageAgent, "_manage", "agent")],
 )
-def test_internal_error_stops_the_cluster_clock(yard, monkeypatch, program, step, name):
+def test_internal_error_stops_the_cluster_clock(storage_cluster, monkeypatch, program, step, name):
     def mistaken(*_):
         raise KeyError("lost")
 
@@ -30,18 +30,22 @@ def test_internal_error_stops_the_cluster_clock(yard, monkeypatch, program, step
         r"failed: KeyError\('lost'\)\"\)$"
     )
     with pytest.raises(ActorCrashedError, match=told):
-        yard.ready_volume()
+        storage_cluster.ready_volume()
 
 
-def test_controller_that_lost_the_lease_restarts(yard, caplog):
-    first = yard.call(yard.api.get(LEASES, LEASE, NAMESPACE))["spec"]["holderIdentity"]
-    yard.call(
-        yard.api.patch(LEASES, LEASE, {"spec": {"holderIdentity": "somebody-else"}}, NAMESPACE)
+def test_controller_that_lost_the_lease_restarts(storage_cluster, caplog):
+    first = storage_cluster.call(storage_cluster.api.get(LEASES, LEASE, NAMESPACE))["spec"][
+        "holderIdentity"
+    ]
+    storage_cluster.call(
+        storage_cluster.api.patch(
+            LEASES, LEASE, {"spec": {"holderIdentity": "somebody-else"}}, NAMESPACE
+        )
     )
-    yard.advance(20)
+    storage_cluster.advance(20)
     restarts = {
         pod["metadata"]["name"]: pod["status"]["containerStatuses"][0]["restartCount"]
-        for pod in yard.pods("controller")
+        for pod in storage_cluster.pods("controller")
     }
     assert restarts == {name: int(name == first) for name in restarts}
     assert [record.getMessage() for record in caplog.records] == [f"controller in {first} crashed"]

@@ -5,7 +5,7 @@ would.
 from __future__ import annotations
 
 import pytest
-from storage_yard import RV, RVR
+from storage_cluster import RV, RVR
 
 from pytest_kscen.models.storage.generations import GENERATIONS
 from pytest_kscen.models.storage.generations.conditions import LAYOUTS
@@ -63,80 +63,98 @@ def test_replica_numbers():
 
 
 @pytest.mark.parametrize("type_", ["Access", "TieBreaker"])
-def test_unneeded_replica_is_removed(yard, type_):
-    yard.ready_volume()
-    yard.replica(17, type_=type_)
-    yard.until(lambda: yard.get(RVR, "v-17") is None, timeout=20)
-    yard.advance(10)
-    assert yard.kinds() == "3D"
-    assert yard.is_whole()
+def test_unneeded_replica_is_removed(storage_cluster, type_):
+    storage_cluster.ready_volume()
+    storage_cluster.replica(17, type_=type_)
+    storage_cluster.until(lambda: storage_cluster.get(RVR, "v-17") is None, timeout=20)
+    storage_cluster.advance(10)
+    assert storage_cluster.kinds() == "3D"
+    assert storage_cluster.is_whole()
 
 
-def test_disk_added_by_others_is_placed_and_kept(yard):
-    yard.ready_volume()
-    yard.replica(9, type_="Diskful")
-    yard.until(lambda: yard.said(RVR, "v-9").get("IOReady", ("", ""))[0] == "True")
-    assert yard.kinds() == "4D1T"
-    assert len(set(yard.nodes())) == 5
+def test_disk_added_by_others_is_placed_and_kept(storage_cluster):
+    storage_cluster.ready_volume()
+    storage_cluster.replica(9, type_="Diskful")
+    storage_cluster.until(
+        lambda: storage_cluster.said(RVR, "v-9").get("IOReady", ("", ""))[0] == "True"
+    )
+    assert storage_cluster.kinds() == "4D1T"
+    assert len(set(storage_cluster.nodes())) == 5
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_disk_deleted_by_others_is_kept_until_replaced(yard, number):
-    before = yard.ready_volume()
-    yard.delete(RVR, f"v-{number}")
-    assert yard.until(lambda: yard.kinds() == "3D" and len(yard.replicas()) == 4) <= 1
-    gone = yard.until(lambda: yard.get(RVR, f"v-{number}") is None)
+def test_disk_deleted_by_others_is_kept_until_replaced(storage_cluster, number):
+    before = storage_cluster.ready_volume()
+    storage_cluster.delete(RVR, f"v-{number}")
+    assert (
+        storage_cluster.until(
+            lambda: storage_cluster.kinds() == "3D" and len(storage_cluster.replicas()) == 4
+        )
+        <= 1
+    )
+    gone = storage_cluster.until(lambda: storage_cluster.get(RVR, f"v-{number}") is None)
     assert 2 < gone < 15
-    assert len(set(yard.nodes()) & {one["spec"]["nodeName"] for one in before}) == 2
-    yard.until(yard.is_whole)
+    assert len(set(storage_cluster.nodes()) & {one["spec"]["nodeName"] for one in before}) == 2
+    storage_cluster.until(storage_cluster.is_whole)
 
 
-def test_only_disk_hands_its_data_over(yard):
-    yard.ready_volume(storage_class="none")
-    node = yard.nodes()[0]
-    yard.delete(RVR, "v-0")
-    yard.until(lambda: yard.get(RVR, "v-0") is None)
-    assert yard.kinds() == "1D"
-    assert yard.nodes() != [node]
-    yard.until(yard.is_whole)
+def test_only_disk_hands_its_data_over(storage_cluster):
+    storage_cluster.ready_volume(storage_class="none")
+    node = storage_cluster.nodes()[0]
+    storage_cluster.delete(RVR, "v-0")
+    storage_cluster.until(lambda: storage_cluster.get(RVR, "v-0") is None)
+    assert storage_cluster.kinds() == "1D"
+    assert storage_cluster.nodes() != [node]
+    storage_cluster.until(storage_cluster.is_whole)
 
 
-def test_tie_breaker_deleted_by_others_is_replaced(yard):
-    yard.ready_volume(storage_class="availability")
-    (tie,) = yard.replicas(type_="TieBreaker")
-    yard.delete(RVR, tie["metadata"]["name"])
-    yard.until(lambda: yard.get(RVR, tie["metadata"]["name"]) is None)
-    assert yard.kinds() == "2D1T"
-    yard.until(yard.is_whole)
+def test_tie_breaker_deleted_by_others_is_replaced(storage_cluster):
+    storage_cluster.ready_volume(storage_class="availability")
+    (tie,) = storage_cluster.replicas(type_="TieBreaker")
+    storage_cluster.delete(RVR, tie["metadata"]["name"])
+    storage_cluster.until(lambda: storage_cluster.get(RVR, tie["metadata"]["name"]) is None)
+    assert storage_cluster.kinds() == "2D1T"
+    storage_cluster.until(storage_cluster.is_whole)
 
 
-def test_attached_replica_is_kept_until_detached(yard):
-    yard.ready_volume()
-    node = yard.nodes()[0]
-    yard.attach(node)
-    yard.until(lambda: yard.of_attachment(node).get("Ready") == ("True", "Ready"))
-    yard.delete(RVR, "v-0")
-    yard.advance(60)
-    assert yard.get(RVR, "v-0") is not None
-    yard.detach(node)
-    yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=15)
+def test_attached_replica_is_kept_until_detached(storage_cluster):
+    storage_cluster.ready_volume()
+    node = storage_cluster.nodes()[0]
+    storage_cluster.attach(node)
+    storage_cluster.until(
+        lambda: storage_cluster.of_attachment(node).get("Ready") == ("True", "Ready")
+    )
+    storage_cluster.delete(RVR, "v-0")
+    storage_cluster.advance(60)
+    assert storage_cluster.get(RVR, "v-0") is not None
+    storage_cluster.detach(node)
+    storage_cluster.until(lambda: storage_cluster.get(RVR, "v-0") is None, timeout=15)
 
 
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
 @pytest.mark.parametrize("at", [1.5, 1.8, 2.1])
-def test_first_disk_with_data_is_kept_until_another_has_the_data(yard_of, generation, at):
-    yard = yard_of(generation)
-    yard.volume()
-    yard.advance(at)
-    yard.delete(RVR, "v-0")
-    yard.until(lambda: HEALTH_SOURCES[generation].is_ready(yard.get(RV, "v")))
+def test_first_disk_with_data_is_kept_until_another_has_the_data(
+    build_storage_cluster, generation, at
+):
+    storage_cluster = build_storage_cluster(generation)
+    storage_cluster.volume()
+    storage_cluster.advance(at)
+    storage_cluster.delete(RVR, "v-0")
+    storage_cluster.until(lambda: HEALTH_SOURCES[generation].is_ready(storage_cluster.get(RV, "v")))
 
 
-def test_replica_moved_to_an_occupied_node_is_rejected(yard):
+def test_replica_moved_to_an_occupied_node_is_rejected(storage_cluster):
     """Nothing in that generation's definition forbids it."""
-    yard.ready_volume()
-    yard.call(yard.api.patch(RVR, "v-0", {"spec": {"nodeName": yard.nodes()[-1]}}))
-    yard.until(lambda: yard.is_whole() and len(set(yard.nodes())) == len(yard.nodes()) == 3)
+    storage_cluster.ready_volume()
+    storage_cluster.call(
+        storage_cluster.api.patch(RVR, "v-0", {"spec": {"nodeName": storage_cluster.nodes()[-1]}})
+    )
+    storage_cluster.until(
+        lambda: (
+            storage_cluster.is_whole()
+            and len(set(storage_cluster.nodes())) == len(storage_cluster.nodes()) == 3
+        )
+    )
 
 
 def test_node_has_no_link_to_itself():
@@ -162,145 +180,167 @@ def test_node_has_no_link_to_itself():
     assert MAIN.orders(volume, MAIN.read(obj, volume), initial=False).config.peers == {}
 
 
-def third_disk(yard):
+def add_third_disk(storage_cluster):
     """Two others are enough for a volume of this class."""
-    yard.ready_volume(storage_class="availability")
-    yard.replica(9, type_="Diskful")
-    yard.until(lambda: len(yard.replicas()) == 3 and yard.kinds() == "3D" and yard.is_whole())
-    yard.advance(10)
-
-
-def test_replica_ordered_to_become_primary_is_kept(yard):
-    """Its agent dies in that moment, so that nobody can tell for a while whether it did."""
-    third_disk(yard)
-    node = yard.nodes()[0]
-    yard.attach(node)
-    while not yard.status(RVR, "v-0")["drbd"]["config"].get("primary"):
-        yard.advance(0.01)
-    (agent,) = yard.pods("agent", node)
-    yard.kill(agent)
-    yard.delete(RVR, "v-0")
-    yard.advance(1)
-    assert yard.get(RVR, "v-0") is not None
-    assert yard.status(RVR, "v-0")["drbd"]["status"]["role"] == "Secondary"
-    yard.until(lambda: yard.of_attachment(node).get("Ready") == ("True", "Ready"), timeout=5)
-    yard.detach(node)
-    yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=15)
-
-
-def test_deleted_disk_is_kept_while_too_few_are_online(yard):
-    third_disk(yard)
-    disks = yard.nodes()
-    remote = [node for node in yard.node_names if node not in disks]
-    for node in remote[:2]:
-        yard.attach(node)
-    yard.until(
-        lambda: all(
-            yard.of_attachment(node).get("Ready") == ("True", "Ready") for node in remote[:2]
+    storage_cluster.ready_volume(storage_class="availability")
+    storage_cluster.replica(9, type_="Diskful")
+    storage_cluster.until(
+        lambda: (
+            len(storage_cluster.replicas()) == 3
+            and storage_cluster.kinds() == "3D"
+            and storage_cluster.is_whole()
         )
     )
-    assert yard.kinds() == "3D2A"
-    for node in remote:
-        yard.site.machines.power_off(node)
-    yard.advance(60)
-    yard.delete(RVR, "v-0")
-    yard.advance(60)
-    assert yard.get(RVR, "v-0") is not None
-    assert [yard.said(RVR, name)["IOReady"][0] for name in ("v-1", "v-9")] == ["True", "True"]
-    assert yard.of_volume()["Quorum"][0] == "True"
-    yard.site.machines.power_on(remote[0])
-    yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=180)
+    storage_cluster.advance(10)
 
 
-def test_deleted_disk_is_kept_while_the_others_do_not_suffice(yard):
-    """Its node's agent lives, but two others are out."""
-    yard.ready_volume()
-    _, second, third = yard.nodes()
-    yard.site.machines.power_off(second)
-    yard.site.machines.power_off(third)
-    yard.advance(60)
-    yard.delete(RVR, "v-0")
-    yard.advance(60)
-    assert yard.get(RVR, "v-0") is not None
-    yard.site.machines.power_on(second)
-    yard.site.machines.power_on(third)
-    yard.until(lambda: yard.get(RVR, "v-0") is None, timeout=180)
-
-
-def test_lost_disk_of_main_is_not_replaced_but_its_tie_breaker_is(yard_of):
-    yard = yard_of("effectiveLayout")
-    yard.volume(storage_class="availability")
-    yard.until(
-        lambda: yard.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate") == 1
+def test_replica_ordered_to_become_primary_is_kept(storage_cluster):
+    """Its agent dies in that moment, so that nobody can tell for a while whether it did."""
+    add_third_disk(storage_cluster)
+    node = storage_cluster.nodes()[0]
+    storage_cluster.attach(node)
+    while not storage_cluster.status(RVR, "v-0")["drbd"]["config"].get("primary"):
+        storage_cluster.advance(0.01)
+    (agent,) = storage_cluster.pods("agent", node)
+    storage_cluster.kill(agent)
+    storage_cluster.delete(RVR, "v-0")
+    storage_cluster.advance(1)
+    assert storage_cluster.get(RVR, "v-0") is not None
+    assert storage_cluster.status(RVR, "v-0")["drbd"]["status"]["role"] == "Secondary"
+    storage_cluster.until(
+        lambda: storage_cluster.of_attachment(node).get("Ready") == ("True", "Ready"), timeout=5
     )
-    yard.delete(RVR, "v-0")
-    yard.delete(RVR, yard.replicas(type_="TieBreaker")[0]["metadata"]["name"])
-    yard.advance(60)
-    assert yard.kinds() == "1D1T" or yard.kinds() == "1D"
-    assert yard.get(RVR, "v-0") is not None
-    assert [one["type"] for one in yard.status(RV, "v")["datameshTransitions"]] == ["RemoveReplica"]
+    storage_cluster.detach(node)
+    storage_cluster.until(lambda: storage_cluster.get(RVR, "v-0") is None, timeout=15)
 
 
-def test_replica_waits_without_nodes(yard_of):
-    yard = yard_of(nodes=2)
-    yard.volume()
-    yard.until(lambda: yard.kinds() == "3D")
-    (waiting,) = [one for one in yard.replicas() if "nodeName" not in one["spec"]]
-    yard.until(lambda: yard.said(RVR, waiting["metadata"]["name"]).get("Scheduled"))
-    said = yard.said(RVR, waiting["metadata"]["name"])
+def test_deleted_disk_is_kept_while_too_few_are_online(storage_cluster):
+    add_third_disk(storage_cluster)
+    disks = storage_cluster.nodes()
+    remote = [node for node in storage_cluster.node_names if node not in disks]
+    for node in remote[:2]:
+        storage_cluster.attach(node)
+    storage_cluster.until(
+        lambda: all(
+            storage_cluster.of_attachment(node).get("Ready") == ("True", "Ready")
+            for node in remote[:2]
+        )
+    )
+    assert storage_cluster.kinds() == "3D2A"
+    for node in remote:
+        storage_cluster.site.machines.power_off(node)
+    storage_cluster.advance(60)
+    storage_cluster.delete(RVR, "v-0")
+    storage_cluster.advance(60)
+    assert storage_cluster.get(RVR, "v-0") is not None
+    assert [storage_cluster.said(RVR, name)["IOReady"][0] for name in ("v-1", "v-9")] == [
+        "True",
+        "True",
+    ]
+    assert storage_cluster.of_volume()["Quorum"][0] == "True"
+    storage_cluster.site.machines.power_on(remote[0])
+    storage_cluster.until(lambda: storage_cluster.get(RVR, "v-0") is None, timeout=180)
+
+
+def test_deleted_disk_is_kept_while_the_others_do_not_suffice(storage_cluster):
+    """Its node's agent lives, but two others are out."""
+    storage_cluster.ready_volume()
+    _, second, third = storage_cluster.nodes()
+    storage_cluster.site.machines.power_off(second)
+    storage_cluster.site.machines.power_off(third)
+    storage_cluster.advance(60)
+    storage_cluster.delete(RVR, "v-0")
+    storage_cluster.advance(60)
+    assert storage_cluster.get(RVR, "v-0") is not None
+    storage_cluster.site.machines.power_on(second)
+    storage_cluster.site.machines.power_on(third)
+    storage_cluster.until(lambda: storage_cluster.get(RVR, "v-0") is None, timeout=180)
+
+
+def test_lost_disk_of_main_is_not_replaced_but_its_tie_breaker_is(build_storage_cluster):
+    storage_cluster = build_storage_cluster("effectiveLayout")
+    storage_cluster.volume(storage_class="availability")
+    storage_cluster.until(
+        lambda: (
+            storage_cluster.status(RV, "v").get("effectiveLayout", {}).get("failuresToTolerate")
+            == 1
+        )
+    )
+    storage_cluster.delete(RVR, "v-0")
+    storage_cluster.delete(RVR, storage_cluster.replicas(type_="TieBreaker")[0]["metadata"]["name"])
+    storage_cluster.advance(60)
+    assert storage_cluster.kinds() == "1D1T" or storage_cluster.kinds() == "1D"
+    assert storage_cluster.get(RVR, "v-0") is not None
+    assert [one["type"] for one in storage_cluster.status(RV, "v")["datameshTransitions"]] == [
+        "RemoveReplica"
+    ]
+
+
+def test_replica_waits_without_nodes(build_storage_cluster):
+    storage_cluster = build_storage_cluster(nodes=2)
+    storage_cluster.volume()
+    storage_cluster.until(lambda: storage_cluster.kinds() == "3D")
+    (waiting,) = [one for one in storage_cluster.replicas() if "nodeName" not in one["spec"]]
+    storage_cluster.until(
+        lambda: storage_cluster.said(RVR, waiting["metadata"]["name"]).get("Scheduled")
+    )
+    said = storage_cluster.said(RVR, waiting["metadata"]["name"])
     assert said == {
         "Scheduled": ("False", "NoNodeFree"),
         "Online": ("False", "Unscheduled"),
         "IOReady": ("False", "Offline"),
     }
-    yard.until(lambda: yard.of_volume()["IOReady"] == ("False", "InsufficientIOReadyReplicas"))
-    yard.add_node("node-9")
-    yard.until(yard.is_whole, timeout=30)
-    assert "node-9" in yard.nodes()
+    storage_cluster.until(
+        lambda: storage_cluster.of_volume()["IOReady"] == ("False", "InsufficientIOReadyReplicas")
+    )
+    storage_cluster.add_node("node-9")
+    storage_cluster.until(storage_cluster.is_whole, timeout=30)
+    assert "node-9" in storage_cluster.nodes()
 
 
-def test_disk_is_not_placed_on_a_down_or_foreign_node(yard_of):
-    yard = yard_of(nodes=4)
-    yard.site.machines.power_off("node-1")
-    yard.advance(60)
-    yard.ready_volume()
-    assert sorted(yard.nodes()) == ["node-2", "node-3", "node-4"]
+def test_disk_is_not_placed_on_a_down_or_foreign_node(build_storage_cluster):
+    storage_cluster = build_storage_cluster(nodes=4)
+    storage_cluster.site.machines.power_off("node-1")
+    storage_cluster.advance(60)
+    storage_cluster.ready_volume()
+    assert sorted(storage_cluster.nodes()) == ["node-2", "node-3", "node-4"]
 
 
-def test_names_are_validated(yard):
-    yard.ready_volume()
+def test_names_are_validated(storage_cluster):
+    storage_cluster.ready_volume()
     for number in ("x", 32):
         with pytest.raises(ApiError):
-            yard.replica(number)
+            storage_cluster.replica(number)
 
 
-def test_replicas_spread_over_nodes(yard):
+def test_replicas_spread_over_nodes(storage_cluster):
     for number in range(8):
-        yard.volume(f"v{number}", "none")
-    yard.advance(10)
+        storage_cluster.volume(f"v{number}", "none")
+    storage_cluster.advance(10)
     counts = [
-        sum(yard.nodes(f"v{number}") == [node] for number in range(8)) for node in yard.node_names
+        sum(storage_cluster.nodes(f"v{number}") == [node] for number in range(8))
+        for node in storage_cluster.node_names
     ]
     assert sorted(counts) == [1, 1, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize("wait", [0.05, 2])
-def test_second_replica_on_a_node_is_rejected(yard, wait):
-    yard.volume(storage_class="availability")
-    yard.advance(wait)
-    (first,) = [one for one in yard.replicas() if one["metadata"]["name"] == "v-0"]
-    yard.replica(7, nodeName=first["spec"]["nodeName"])
-    yard.advance(0.3)
-    assert yard.get(RVR, "v-7") is None
-    yard.until(yard.is_whole)
-    assert yard.kinds() == "2D1T"
-    assert first["spec"]["nodeName"] in yard.nodes(type_="Diskful")
+def test_second_replica_on_a_node_is_rejected(storage_cluster, wait):
+    storage_cluster.volume(storage_class="availability")
+    storage_cluster.advance(wait)
+    (first,) = [one for one in storage_cluster.replicas() if one["metadata"]["name"] == "v-0"]
+    storage_cluster.replica(7, nodeName=first["spec"]["nodeName"])
+    storage_cluster.advance(0.3)
+    assert storage_cluster.get(RVR, "v-7") is None
+    storage_cluster.until(storage_cluster.is_whole)
+    assert storage_cluster.kinds() == "2D1T"
+    assert first["spec"]["nodeName"] in storage_cluster.nodes(type_="Diskful")
 
 
-def test_first_replica_deleted_before_it_has_data_leaves_one_copy_of_the_truth(yard):
-    yard.replica(1, nodeName="node-3")
-    yard.volume()
-    yard.advance(0.15)
-    yard.delete(RVR, "v-0")
-    yard.until(yard.is_whole)
-    assert yard.kinds() == "3D"
+def test_first_replica_deleted_before_it_has_data_leaves_one_copy_of_the_truth(storage_cluster):
+    storage_cluster.replica(1, nodeName="node-3")
+    storage_cluster.volume()
+    storage_cluster.advance(0.15)
+    storage_cluster.delete(RVR, "v-0")
+    storage_cluster.until(storage_cluster.is_whole)
+    assert storage_cluster.kinds() == "3D"

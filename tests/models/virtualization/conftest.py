@@ -1,9 +1,9 @@
 import pytest
-from virtual_place import Place
+from machine_cluster import MachineCluster
 
 
 @pytest.fixture
-def place(request):
-    place = Place(request.node.name)
-    yield place
-    place.cluster.close()
+def machine_cluster(request):
+    machine_cluster = MachineCluster(request.node.name)
+    yield machine_cluster
+    machine_cluster.cluster.close()

@@ -41,16 +41,18 @@ def test_stop_is_superseded_only_by_a_forced_stop():
         ({"type_": "Stop", "vm": ""}, "at least 1 chars long"),
     ],
 )
-def test_invalid_operations_are_refused(place, spec, complaint):
+def test_invalid_operations_are_refused(machine_cluster, spec, complaint):
     with pytest.raises(Invalid, match=complaint):
-        place.operate(**spec)
+        machine_cluster.operate(**spec)
 
 
-def test_spec_is_immutable(place):
-    place.operate("Stop")
+def test_spec_is_immutable(machine_cluster):
+    machine_cluster.operate("Stop")
     with pytest.raises(Invalid, match="the spec cannot be changed"):
-        place.call(
-            place.api.patch(VIRTUAL_MACHINE_OPERATIONS, "op", {"spec": {"type": "Restart"}}, "vms")
+        machine_cluster.call(
+            machine_cluster.api.patch(
+                VIRTUAL_MACHINE_OPERATIONS, "op", {"spec": {"type": "Restart"}}, "vms"
+            )
         )
 
 
@@ -82,11 +84,11 @@ SNAPSHOT = {"mode": "Strict", "virtualMachineSnapshotName": "s"}
         ),
     ],
 )
-def test_impossible_operation_fails_with_a_reason(place, spec, reason, message):
-    place.operate(**spec)
-    place.advance(0)
-    assert place.outcome() == ("Failed", reason, message)
-    assert place.phase() == "Running"
+def test_impossible_operation_fails_with_a_reason(machine_cluster, spec, reason, message):
+    machine_cluster.operate(**spec)
+    machine_cluster.advance(0)
+    assert machine_cluster.outcome() == ("Failed", reason, message)
+    assert machine_cluster.phase() == "Running"
 
 
 @pytest.mark.parametrize(
@@ -98,85 +100,92 @@ def test_impossible_operation_fails_with_a_reason(place, spec, reason, message):
         ("Manual", "Start", True),
     ],
 )
-def test_run_policies_limit_operations(place, policy, type_, done):
-    place.create("other", runPolicy=policy)
-    place.advance(100)
-    place.operate(type_, "other")
-    place.advance(60)
+def test_run_policies_limit_operations(machine_cluster, policy, type_, done):
+    machine_cluster.create("other", runPolicy=policy)
+    machine_cluster.advance(100)
+    machine_cluster.operate(type_, "other")
+    machine_cluster.advance(60)
     words = f"{type_} is not for a virtual machine with the run policy {policy}."
-    assert place.outcome() == (
+    assert machine_cluster.outcome() == (
         ("Completed", "OperationCompleted", "")
         if done
         else ("Failed", "NotApplicableForRunPolicy", words)
     )
 
 
-def test_second_of_two_operations_fails(place):
-    place.operate("Restart", name="first")
-    place.advance(2)
-    place.operate("Restart", name="again", force=True)
-    place.advance(0)
-    assert place.outcome("again") == (
+def test_second_of_two_operations_fails(machine_cluster):
+    machine_cluster.operate("Restart", name="first")
+    machine_cluster.advance(2)
+    machine_cluster.operate("Restart", name="again", force=True)
+    machine_cluster.advance(0)
+    assert machine_cluster.outcome("again") == (
         "Failed",
         "NotReadyToBeExecuted",
         "first (Restart) is not over yet.",
     )
-    assert place.phase_of("first") == "InProgress"
+    assert machine_cluster.phase_of("first") == "InProgress"
 
 
-def test_one_of_two_concurrent_operations_is_executed(place):
-    place.operate("Restart", name="b")
-    place.operate("Restart", name="a")
-    place.advance(60)
-    assert sorted(place.phase_of(name) for name in "ab") == ["Completed", "Failed"]
+def test_one_of_two_concurrent_operations_is_executed(machine_cluster):
+    machine_cluster.operate("Restart", name="b")
+    machine_cluster.operate("Restart", name="a")
+    machine_cluster.advance(60)
+    assert sorted(machine_cluster.phase_of(name) for name in "ab") == ["Completed", "Failed"]
 
 
-def test_stop_supersedes_a_restart(place):
-    place.operate("Restart", name="first")
-    place.advance(2)
-    place.operate("Stop", name="second")
-    place.advance(0)
-    assert place.outcome("first") == ("Superseded", "Superseded", "Superseded by second (Stop).")
-    place.advance(60)
-    assert place.phase_of("second") == "Completed"
-    assert place.phase() == "Stopped"
-    assert not place.machines["node-1"].powered
+def test_stop_supersedes_a_restart(machine_cluster):
+    machine_cluster.operate("Restart", name="first")
+    machine_cluster.advance(2)
+    machine_cluster.operate("Stop", name="second")
+    machine_cluster.advance(0)
+    assert machine_cluster.outcome("first") == (
+        "Superseded",
+        "Superseded",
+        "Superseded by second (Stop).",
+    )
+    machine_cluster.advance(60)
+    assert machine_cluster.phase_of("second") == "Completed"
+    assert machine_cluster.phase() == "Stopped"
+    assert not machine_cluster.machines["node-1"].powered
 
 
-def test_slow_stop_becomes_a_forced_stop(place):
-    place.watch("power", "soft", "hard")
-    place.operate("Stop", name="soft")
-    place.live(2)
-    place.operate("Stop", name="hard", force=True)
-    place.live(10)
-    assert place.times_of("power") == {False: 2}
-    assert place.times_of("soft") == {"InProgress": 0, "Superseded": 2}
-    assert place.times_of("hard") == {"InProgress": 2, "Completed": 7.5}
+def test_slow_stop_becomes_a_forced_stop(machine_cluster):
+    machine_cluster.watch("power", "soft", "hard")
+    machine_cluster.operate("Stop", name="soft")
+    machine_cluster.run_recording(2)
+    machine_cluster.operate("Stop", name="hard", force=True)
+    machine_cluster.run_recording(10)
+    assert machine_cluster.times_by_state("power") == {False: 2}
+    assert machine_cluster.times_by_state("soft") == {"InProgress": 0, "Superseded": 2}
+    assert machine_cluster.times_by_state("hard") == {"InProgress": 2, "Completed": 7.5}
 
 
-def test_operations_on_other_machines_continue(place):
-    place.operate("Restart", name="one", force=True)
-    place.operate("Restart", "node-2", name="two", force=True)
-    place.advance(20)
-    assert (place.phase_of("one"), place.phase_of("two")) == ("Completed", "Completed")
+def test_operations_on_other_machines_continue(machine_cluster):
+    machine_cluster.operate("Restart", name="one", force=True)
+    machine_cluster.operate("Restart", "node-2", name="two", force=True)
+    machine_cluster.advance(20)
+    assert (machine_cluster.phase_of("one"), machine_cluster.phase_of("two")) == (
+        "Completed",
+        "Completed",
+    )
 
 
-def test_operation_fails_when_its_machine_is_deleted(place):
-    place.operate("Restart", force=True)
-    place.advance(1)
-    place.delete()
-    place.advance(60)
-    assert place.outcome() == (
+def test_operation_fails_when_its_machine_is_deleted(machine_cluster):
+    machine_cluster.operate("Restart", force=True)
+    machine_cluster.advance(1)
+    machine_cluster.delete()
+    machine_cluster.advance(60)
+    assert machine_cluster.outcome() == (
         "Failed",
         "VirtualMachineNotFound",
         "The virtual machine was deleted.",
     )
 
 
-def test_operation_deleted_while_running_lets_its_machine_return(place):
-    place.operate("Restart", force=True)
-    place.advance(1)
-    place.call(place.api.delete(VIRTUAL_MACHINE_OPERATIONS, "op", "vms"))
-    place.advance(120)
-    assert place.phase() == "Running"
-    assert place.machines["node-1"].powered
+def test_operation_deleted_while_running_lets_its_machine_return(machine_cluster):
+    machine_cluster.operate("Restart", force=True)
+    machine_cluster.advance(1)
+    machine_cluster.call(machine_cluster.api.delete(VIRTUAL_MACHINE_OPERATIONS, "op", "vms"))
+    machine_cluster.advance(120)
+    assert machine_cluster.phase() == "Running"
+    assert machine_cluster.machines["node-1"].powered

@@ -15,7 +15,7 @@ from pytest_kscen.workflow.probes import Probe, ProbeRunner
 SUBJECT = {"workflow": "w", "namespace": "default", "node": "w-node"}
 
 
-class Desk:
+class ProbeSetup:
     """Where probes are asked."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
@@ -72,13 +72,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk():
+def probe_setup():
     cluster = EmbeddedCluster(nodes=1)
-    desk = Desk(cluster)
-    desk.make(CONFIG_MAPS, "flag", data={"is": "up"})
-    yield desk
+    probe_setup = ProbeSetup(cluster)
+    probe_setup.make(CONFIG_MAPS, "flag", data={"is": "up"})
+    yield probe_setup
     cluster.close()
-    desk.journal.close()
+    probe_setup.journal.close()
 
 
 @pytest.fixture

@@ -68,79 +68,87 @@ class TestWhere:
 
 class TestInTheCluster:
     @pytest.fixture(autouse=True)
-    def web(self, desk):
-        desk.make(
+    def web(self, probe_setup):
+        probe_setup.make(
             SERVICES,
             "web",
             spec={"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]},
         )
         container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}]}
-        desk.make(
+        probe_setup.make(
             PODS, "web-0", metadata={"labels": {"app": "web"}}, spec={"containers": [container]}
         )
-        desk.runner.advance(20)
+        probe_setup.runner.advance(20)
 
-    def annotate(self, desk, **annotations):
+    def annotate(self, probe_setup, **annotations):
         told = {f"kscen.io/http-{name}": value for name, value in annotations.items()}
-        desk.call(desk.api.patch(PODS, "web-0", {"metadata": {"annotations": told}}, "default"))
+        probe_setup.call(
+            probe_setup.api.patch(PODS, "web-0", {"metadata": {"annotations": told}}, "default")
+        )
 
-    def test_response_is_judged(self, desk):
-        assert desk.ask(http={"url": "http://web.default/health"}) == (
+    def test_response_is_judged(self, probe_setup):
+        assert probe_setup.ask(http={"url": "http://web.default/health"}) == (
             True,
             "http://web.default/health answered 200",
         )
 
-    def test_service_is_reached_by_its_addresses(self, desk):
-        pod = desk.call(desk.api.get(PODS, "web-0", "default"))["status"]["podIP"]
-        service = desk.call(desk.api.get(SERVICES, "web", "default"))["spec"]["clusterIP"]
+    def test_service_is_reached_by_its_addresses(self, probe_setup):
+        pod = probe_setup.call(probe_setup.api.get(PODS, "web-0", "default"))["status"]["podIP"]
+        service = probe_setup.call(probe_setup.api.get(SERVICES, "web", "default"))["spec"][
+            "clusterIP"
+        ]
         for url in (f"http://{pod}:8080", f"http://{service}"):
-            assert desk.ask(http={"url": url}) == (True, f"{url} answered 200")
+            assert probe_setup.ask(http={"url": url}) == (True, f"{url} answered 200")
 
-    def test_other_status_fails(self, desk):
-        self.annotate(desk, status="500", body="out of\ncheese")
+    def test_other_status_fails(self, probe_setup):
+        self.annotate(probe_setup, status="500", body="out of\ncheese")
         words = "http://web.default answered 500, and 200-299 was expected: out of cheese"
-        assert desk.ask(http={"url": "http://web.default"}) == (False, words)
-        assert desk.ask(http={"url": "http://web.default", "criteria": {"statusCode": 500}})[0]
-        assert desk.ask(http={"url": "http://web.default", "criteria": {"statusCode": "400-500"}})[
+        assert probe_setup.ask(http={"url": "http://web.default"}) == (False, words)
+        assert probe_setup.ask(http={"url": "http://web.default", "criteria": {"statusCode": 500}})[
             0
         ]
+        assert probe_setup.ask(
+            http={"url": "http://web.default", "criteria": {"statusCode": "400-500"}}
+        )[0]
 
-    def test_other_body_fails(self, desk):
+    def test_other_body_fails(self, probe_setup):
         url = "http://web.default.svc"
-        assert desk.ask(http={"url": url, "criteria": {"body": "web-0"}})[0]
+        assert probe_setup.ask(http={"url": url, "criteria": {"body": "web-0"}})[0]
         words = f"{url} answered 200 without 'web-1' in its body: web-0"
-        assert desk.ask(http={"url": url, "criteria": {"statusCode": "200", "body": "web-1"}}) == (
+        assert probe_setup.ask(
+            http={"url": url, "criteria": {"statusCode": "200", "body": "web-1"}}
+        ) == (
             False,
             words,
         )
 
-    def test_service_without_ready_endpoints_fails(self, desk):
-        desk.call(desk.api.delete(PODS, "web-0", "default", grace_period=0))
-        desk.runner.advance(5)
+    def test_service_without_ready_endpoints_fails(self, probe_setup):
+        probe_setup.call(probe_setup.api.delete(PODS, "web-0", "default", grace_period=0))
+        probe_setup.runner.advance(5)
         words = (
             "http://web.default answered 503, and 200-299 was expected: no endpoints "
             'available for service "web"'
         )
-        assert desk.ask(http={"url": "http://web.default"}) == (False, words)
+        assert probe_setup.ask(http={"url": "http://web.default"}) == (False, words)
 
-    def test_slow_response_times_out(self, desk):
-        self.annotate(desk, after="3s")
-        began = desk.at()
-        probing = desk.probing(
+    def test_slow_response_times_out(self, probe_setup):
+        self.annotate(probe_setup, after="3s")
+        began = probe_setup.at()
+        probing = probe_setup.probing(
             {"http": {"url": "http://web.default"}, "failureThreshold": 2, "interval": "5s"}
         )
-        (verdict,) = desk.call(probing.at_start())
+        (verdict,) = probe_setup.call(probing.at_start())
         assert (verdict.passed, verdict.message) == (False, "there was no answer within 1 s")
-        assert [at - began for at, *_ in desk.notes()] == [1.0, 6.0]
-        assert desk.ask(http={"url": "http://web.default"}, timeout="4s")[0]
+        assert [at - began for at, *_ in probe_setup.notes()] == [1.0, 6.0]
+        assert probe_setup.ask(http={"url": "http://web.default"}, timeout="4s")[0]
 
 
 class TestDirectly:
-    def test_real_server_is_reached(self, desk):
-        heard = []
+    def test_real_server_is_reached(self, probe_setup):
+        recorded_entries = []
 
         def answer(handler):
-            heard.append(
+            recorded_entries.append(
                 (handler.command, handler.path, handler.headers["X-Who"], handler.rfile.read(2))
             )
             return 202, b"taken"
@@ -152,18 +160,20 @@ class TestDirectly:
                 "headers": {"X-Who": ["me", "you"]},
                 "body": "hi",
             }
-            assert desk.ask(http={**form, "criteria": {"statusCode": "202", "body": "tak"}}) == (
+            assert probe_setup.ask(
+                http={**form, "criteria": {"statusCode": "202", "body": "tak"}}
+            ) == (
                 True,
                 f"{url}/a?b=c answered 202",
             )
-        assert heard == [("POST", "/a?b=c", "me, you", b"hi")]
-        assert desk.at() == 0
+        assert recorded_entries == [("POST", "/a?b=c", "me, you", b"hi")]
+        assert probe_setup.at() == 0
 
-    def test_refused_connection_fails(self, desk):
+    def test_refused_connection_fails(self, probe_setup):
         with socket.socket() as held:
             held.bind(("127.0.0.1", 0))
             url = f"http://127.0.0.1:{held.getsockname()[1]}"
-            passed, words = desk.ask(http={"url": url})
+            passed, words = probe_setup.ask(http={"url": url})
         assert not passed
         assert words.startswith(f"{url} does not answer: ")
         assert words.endswith("Connection refused")
@@ -172,7 +182,7 @@ class TestDirectly:
         "says",
         [[], [b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"], [b"H", *b"TTP/1.1 200 OK"]],
     )
-    def test_server_that_never_answers_times_out(self, desk, says):
+    def test_server_that_never_answers_times_out(self, probe_setup, says):
         def serve():
             visit, _ = server.accept()
             with visit, contextlib.suppress(OSError):
@@ -189,16 +199,16 @@ class TestDirectly:
             thread.start()
             url = f"http://127.0.0.1:{server.getsockname()[1]}"
             began = time.monotonic()
-            assert desk.ask(http={"url": url}, timeout="300ms") == (
+            assert probe_setup.ask(http={"url": url}, timeout="300ms") == (
                 False,
                 f"{url} did not answer within 0.3 s",
             )
             assert 0.25 < time.monotonic() - began < 5
             over.set()
             thread.join()
-        assert desk.at() == 0
+        assert probe_setup.at() == 0
 
-    def test_slow_connection_times_out(self, desk, monkeypatch):
+    def test_slow_connection_times_out(self, probe_setup, monkeypatch):
         def late(*args, connect=socket.create_connection, **options):
             time.sleep(0.4)
             return connect(*args, **options)
@@ -217,7 +227,7 @@ class TestDirectly:
             threading.Thread(target=serve, daemon=True).start()
             url = f"http://127.0.0.1:{server.getsockname()[1]}"
             began = time.monotonic()
-            assert desk.ask(http={"url": url}, timeout="300ms") == (
+            assert probe_setup.ask(http={"url": url}, timeout="300ms") == (
                 False,
                 f"{url} did not answer within 0.3 s",
             )
@@ -225,33 +235,36 @@ class TestDirectly:
 
 
 class TestCommand:
-    def ask(self, desk, script, **judged):
+    def ask(self, probe_setup, script, **judged):
         container = {"image": "busybox", "command": ["sh", "-c", script]}
-        said = desk.ask(command={"container": container, **judged})
-        assert desk.call(desk.api.list(PODS, "default")).items == []
+        said = probe_setup.ask(command={"container": container, **judged})
+        assert probe_setup.call(probe_setup.api.list(PODS, "default")).items == []
         return said
 
-    def test_exit_code_is_judged(self, desk):
-        assert self.ask(desk, "exit 0") == (True, "it ended with 0")
-        assert self.ask(desk, "echo no luck; exit 3") == (
+    def test_exit_code_is_judged(self, probe_setup):
+        assert self.ask(probe_setup, "exit 0") == (True, "it ended with 0")
+        assert self.ask(probe_setup, "echo no luck; exit 3") == (
             False,
             "it ended with 3 and wrote 'no luck', and 0 was expected",
         )
-        assert self.ask(desk, "exit 3", exitCode=3) == (True, "it ended with 3")
+        assert self.ask(probe_setup, "exit 3", exitCode=3) == (True, "it ended with 3")
 
-    def test_expression_is_judged(self, desk):
-        assert self.ask(desk, "echo 42", expression="exitCode == 0 && stdout == '42'")[0]
+    def test_expression_is_judged(self, probe_setup):
+        assert self.ask(probe_setup, "echo 42", expression="exitCode == 0 && stdout == '42'")[0]
         words = "it ended with 1 and wrote '41', and 'stdout == \"42\"' was expected"
-        assert self.ask(desk, "echo 41; exit 1", expression='stdout == "42"') == (False, words)
+        assert self.ask(probe_setup, "echo 41; exit 1", expression='stdout == "42"') == (
+            False,
+            words,
+        )
 
     @pytest.mark.parametrize("begins", ["é", "xé", "  é"])
-    def test_truncated_output_is_not_judged(self, desk, begins):
+    def test_truncated_output_is_not_judged(self, probe_setup, begins):
         async def talk(container):
             container.log.write(begins + "é" * 600_000 + "BAD")
             return 0
 
-        desk.cluster.site.images.register(talk, image="talker")
-        said = desk.ask(
+        probe_setup.cluster.site.images.register(talk, image="talker")
+        said = probe_setup.ask(
             command={"container": {"image": "talker"}, "expression": "!(stdout endsWith 'BAD')"}
         )
         words = (
@@ -259,31 +272,35 @@ class TestCommand:
         )
         assert said == (False, words)
 
-    def test_endless_command_times_out(self, desk):
+    def test_endless_command_times_out(self, probe_setup):
         container = {"image": "busybox", "command": ["sleep", "1000"]}
-        assert desk.ask(command={"container": container}, timeout="20s") == (
+        assert probe_setup.ask(command={"container": container}, timeout="20s") == (
             False,
             "there was no answer within 20 s",
         )
-        assert desk.call(desk.api.list(PODS, "default")).items == []
+        assert probe_setup.call(probe_setup.api.list(PODS, "default")).items == []
 
-    def test_refused_pod_fails(self, desk):
-        passed, words = desk.ask(command={"container": {"image": "busybox", "name": "Bad Name"}})
+    def test_refused_pod_fails(self, probe_setup):
+        passed, words = probe_setup.ask(
+            command={"container": {"image": "busybox", "name": "Bad Name"}}
+        )
         assert not passed
         assert 'spec.containers[0].name: Invalid value: "Bad Name"' in words
 
-    def test_pod_belongs_to_the_subject(self, desk):
+    def test_pod_belongs_to_the_subject(self, probe_setup):
         seen = []
 
         async def look(container):
             seen.append(container.pod["metadata"])
             return 0
 
-        desk.cluster.site.images.register(look, image="looks")
+        probe_setup.cluster.site.images.register(look, image="looks")
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "flag", "controller": True}
-        owner["uid"] = desk.call(desk.api.get(CONFIG_MAPS, "flag", "default"))["metadata"]["uid"]
-        probing = desk.probing({"command": {"container": {"image": "looks"}}}, owner=owner)
-        (verdict,) = desk.call(probing.at_start())
+        owner["uid"] = probe_setup.call(probe_setup.api.get(CONFIG_MAPS, "flag", "default"))[
+            "metadata"
+        ]["uid"]
+        probing = probe_setup.probing({"command": {"container": {"image": "looks"}}}, owner=owner)
+        (verdict,) = probe_setup.call(probing.at_start())
         assert verdict.passed
         labels = {
             "kscen.io/run": "run-1",
@@ -296,16 +313,16 @@ class TestCommand:
 
 
 class TestKubernetes:
-    def test_one_object(self, desk):
+    def test_one_object(self, probe_setup):
         form = {"apiVersion": "v1", "kind": "ConfigMap", "name": "flag"}
-        assert desk.ask(kubernetes=form) == (True, "object != null of configmaps flag")
-        assert desk.ask(kubernetes={**form, "expression": "object.data.size() == 1"})[0]
-        assert desk.ask(kubernetes={**form, "name": "no"}) == (
+        assert probe_setup.ask(kubernetes=form) == (True, "object != null of configmaps flag")
+        assert probe_setup.ask(kubernetes={**form, "expression": "object.data.size() == 1"})[0]
+        assert probe_setup.ask(kubernetes={**form, "name": "no"}) == (
             False,
             "configmaps no: 'object != null' does not hold",
         )
-        assert desk.ask(kubernetes={**form, "name": "no", "expression": "object == null"})[0]
-        passed, words = desk.ask(
+        assert probe_setup.ask(kubernetes={**form, "name": "no", "expression": "object == null"})[0]
+        passed, words = probe_setup.ask(
             kubernetes={**form, "name": "no", "expression": "object.data.a == 'b'"}
         )
         assert not passed
@@ -313,30 +330,34 @@ class TestKubernetes:
             "configmaps no is not there, and \"object.data.a == 'b'\" has no value: "
         )
 
-    def test_many_objects(self, desk):
+    def test_many_objects(self, probe_setup):
         for name in ("a", "b"):
-            desk.make(CONFIG_MAPS, name, data={"n": name}, metadata={"labels": {"of": "many"}})
+            probe_setup.make(
+                CONFIG_MAPS, name, data={"n": name}, metadata={"labels": {"of": "many"}}
+            )
         form = {"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": "of=many"}
-        assert desk.ask(
+        assert probe_setup.ask(
             kubernetes={**form, "expression": "objects.map(o, o.data.n) == ['a', 'b']"}
         )[0]
         words = (
             "configmaps with of=many: \"objects.all(o, o.data.n == 'a')\" does not hold for "
             "2 objects"
         )
-        assert desk.ask(kubernetes={**form, "expression": "objects.all(o, o.data.n == 'a')"}) == (
+        assert probe_setup.ask(
+            kubernetes={**form, "expression": "objects.all(o, o.data.n == 'a')"}
+        ) == (
             False,
             words,
         )
-        assert not desk.ask(kubernetes={**form, "labelSelector": "of=none"})[0]
+        assert not probe_setup.ask(kubernetes={**form, "labelSelector": "of=none"})[0]
 
-    def test_cluster_wide_objects(self, desk):
+    def test_cluster_wide_objects(self, probe_setup):
         form = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
         ready = "object.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
-        assert desk.ask(kubernetes={**form, "expression": ready})[0]
+        assert probe_setup.ask(kubernetes={**form, "expression": ready})[0]
 
-    def test_unknown_kind_fails(self, desk):
-        assert desk.ask(kubernetes={"apiVersion": "v1", "kind": "Dragon"})[0] is False
+    def test_unknown_kind_fails(self, probe_setup):
+        assert probe_setup.ask(kubernetes={"apiVersion": "v1", "kind": "Dragon"})[0] is False
 
 
 UNREADABLE = (
@@ -405,14 +426,16 @@ class TestPrometheus:
             ("words", "value > 0", (False, "could not convert string to float: 'many'")),
         ],
     )
-    def test_query_is_judged(self, desk, prometheus, query, expression, said):
+    def test_query_is_judged(self, probe_setup, prometheus, query, expression, said):
         assert (
-            desk.ask(prometheus={"url": prometheus, "query": query, "expression": expression})
+            probe_setup.ask(
+                prometheus={"url": prometheus, "query": query, "expression": expression}
+            )
             == said
         )
 
-    def test_expression_without_a_value_fails(self, desk, prometheus):
-        passed, words = desk.ask(
+    def test_expression_without_a_value_fails(self, probe_setup, prometheus):
+        passed, words = probe_setup.ask(
             prometheus={"url": prometheus, "query": "none", "expression": "value > 1"}
         )
         assert not passed

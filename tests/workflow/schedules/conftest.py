@@ -1,9 +1,9 @@
 import pytest
-from timetable import Timetable
+from schedule_cluster import ScheduleCluster
 
 
 @pytest.fixture
-def timetable(request):
-    timetable = Timetable(request.node.name)
-    yield timetable
-    timetable.close()
+def schedule_cluster(request):
+    schedule_cluster = ScheduleCluster(request.node.name)
+    yield schedule_cluster
+    schedule_cluster.close()

@@ -25,7 +25,7 @@ CHECKS = SHIPPED.status_checks
 URL = "http://web.default/health"
 
 
-class Ward:
+class StatusCheckSetup:
     """A cluster with a Service that is well or not, and the controller."""
 
     def __init__(self):
@@ -113,25 +113,25 @@ class Ward:
 
 
 @pytest.fixture
-def ward():
-    ward = Ward()
-    yield ward
-    ward.cluster.close()
-    ward.journal.close()
+def status_check_setup():
+    status_check_setup = StatusCheckSetup()
+    yield status_check_setup
+    status_check_setup.cluster.close()
+    status_check_setup.journal.close()
 
 
-def test_check_starts_after_an_interval_and_ends_with_its_first_success(ward):
-    ward.check()
-    ward.runner.advance(5)
-    assert ward.status() == {
-        "startTime": ward.at(0),
+def test_check_starts_after_an_interval_and_ends_with_its_first_success(status_check_setup):
+    status_check_setup.check()
+    status_check_setup.runner.advance(5)
+    assert status_check_setup.status() == {
+        "startTime": status_check_setup.at(0),
         "conditions": [
             {
                 "type": type_,
                 "status": "False",
                 "reason": "",
-                "lastProbeTime": ward.at(0),
-                "lastTransitionTime": ward.at(0),
+                "lastProbeTime": status_check_setup.at(0),
+                "lastTransitionTime": status_check_setup.at(0),
             }
             for type_ in (
                 "DurationExceed",
@@ -141,16 +141,19 @@ def test_check_starts_after_an_interval_and_ends_with_its_first_success(ward):
             )
         ],
     }
-    ward.runner.advance(60)
-    assert ward.asked() == [(10.0, True)]
-    assert ward.ended() == (ward.at(10), "StatusCheckSuccessThresholdExceed")
-    status = ward.status()
+    status_check_setup.runner.advance(60)
+    assert status_check_setup.asked() == [(10.0, True)]
+    assert status_check_setup.ended() == (
+        status_check_setup.at(10),
+        "StatusCheckSuccessThresholdExceed",
+    )
+    status = status_check_setup.status()
     assert (status["count"], status["records"]) == (
         1,
-        [{"startTime": ward.at(10), "outcome": "Success"}],
+        [{"startTime": status_check_setup.at(10), "outcome": "Success"}],
     )
-    assert status["conditions"][2]["lastTransitionTime"] == ward.at(10)
-    assert ward.events() == [
+    assert status["conditions"][2]["lastTransitionTime"] == status_check_setup.at(10)
+    assert status_check_setup.events() == [
         (
             "Normal",
             "StatusCheckCompleted",
@@ -161,13 +164,13 @@ def test_check_starts_after_an_interval_and_ends_with_its_first_success(ward):
     ]
 
 
-def test_consecutive_failures_end_it(ward):
-    ward.check(intervalSeconds=2, failureThreshold=2, successThreshold=3)
+def test_consecutive_failures_end_it(status_check_setup):
+    status_check_setup.check(intervalSeconds=2, failureThreshold=2, successThreshold=3)
     for after, status in ((5, 500), (2, 200), (4, 500)):
-        ward.runner.advance(after)
-        ward.answers(status)
-    ward.runner.advance(60)
-    assert ward.asked() == [
+        status_check_setup.runner.advance(after)
+        status_check_setup.answers(status)
+    status_check_setup.runner.advance(60)
+    assert status_check_setup.asked() == [
         (2.0, True),
         (4.0, True),
         (6.0, False),
@@ -176,23 +179,26 @@ def test_consecutive_failures_end_it(ward):
         (12.0, False),
         (14.0, False),
     ]
-    assert ward.ended() == (ward.at(14), "StatusCheckFailureThresholdExceed")
-    assert ward.conditions() == {
+    assert status_check_setup.ended() == (
+        status_check_setup.at(14),
+        "StatusCheckFailureThresholdExceed",
+    )
+    assert status_check_setup.conditions() == {
         "DurationExceed": False,
         "FailureThresholdExceed": True,
         "SuccessThresholdExceed": False,
         "Completed": True,
     }
     words = f"HTTP execution of status check failed: {URL} answered 500, and 200 was expected"
-    assert ("Warning", "StatusCheckExecutionFailed", words, 3) in ward.events()
+    assert ("Warning", "StatusCheckExecutionFailed", words, 3) in status_check_setup.events()
 
 
-def test_continuous_check_lasts_until_its_end(ward):
-    ward.check(mode="Continuous", duration="25s")
-    ward.runner.advance(60)
-    assert [at for at, _ in ward.asked()] == [10.0, 20.0]
-    assert ward.ended() == (ward.at(25), "StatusCheckDurationExceed")
-    assert ward.conditions() == {
+def test_continuous_check_lasts_until_its_end(status_check_setup):
+    status_check_setup.check(mode="Continuous", duration="25s")
+    status_check_setup.runner.advance(60)
+    assert [at for at, _ in status_check_setup.asked()] == [10.0, 20.0]
+    assert status_check_setup.ended() == (status_check_setup.at(25), "StatusCheckDurationExceed")
+    assert status_check_setup.conditions() == {
         "DurationExceed": True,
         "FailureThresholdExceed": False,
         "SuccessThresholdExceed": True,
@@ -200,60 +206,66 @@ def test_continuous_check_lasts_until_its_end(ward):
     }
 
 
-def test_check_runs_once_more_at_its_end(ward):
-    ward.check(mode="Continuous", duration="20s")
-    ward.runner.advance(60)
-    assert [at for at, _ in ward.asked()] == [10.0, 20.0]
-    assert ward.ended() == (ward.at(20), "StatusCheckDurationExceed")
+def test_check_runs_once_more_at_its_end(status_check_setup):
+    status_check_setup.check(mode="Continuous", duration="20s")
+    status_check_setup.runner.advance(60)
+    assert [at for at, _ in status_check_setup.asked()] == [10.0, 20.0]
+    assert status_check_setup.ended() == (status_check_setup.at(20), "StatusCheckDurationExceed")
 
 
-def test_continuous_check_without_a_duration_ends_only_by_failures(ward):
-    ward.check(mode="Continuous", recordsHistoryLimit=2)
-    ward.runner.advance(95)
-    assert ward.ended() == (None, "")
-    status = ward.status()
+def test_continuous_check_without_a_duration_ends_only_by_failures(status_check_setup):
+    status_check_setup.check(mode="Continuous", recordsHistoryLimit=2)
+    status_check_setup.runner.advance(95)
+    assert status_check_setup.ended() == (None, "")
+    status = status_check_setup.status()
     assert (status["count"], len(status["records"])) == (9, 2)
-    ward.answers(503)
-    ward.runner.advance(100)
-    assert ward.ended() == (
-        ward.at(120),
+    status_check_setup.answers(503)
+    status_check_setup.runner.advance(100)
+    assert status_check_setup.ended() == (
+        status_check_setup.at(120),
         "StatusCheckFailureThresholdExceed",
     )  # though it keeps fewer than it has to count
 
 
-def test_check_waits_no_longer_than_its_timeout(ward):
+def test_check_waits_no_longer_than_its_timeout(status_check_setup):
     patch = {"metadata": {"annotations": {"kscen.io/http-after": "5s"}}}
-    ward.call(ward.api.patch(PODS, "web", patch, "default"))
-    ward.check("hasty", timeoutSeconds=2, failureThreshold=2)
-    ward.check("patient", timeoutSeconds=6)
-    ward.runner.advance(60)
-    assert ward.asked("hasty") == [(12.0, False), (22.0, False)]
-    assert ward.asked("patient") == [(15.0, True)]
-    assert ward.ended("hasty") == (ward.at(22), "StatusCheckFailureThresholdExceed")
+    status_check_setup.call(status_check_setup.api.patch(PODS, "web", patch, "default"))
+    status_check_setup.check("hasty", timeoutSeconds=2, failureThreshold=2)
+    status_check_setup.check("patient", timeoutSeconds=6)
+    status_check_setup.runner.advance(60)
+    assert status_check_setup.asked("hasty") == [(12.0, False), (22.0, False)]
+    assert status_check_setup.asked("patient") == [(15.0, True)]
+    assert status_check_setup.ended("hasty") == (
+        status_check_setup.at(22),
+        "StatusCheckFailureThresholdExceed",
+    )
 
 
-def test_deleted_check_stops(ward):
-    ward.check(mode="Continuous")
-    ward.runner.advance(15)
-    ward.call(ward.api.delete(CHECKS, "c", "default"))
-    ward.check(mode="Continuous")
-    ward.runner.advance(15)
-    assert [at for at, _ in ward.asked()] == [10.0, 25.0]
+def test_deleted_check_stops(status_check_setup):
+    status_check_setup.check(mode="Continuous")
+    status_check_setup.runner.advance(15)
+    status_check_setup.call(status_check_setup.api.delete(CHECKS, "c", "default"))
+    status_check_setup.check(mode="Continuous")
+    status_check_setup.runner.advance(15)
+    assert [at for at, _ in status_check_setup.asked()] == [10.0, 25.0]
 
 
-def test_another_controller_continues_a_check(ward):
-    ward.answers(500)
-    ward.check(failureThreshold=3)
-    ward.runner.advance(21)
-    ward.runner._actors.cancel()
-    ward.runner.advance(5)
-    ward.start("another")
-    ward.runner.advance(60)
-    assert [at for at, _ in ward.asked()] == [10.0, 20.0, 30.0]
-    assert ward.ended() == (ward.at(30), "StatusCheckFailureThresholdExceed")
+def test_another_controller_continues_a_check(status_check_setup):
+    status_check_setup.answers(500)
+    status_check_setup.check(failureThreshold=3)
+    status_check_setup.runner.advance(21)
+    status_check_setup.runner._actors.cancel()
+    status_check_setup.runner.advance(5)
+    status_check_setup.start("another")
+    status_check_setup.runner.advance(60)
+    assert [at for at, _ in status_check_setup.asked()] == [10.0, 20.0, 30.0]
+    assert status_check_setup.ended() == (
+        status_check_setup.at(30),
+        "StatusCheckFailureThresholdExceed",
+    )
 
 
-def test_refused_write_is_retried_and_stops_no_other(ward):
+def test_refused_write_is_retried_and_stops_no_other(status_check_setup):
     refused = []
 
     def refuse(review):
@@ -261,7 +273,7 @@ def test_refused_write_is_retried_and_stops_no_other(ward):
             refused.append(review.name)
             raise Forbidden("not yet")
 
-    ward.cluster.admission.add(
+    status_check_setup.cluster.admission.add(
         Hook(
             "keeps",
             validate=refuse,
@@ -270,12 +282,18 @@ def test_refused_write_is_retried_and_stops_no_other(ward):
             subresources=["status"],
         )
     )
-    ward.check()
-    ward.check("other")
-    ward.runner.advance(60)
+    status_check_setup.check()
+    status_check_setup.check("other")
+    status_check_setup.runner.advance(60)
     assert len(refused) == 2
-    assert ward.ended() == (ward.at(20), "StatusCheckSuccessThresholdExceed")
-    assert ward.ended("other") == (ward.at(10), "StatusCheckSuccessThresholdExceed")
+    assert status_check_setup.ended() == (
+        status_check_setup.at(20),
+        "StatusCheckSuccessThresholdExceed",
+    )
+    assert status_check_setup.ended("other") == (
+        status_check_setup.at(10),
+        "StatusCheckSuccessThresholdExceed",
+    )
 
 
 @pytest.mark.parametrize(
@@ -288,11 +306,18 @@ def test_refused_write_is_retried_and_stops_no_other(ward):
         ({"duration": "long"}, "spec.duration: 'long' is no duration: "),
     ],
 )
-def test_check_that_cannot_run_fails(ward, spec, words):
-    ward.check(**spec)
-    ward.runner.advance(60)
-    assert ward.ended() == (ward.at(30), "StatusCheckFailureThresholdExceed")
-    (message,) = {entry.data["message"] for entry in ward.journal if entry.what == "status-check"}
+def test_check_that_cannot_run_fails(status_check_setup, spec, words):
+    status_check_setup.check(**spec)
+    status_check_setup.runner.advance(60)
+    assert status_check_setup.ended() == (
+        status_check_setup.at(30),
+        "StatusCheckFailureThresholdExceed",
+    )
+    (message,) = {
+        entry.data["message"]
+        for entry in status_check_setup.journal
+        if entry.what == "status-check"
+    }
     assert message.startswith(words)
 
 

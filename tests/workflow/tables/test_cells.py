@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import matrices
 import pytest
-from stage_of_cells import Cells
-from theatre import Theatre
+from cell_runner import CellRunner
+from engine_env import EngineEnv
 
 from pytest_kscen.workflow import tables
 from pytest_kscen.workflow.tables.machine import PASSED_TO_CHILDREN, EventType
@@ -42,7 +42,7 @@ def rows(matrix):
 
 
 def played():
-    for name, (machine, matrix, cells) in TABLES.items():
+    for name, (machine, matrix, run_cells) in TABLES.items():
         written = dict(rows(matrix))
         for event_type in EventType:
             for phase, word in zip(
@@ -52,40 +52,40 @@ def played():
                     name,
                     event_type,
                     phase,
-                    cells.get(word, IN_EMPTY_CELLS),
+                    run_cells.get(word, IN_EMPTY_CELLS),
                     id=f"{name}-{event_type}-{phase}",
                 )
 
 
 @pytest.fixture(scope="module")
-def cells():
-    theatre = Theatre()
-    yield Cells(theatre)
-    theatre.close()
+def run_cells():
+    engine_env = EngineEnv()
+    yield CellRunner(engine_env)
+    engine_env.close()
 
 
 @pytest.mark.parametrize(("name", "event_type", "phase", "situations"), list(played()))
-def test_cell_of_the_phase_table(cells, name, event_type, phase, situations):
+def test_cell_of_the_phase_table(run_cells, name, event_type, phase, situations):
     passed_on = PASSED_TO_CHILDREN.get(event_type)
     expected = {
         words: follows.replace("{passed on}", passed_on or "")
         for words, (follows, _) in situations.items()
     }
     assert {
-        words: cells.play(name, phase, event_type, **state)
+        words: run_cells.play(name, phase, event_type, **state)
         for words, (_, state) in situations.items()
     } == expected
 
 
-def test_phase_that_something_else_may_end_is_written_at_once(cells):
+def test_phase_that_something_else_may_end_is_written_at_once(run_cells):
     wrote = []
-    cells.theatre.journal.follow(
+    run_cells.engine_env.journal.follow(
         lambda entry: wrote.append(entry.data) if entry.what == "wrote" else None
     )
 
     def phases_written(**state):
         wrote.clear()
-        cells.play(
+        run_cells.play(
             "Serial", "WaitingForChild", EventType.CHILD_SUCCEED, children=("Succeed",), **state
         )
         return [
@@ -101,14 +101,14 @@ def test_phase_that_something_else_may_end_is_written_at_once(cells):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_all_cells_are_covered(name):
-    machine, matrix, cells = TABLES[name]
+    machine, matrix, run_cells = TABLES[name]
     written = {
         (event_type, phase): word
         for event_type, words in rows(matrix)
         for phase, word in zip(machine.phases, words, strict=True)
         if word != "-"
     }
-    assert set(written.values()) <= set(cells)
+    assert set(written.values()) <= set(run_cells)
     assert set(written) == {
         (event_type, phase) for event_type, row in machine.rows.items() for phase in row
     }

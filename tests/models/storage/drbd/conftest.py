@@ -1,5 +1,5 @@
 import pytest
-from kernel_yard import KernelYard
+from drbd_kernels import DrbdKernels
 
 from pytest_kscen.clock import VirtualRunner
 
@@ -12,10 +12,10 @@ def runner():
 
 
 @pytest.fixture
-def yard(runner):
-    return KernelYard(runner)
+def kernels(runner):
+    return DrbdKernels(runner)
 
 
 @pytest.fixture
 def build(runner):
-    return lambda *args, **options: KernelYard(runner, *args, **options)
+    return lambda *args, **options: DrbdKernels(runner, *args, **options)

@@ -98,13 +98,13 @@ def test_quorum_is_known_before_the_data_state():
     assert not has_enough_votes(asked, sight(3, 0, fresh=0, stale=1), had_quorum=False)
 
 
-def test_diskless_replica_gets_quorum_from_its_peers_at_once(yard):
+def test_diskless_replica_gets_quorum_from_its_peers_at_once(kernels):
     """Though it is asked first."""
-    yard.spread("cab", quorum=2, diskless="c", rule="tie-break")
-    yard.advance(10)
-    assert not yard.status("c").quorum
-    yard.do("initialize", "a", "v")
-    assert all(yard.status(node).quorum for node in "cab")
+    kernels.spread("cab", quorum=2, diskless="c", rule="tie-break")
+    kernels.advance(10)
+    assert not kernels.status("c").quorum
+    kernels.do("initialize", "a", "v")
+    assert all(kernels.status(node).quorum for node in "cab")
 
 
 @pytest.mark.parametrize(
