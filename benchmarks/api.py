@@ -1,6 +1,4 @@
-"""kube.Api in-process against kmock (where it is quick) and against the real kube-apiserver
-through our remote client.
-"""
+"""Compare `kube.Api` in-process with kmock, and the remote client with the real kube-apiserver."""
 
 from __future__ import annotations
 

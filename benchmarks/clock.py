@@ -1,4 +1,4 @@
-"""Virtual sleeps against simpy's."""
+"""Compare virtual sleeps with simpy's."""
 
 from __future__ import annotations
 

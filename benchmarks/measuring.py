@@ -1,6 +1,4 @@
-"""How every benchmark measures and prints: a peer in the same run, the best of a few rounds, a
-ratio and its goal.
-"""
+"""Measure and print for all benchmarks: a peer in the same run, best of rounds, ratio and goal."""
 
 from __future__ import annotations
 

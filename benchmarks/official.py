@@ -1,6 +1,4 @@
-"""The official synchronous client: in-process, over the embedded cluster's HTTPS, and on the
-real kube-apiserver.
-"""
+"""Measure the official synchronous client in-process, over HTTPS and on the real kube-apiserver."""
 
 from __future__ import annotations
 

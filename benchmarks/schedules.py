@@ -1,9 +1,9 @@
-"""Schedules in simulated time: one that spawns every hour, one that spawns every minute, and what a
-year of them would take.
+"""Measure Schedules in simulated time: hourly, every minute, and extrapolated to a year.
 
 Each spawns chaos that the simulated Chaos Mesh takes up, and keeps the last three. The peer is the
 same cluster asked by a plain loop, as often, for what a Schedule cannot do without: an object made,
-a status written, an old object deleted."""
+a status written, an old object deleted.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A fresh embedded cluster, ready and asked for the first time, against the real control plane's
-start.
-"""
+"""Compare the start of an embedded cluster with that of the real control plane."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the plugin costs a project that does not use it: pytest's start with it and without, in
-turn.
-"""
+"""Measure what the plugin adds to pytest's start in a project that does not use it."""
 
 from __future__ import annotations
 

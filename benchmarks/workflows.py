@@ -1,9 +1,9 @@
-"""Workflows driven in virtual time: so many at once, each of so many templates, on the embedded API
-with nothing else on it.
+"""Measure workflows in virtual time on the embedded API without other controllers.
 
 The seconds are this process's own work, from the first workflow's creation to the last one's end,
 API server and all. A transition is a change of a node's phase. `--json FILE` writes the figures
-into a file too."""
+into a file too.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Workflows in real time: how soon a child follows the one before it, on the real control plane,
-API server and all.
+"""Measure the delay between serial children in real time on the real control plane.
 
 The write rate of the API server is measured first, in the same run. Then 100 workflows of 100
 templates each, serial trees of Suspends and Tasks, are driven at once, paced so that all who write
 come to half of that rate. With two numbers as arguments it is so many workflows of so many
-templates."""
+templates.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A stage whose two clusters are one embedded API server with virtual machines that nothing
-lives behind.
-"""
+"""Run context whose two clusters are one embedded API server with inert virtual machines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Two machines made of namespaces, joined by a cable: networks and processes of their own, gone
-with their first process.
-"""
+"""Two hosts made of Linux namespaces with separate networks and processes."""
 
 from __future__ import annotations
 

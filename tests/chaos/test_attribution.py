@@ -1,4 +1,4 @@
-"""Whose a trouble is, rule by rule."""
+"""Attribution of effects to incidents, rule by rule."""
 
 from __future__ import annotations
 

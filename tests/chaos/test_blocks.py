@@ -1,4 +1,4 @@
-"""What a block makes, and that it goes."""
+"""Network blocks: the policies they create and their removal."""
 
 from __future__ import annotations
 

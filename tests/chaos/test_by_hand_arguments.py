@@ -1,6 +1,4 @@
-"""Faults by hand that make no sense on any cluster are refused before anything is asked, by the
-name of what is wrong.
-"""
+"""Refusal of invalid arguments of faults by hand, before any request."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is cleared away before a run and after it, on clusters that are ours and on those that
-are not.
-"""
+"""Cleanup before and after a run, on owned and on foreign clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What losses and latency make, and that no rule stays behind."""
+"""Packet loss and load on links, and removal of their rules."""
 
 from __future__ import annotations
 

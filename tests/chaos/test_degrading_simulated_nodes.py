@@ -1,6 +1,4 @@
-"""Losses and latency on the embedded cluster: the Jobs run there, the links feel it, and their
-logs tell what it did.
-"""
+"""Losses and latency on simulated nodes: Jobs run, links are affected, logs report it."""
 
 from __future__ import annotations
 

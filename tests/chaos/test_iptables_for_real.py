@@ -1,4 +1,4 @@
-"""The simulated iptables beside the real one: the same words, the same table, the same refusals."""
+"""Comparison of the simulated iptables with the real one: same commands, tables and refusals."""
 
 from __future__ import annotations
 

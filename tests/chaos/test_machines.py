@@ -1,6 +1,4 @@
-"""Machines that are restarted and stopped: the operations, the reboter's manners, and when it is
-over.
-"""
+"""Restarts and stops of machines: operations, limits of the reboter, and recovery."""
 
 from __future__ import annotations
 

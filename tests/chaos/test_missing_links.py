@@ -1,6 +1,4 @@
-"""Links that are to be made while a fault is on: whose it is that they do not come, and what
-follows for their volume.
-"""
+"""Links not established during a fault: attribution and consequences for their volume."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the tests with namespaces need: skipped where it is missing, and failed where nothing may
-be skipped.
-"""
+"""Requirements of namespace tests: skipped when missing, failed when skips are forbidden."""
 
 from __future__ import annotations
 

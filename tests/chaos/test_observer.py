@@ -1,4 +1,4 @@
-"""Which effects an incident is said to have had, and when it is said to be recovered from."""
+"""Effects attributed to an incident, and detection of its recovery."""
 
 from __future__ import annotations
 

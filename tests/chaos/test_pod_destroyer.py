@@ -1,4 +1,4 @@
-"""Pods are destroyed, and it lasts until others are ready in their place."""
+"""Destruction of pods, which lasts until their replacements are ready."""
 
 from __future__ import annotations
 

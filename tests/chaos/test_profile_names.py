@@ -1,4 +1,4 @@
-"""Profiles of one kind beside each other: each draws for itself, and goes by a name of its own."""
+"""Several profiles of one kind: separate draws and unique names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What profiles draw, when, and that nothing ends them for good."""
+"""Draws of profiles, their timing, and their survival of errors."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The same faults through a real API server: each does what it says, to what it says, and
-nothing is left.
-"""
+"""Faults on a real API server: each has its documented effect and leaves nothing."""
 
 from __future__ import annotations
 

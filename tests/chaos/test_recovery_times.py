@@ -1,6 +1,4 @@
-"""What becomes of what an incident did and is not simply well again: it goes, others have it
-too, or it is perhaps its own.
-"""
+"""Recovery of incidents whose effects are deleted, shared with others, or only possible."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Faults that the API refuses, wholly or in part, and those whose answers are lost: what was not
-done is nobody's doing.
-"""
+"""Faults refused wholly or in part, and faults whose responses are lost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The very text of the Jobs, on real iptables and iperf3, between two machines made of
-namespaces.
-"""
+"""Scripts of chaos Jobs on real iptables and iperf3, between two hosts made of namespaces."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Faults on the embedded cluster's virtual machines: the objects are understood there, and have
-their effect.
-"""
+"""Faults on the virtual machines of the embedded cluster and their effects."""
 
 from __future__ import annotations
 

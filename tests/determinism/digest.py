@@ -1,6 +1,4 @@
-"""Plays a run of churn and all chaos from a seed and prints its hash, which is the same wherever
-it is played, and its deeds.
-"""
+"""Run churn and all chaos from a seed and print the journal's hash and its actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page that compares two configurations of the scheduler shows what its command gives."""
+"""The page that compares two scheduler configurations shows the output of its command."""
 
 import pathlib
 

@@ -1,6 +1,4 @@
-"""Every Python example in the README and the docs runs as it stands; every option and marker is
-in the reference.
-"""
+"""Examples in the README and the docs run, and the reference lists every option and marker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A journal keeps what it was told, in order, in cluster time, and reads the same from its file."""
+"""Journals keep their records in order, in cluster time, and equal after a read from the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Versions of what a run leaves: older ones are read, later ones are refused."""
+"""Versions of run archives: older ones are read, later ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand-written journals, good and bad: what each says of a run's beginning and of its end."""
+"""Verdicts about start and end of a run, from hand-written journals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hand-written journals, good and bad: what each says of its volumes."""
+"""Verdicts about volumes, from hand-written journals."""
 
 from __future__ import annotations
 

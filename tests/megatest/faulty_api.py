@@ -1,6 +1,4 @@
-"""An API as a bad day has it: it refuses, loses its answers, drops watches, and for a while does
-not do something at all.
-"""
+"""API that refuses requests, loses responses, drops watches, and is unavailable for a while."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A run of churn and all chaos on the simulated storage in which the API of all actors, in both
-clusters, has a bad day.
-"""
+"""Run of churn and all chaos in which all actors use a faulty API, in both clusters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""An API that refuses, loses answers and drops watches: nobody ends for good, nothing is
-counted, and everything goes.
-"""
+"""Actors on a faulty API: none stops, no false transition counts, everything is deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""volume-attacher: each cycle by what it finds and what it leaves, to the second."""
+"""volume-attacher: each cycle by its initial and final attachments, to the second."""
 
 from __future__ import annotations
 

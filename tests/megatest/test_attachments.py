@@ -1,4 +1,4 @@
-"""When a volume counts as attached, and when as detached, to the second."""
+"""Times at which a volume counts as attached and as detached, to the second."""
 
 from __future__ import annotations
 

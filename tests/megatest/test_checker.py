@@ -1,4 +1,4 @@
-"""volume-checker: what is a transition, and what is none."""
+"""volume-checker: the changes that count as transitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may stand in volume_churn, and what is drawn from it."""
+"""Parameters of volume_churn and the draws from them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Churn with all its actors and all chaos, on each generation of the simulated storage: time
-goes on, and the judgement is fair.
-"""
+"""Churn with all actors and all chaos on each storage generation, with correct verdicts."""
 
 import os
 

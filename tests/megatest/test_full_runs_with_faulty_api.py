@@ -1,6 +1,4 @@
-"""Churn and all chaos on the simulated storage while the API of all actors, in both clusters,
-has a bad day.
-"""
+"""Churn and all chaos on the simulated storage while all actors use a faulty API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""multivolume: how many, how often, and how all of it ends."""
+"""multivolume: number of volumes, their pace, and the end of the run."""
 
 from __future__ import annotations
 

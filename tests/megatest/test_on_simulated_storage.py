@@ -1,4 +1,4 @@
-"""The actors on the storage that the embedded cluster brings."""
+"""Actors on the simulated storage of the embedded cluster."""
 
 from __future__ import annotations
 

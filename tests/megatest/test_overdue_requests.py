@@ -1,4 +1,4 @@
-"""What a storage is asked to do in calm weather it does in time, or the outcome is invalid."""
+"""Requests to the storage are done in time without faults, or the outcome is invalid."""
 
 from __future__ import annotations
 

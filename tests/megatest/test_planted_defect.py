@@ -1,6 +1,4 @@
-"""A storage in which a volume that has once lost its IOReady never has it again: chaos must not
-hide that.
-"""
+"""A storage that never restores a lost IOReady: chaos must not hide the defect."""
 
 from __future__ import annotations
 

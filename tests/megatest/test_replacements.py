@@ -1,6 +1,4 @@
-"""What the destroyer took is noted as replaced when it is, by what the replicas of each
-generation say.
-"""
+"""Records of replaced replicas after deletions by the destroyer, in each generation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The replicas' destroyer and creator, and the resizer: each asks and does not wait, but the
-resizer.
-"""
+"""Destroyer, creator and resizer of replicas; only the resizer waits for the result."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Replicas that were added in the moment in which their volume went, to the second: it goes at
-17 s.
-"""
+"""Replicas added while their volume is deleted, to the second; the deletion is at 17 s."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""On a cluster that outlives its runs the same seed is the same story, whatever a salt calls the
-things in it.
-"""
+"""Runs on a long-lived cluster: equal seeds give equal stories, except for salted names."""
 
 from __future__ import annotations
 

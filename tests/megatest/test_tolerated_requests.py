@@ -1,4 +1,4 @@
-"""What stands in the storage's way when something is not done in time, and what is no excuse."""
+"""Conditions that tolerate an overdue request, and conditions that do not."""
 
 from __future__ import annotations
 

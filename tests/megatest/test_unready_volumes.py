@@ -1,4 +1,4 @@
-"""What is told of a volume that is waited for."""
+"""Records about volumes that are not ready yet."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the actors of a run share: it is kept while somebody looks, and a crash of it is heard by
-all who wait.
-"""
+"""Shared view of a run's actors: kept while in use; a crash reaches all waiters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One volume's life, to the second."""
+"""Life cycle of one volume, to the second."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A storage of a few lines, with exact times, and a stage on an API server that nobody else
-stands behind.
-"""
+"""Minimal storage with exact times, and a run context on an API server without controllers."""
 
 from __future__ import annotations
 

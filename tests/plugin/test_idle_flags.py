@@ -1,4 +1,4 @@
-"""What is said on the command line, or in the environment, and reaches nothing, is told."""
+"""Options on the command line or in the environment without any effect are reported."""
 
 from __future__ import annotations
 

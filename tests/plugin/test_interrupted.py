@@ -1,6 +1,4 @@
-"""The session is ended amid a run that a test conducts itself: all that went before is reported,
-and what became of the run.
-"""
+"""A session interrupted during a run by hand reports everything up to then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is killed: what its folder has by then is read by `story`."""
+"""The folder of a killed run can be read by `story`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The megatest program's flags: each way in, their order, what they fill and what they do not,
-and what is refused.
-"""
+"""Flags of the megatest: sources, precedence, filled parameters and refusals."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The plugin seen from pytest's command line: what is accepted, what is refused and in which
-words.
-"""
+"""Command line of the plugin: accepted and refused options, and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same small run on the terminal, in JUnit's file, in Allure's folder and in the archive."""
+"""Reports of one small run on the terminal, in JUnit's file, in Allure's folder and the archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of one name, outside of pytest's root directory and below it."""
+"""Tests of equal names inside and outside pytest's root directory."""
 
 from __future__ import annotations
 

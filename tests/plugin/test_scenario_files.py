@@ -1,6 +1,4 @@
-"""`*.scenario.yaml` seen from a project that has some: what is collected, what fails and in
-which words, where it is told.
-"""
+"""Collection of `*.scenario.yaml`: tests, failures, messages and reports."""
 
 from __future__ import annotations
 

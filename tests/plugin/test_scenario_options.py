@@ -1,4 +1,4 @@
-"""The settings of scenarios on the command line, in the environment and in the ini file."""
+"""Scenario settings on the command line, in the environment and in the ini file."""
 
 from __future__ import annotations
 

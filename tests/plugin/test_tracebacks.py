@@ -1,6 +1,4 @@
-"""A wrong use is told at the line of the test that has it; a mistake of ours is told with where
-it is.
-"""
+"""Misuse is reported at the test's line; internal errors with their own place."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`*.workflow.yaml` seen from a project that has some: what is collected, what fails and in
-which words.
-"""
+"""Collection of `*.workflow.yaml`: tests, failures and messages."""
 
 from __future__ import annotations
 

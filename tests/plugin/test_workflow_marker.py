@@ -1,4 +1,4 @@
-"""@pytest.mark.workflow(file) seen from a project that has some."""
+"""Use of @pytest.mark.workflow(file) in a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that is judged again from its folder, when its cluster is gone."""
+"""Judging a run again from its folder, without its cluster."""
 
 from __future__ import annotations
 

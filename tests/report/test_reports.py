@@ -1,4 +1,4 @@
-"""One small run, told in every form."""
+"""One small run in every report format."""
 
 from __future__ import annotations
 

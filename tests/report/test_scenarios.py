@@ -1,4 +1,4 @@
-"""What a scenario has come to, from what is left of it: a run's folder, or the Scenario itself."""
+"""Results of scenarios read from a run's folder or from the Scenario object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run by hand is played on."""
+"""Fixtures for runs by hand."""
 
 from __future__ import annotations
 

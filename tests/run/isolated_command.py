@@ -1,8 +1,8 @@
-"""A command in a home and a temporary folder of its own; what it leaves there, and which of its
-processes live on.
+"""Command with its own home and temporary folder; reports leftover files and processes.
 
 As a program it ends as the command does, or with a list of what was left: `python isolated_command.py pytest
--m megatest`."""
+-m megatest`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster has of a kind."""
+"""List the objects of a kind in a cluster."""
 
 from __future__ import annotations
 

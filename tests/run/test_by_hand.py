@@ -1,4 +1,4 @@
-"""Runs that a test conducts itself, and runs that somebody stops."""
+"""Runs conducted by the test itself, and interrupted ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Of several runs on somebody's virtual machines one shakes them at a time; who is refused is
-told whose they are.
-"""
+"""Chaos lease: one run at a time uses foreign machines; refused runs name its holder."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Runs on one cluster that is nobody's own, here an embedded one's port: on the wall's clock,
-too, one does chaos at a time.
-"""
+"""Chaos lease on the wall clock, with two runs on the port of an embedded cluster."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Ctrl-C in a run without an end on the real control plane: pytest in a place of its own, where
-nothing is left of it.
-"""
+"""Ctrl-C in an unlimited run on the real control plane, without leftovers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A run in which a profile is declared twice, and what churn destroys beside one that does the
-same.
-"""
+"""Runs with a profile declared twice, and churn beside an equal profile."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a run that died has left is gone before a run that a test conducts itself, and what is
-others' is not.
-"""
+"""Leftovers of a killed run are cleared before a run by hand; foreign objects are kept."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Runs on the real control plane with each generation of the storage: volumes that come and go,
-and faults made by hand.
-"""
+"""Runs on the real control plane with each storage generation."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Runs amid which something crashes, or that somebody stops: they end in good order all the
-same.
-"""
+"""Runs interrupted by crashes or by the user end in order."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is looked for after a run, with rights that end somewhere and servers that are out of
-order.
-"""
+"""Search for leftovers with limited permissions and failing servers."""
 
 from __future__ import annotations
 

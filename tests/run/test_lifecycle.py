@@ -1,4 +1,4 @@
-"""Rows of the life cycle's table: each test reads the phases that a run passes from it."""
+"""Life cycle table: each test reads the expected phases of a run from it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Several engines and runs as processes beside one cluster, here an embedded one's port: one of
-them drives.
-"""
+"""Several engine processes on one embedded cluster's port: one holds the lease."""
 
 from __future__ import annotations
 

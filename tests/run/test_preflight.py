@@ -1,6 +1,4 @@
-"""What a run is told before it touches anything: every single thing that is wrong, and what to
-do.
-"""
+"""Preflight checks: all problems are reported with a remedy before any change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a scenario_runner and its run cannot be asked for, and what they say then."""
+"""Misuse of scenario_runner and its messages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The thin thread from end to end: churn and pod chaos on the embedded cluster, and what the
-outcome says of them.
-"""
+"""End-to-end runs: churn and pod chaos on the embedded cluster, and their outcomes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Two runs of one test in one cluster that outlives them: each has its own volumes, and leaves
-the other's alone.
-"""
+"""Two runs of one test on a long-lived cluster: separate volumes, no interference."""
 
 from __future__ import annotations
 

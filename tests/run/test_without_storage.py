@@ -1,6 +1,4 @@
-"""Runs without volumes need no storage: on a cluster that is somebody's and has no definitions
-of it.
-"""
+"""Runs without volumes need no storage, on a foreign cluster without its definitions."""
 
 from __future__ import annotations
 

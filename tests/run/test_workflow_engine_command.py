@@ -1,6 +1,4 @@
-"""The command that drives workflows: it is ended at any moment without a traceback, and says
-what its cluster lacks.
-"""
+"""The engine command: interruption without traceback, and reports of missing definitions."""
 
 from __future__ import annotations
 

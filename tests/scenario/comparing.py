@@ -1,12 +1,12 @@
-"""What becomes of the pods of a scenario on two clusters. Where nodes are equally good, the second
-goes where the first went.
+"""Compare the pods of a scenario on two clusters, following equally good node choices.
 
 Three things are the clock's on a real control plane, and nothing else is excused. Whose back-off
 ends first, of pods that were turned down and are woken together: the second tries each order that
 is possible. Which of two bindings that are under way at once arrives first: pods that are tried
 again are taken in one breath, and bound beside each other. And whether one who is woken by the
 first of several deletions is bound before the last of them: pods are sent away beside the
-scheduler."""
+scheduler.
+"""
 
 from collections import Counter, deque
 from dataclasses import dataclass, field

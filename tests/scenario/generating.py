@@ -1,6 +1,4 @@
-"""Scenarios drawn by chance: nodes that differ, then pods that ask for room, tolerate, attract,
-repel, spread and preempt.
-"""
+"""Random scenarios: different nodes, and pods with requests, affinities, spread and preemption."""
 
 from tests.scenario.objects import create, delete, done, scenario
 

@@ -1,6 +1,4 @@
-"""The KEP's hoge-controller, three times: for each ConfigMap with a `pods` entry it makes so
-many pods, one in each loop.
-"""
+"""The KEP's hoge-controller in three forms: it creates one pod per loop for each ConfigMap."""
 
 import pathlib
 

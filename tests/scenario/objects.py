@@ -1,4 +1,4 @@
-"""Small objects for scenarios, and Scenarios of them."""
+"""Small objects for scenarios, and Scenario objects of them."""
 
 API_VERSION = "simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1"
 

@@ -1,4 +1,4 @@
-"""What happens to a Scenario from outside while it is on, and to those that wait behind it."""
+"""External changes of active Scenarios and of pending ones."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An extender that binds pods itself is the scheduler's hand, if it says so."""
+"""Bindings by an extender that acts for the scheduler."""
 
 import contextlib
 import http.server

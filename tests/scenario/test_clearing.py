@@ -1,4 +1,4 @@
-"""What a cluster is cleared of at a scenario's start, where others delete too."""
+"""Deletions at a scenario's start while others delete objects."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""What is excused when a scenario's course is compared with that on a real control plane, and
-what is not.
-"""
+"""Differences tolerated when a scenario is compared with a real control plane."""
 
 import pytest
 

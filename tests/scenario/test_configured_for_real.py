@@ -1,6 +1,4 @@
-"""The real kube-scheduler is started with the configuration that a scenario brings, and its own
-words say what is wrong with it.
-"""
+"""The real kube-scheduler starts with a scenario's configuration and reports its errors."""
 
 import json
 

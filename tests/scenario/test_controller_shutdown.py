@@ -1,4 +1,4 @@
-"""What is over leaves nothing behind on a cluster that goes on: no pod at a gate, no webhook."""
+"""A stopped controller leaves no pod at a gate and no webhook."""
 
 import contextlib
 import signal

@@ -1,6 +1,4 @@
-"""The scenario controller beside a cluster that is somebody else's: what is applied there is
-played.
-"""
+"""The scenario controller on a foreign cluster plays applied Scenarios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where controllers are held: whoever may go on does, whatever else happens at that moment."""
+"""Gates: a released controller continues under all concurrent changes."""
 
 import asyncio
 

@@ -1,6 +1,4 @@
-"""What is no Scenario, or comes at the wrong time: said before anything is touched, with what to
-do.
-"""
+"""Invalid or untimely Scenarios are refused with a remedy before any change."""
 
 from __future__ import annotations
 

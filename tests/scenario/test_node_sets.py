@@ -1,6 +1,4 @@
-"""The KEP's own example: a controller of the user's makes a thousand nodes, at its own pace,
-before pods are placed.
-"""
+"""The KEP's example: a user's controller creates a thousand nodes before pods are placed."""
 
 import asyncio
 

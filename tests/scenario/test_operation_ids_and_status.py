@@ -1,6 +1,4 @@
-"""Operations as they are given: their ids, a status with an object, and what comes when all is
-over.
-"""
+"""Operations: their ids, initial statuses, and refusal after the end."""
 
 import contextlib
 

@@ -1,6 +1,4 @@
-"""A user's own controller is simulated: held at the end of its loop until the others have
-reacted to what it did.
-"""
+"""Simulation of a user's controller, held at the end of its loop until others have reacted."""
 
 import json
 import re

@@ -1,10 +1,10 @@
-"""The real kube-scheduler, unmodified and on a real control plane, does with a scenario what the
-embedded one does with it.
+"""The unmodified kube-scheduler on a real control plane gives the embedded one's results.
 
 Where several nodes are equally good either side leaves it to chance: theirs must be one of our
 best, and is then ours too.
 `python -m tests.scenario.test_same_placements 200` compares as many scenarios, and prints those
-that differ; with `200 3` there are three control planes, each of which plays every third."""
+that differ; with `200 3` there are three control planes, each of which plays every third.
+"""
 
 import functools
 import itertools

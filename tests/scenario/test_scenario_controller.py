@@ -1,6 +1,4 @@
-"""The scenario controller itself: what it hears while it is busy, what it finds when it starts,
-what it leaves when one is over.
-"""
+"""The scenario controller under concurrent events, after a start and after a scenario."""
 
 import pytest
 

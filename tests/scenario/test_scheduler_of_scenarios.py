@@ -1,6 +1,4 @@
-"""What a scenario's scheduler works by: the same chance each time, and the configuration that
-was asked for, or none.
-"""
+"""The scheduler of a scenario: deterministic draws and the requested configuration."""
 
 import json
 

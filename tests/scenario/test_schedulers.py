@@ -1,4 +1,4 @@
-"""When schedulers have done all they can, whoever they are and however long they try."""
+"""Detection that schedulers have no more work."""
 
 import json
 

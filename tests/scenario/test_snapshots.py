@@ -1,6 +1,4 @@
-"""A cluster that is recorded plays as it stood: the same pods on the same nodes, and nothing
-that nobody should read.
-"""
+"""Recorded clusters are restored equal: same placements, no secrets."""
 
 from __future__ import annotations
 

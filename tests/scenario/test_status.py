@@ -1,6 +1,4 @@
-"""What is written into a Scenario's status, over a wire that takes its time: never older than
-what was written before.
-"""
+"""Status writes of a Scenario over a slow API: never older than earlier writes."""
 
 import asyncio
 import dataclasses

@@ -1,6 +1,4 @@
-"""What a write has changed is waited for as long as the server has it, and no longer: a picture
-may be far behind.
-"""
+"""Waiting for writes that the server has and the cache does not have yet."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""`python -m pytest_kscen validate` says of Scenarios, and of what is expected of them, what the
-controller would.
-"""
+"""`python -m pytest_kscen validate` reports what the scenario controller would report."""
 
 import pytest
 import yaml

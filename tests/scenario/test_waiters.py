@@ -1,4 +1,4 @@
-"""When controllers that we know have done all they can."""
+"""Detection that known controllers have no more work."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""What a write means: whose it is, and whether it is a minor step, in the timeline and of any
-consequence.
-"""
+"""Classification of writes: their writer, and minor steps in the timeline."""
 
 import contextlib
 

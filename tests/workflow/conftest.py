@@ -1,4 +1,4 @@
-"""What the tests of the engine are played on stands beside this, where those below find it."""
+"""Fixtures of the engine tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""An engine's world in the few words that its tests need: the embedded API with Chaos Mesh's
-definitions, and no controllers.
-"""
+"""Environment of an engine: embedded API with the definitions of Chaos Mesh, no controllers."""
 
 from __future__ import annotations
 

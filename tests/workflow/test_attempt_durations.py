@@ -1,6 +1,4 @@
-"""How long what only lasts does last: each attempt its whole time, for chaos from when it is in
-effect.
-"""
+"""Durations of repeated attempts: each is full, for chaos counted from injection."""
 
 import pytest
 from engine_env import partition, suspend, template

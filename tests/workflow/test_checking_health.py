@@ -1,4 +1,4 @@
-"""A workflow that watches a Service: by StatusChecks, and by probes while chaos is on it."""
+"""Workflows that observe a Service by StatusChecks and by probes during chaos."""
 
 from __future__ import annotations
 

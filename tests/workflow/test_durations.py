@@ -1,6 +1,4 @@
-"""How long chaos and Schedules are held, to the second, and what becomes of those that were
-never in effect.
-"""
+"""Durations of chaos and Schedules to the second, and chaos that was never injected."""
 
 from __future__ import annotations
 

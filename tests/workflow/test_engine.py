@@ -1,6 +1,4 @@
-"""Workflows on the embedded cluster: the phases that each node goes through, and when, to the
-second of simulated time.
-"""
+"""Workflows on the embedded cluster: phases of each node, to the second of simulated time."""
 
 import asyncio
 

@@ -1,6 +1,4 @@
-"""The engine beside a real API server, as a command: what is applied is driven, also next to
-Chaos Mesh's own definitions.
-"""
+"""The engine command beside a real API server, also with Chaos Mesh's definitions present."""
 
 from __future__ import annotations
 

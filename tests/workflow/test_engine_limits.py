@@ -1,6 +1,4 @@
-"""What has a limit, of an engine alone on a stage: what is said when it is over, and how long it
-lasts across restarts.
-"""
+"""Time limits of the engine: messages at expiry, and persistence across restarts."""
 
 from __future__ import annotations
 

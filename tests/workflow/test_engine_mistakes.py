@@ -1,4 +1,4 @@
-"""One workflow's mistake is its own: it fails with its reason, in time, and the others go on."""
+"""Errors in one workflow fail it with a reason and in time; others continue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine's command does not take."""
+"""Options refused by the engine command."""
 
 from __future__ import annotations
 

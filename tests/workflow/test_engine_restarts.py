@@ -1,6 +1,4 @@
-"""An engine that is cut off after any of its writes and started anew goes on: the same end, and
-nothing is done twice.
-"""
+"""An engine interrupted after any write continues after a restart without repeating actions."""
 
 from __future__ import annotations
 

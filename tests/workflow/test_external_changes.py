@@ -1,6 +1,4 @@
-"""What may befall a workflow, told one by one: each is ended with its reason, and no chaos is
-left.
-"""
+"""External changes of workflows: each ends with its reason and leaves no chaos."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is to be seen of an engine from outside: metrics as Prometheus reads them, and spans in
-cluster time.
-"""
+"""Metrics for Prometheus and spans in cluster time."""
 
 import contextlib
 import http.server

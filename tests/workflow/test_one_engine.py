@@ -1,6 +1,4 @@
-"""Of several engines on one cluster one drives at a time: the next goes on where it was, and
-nothing is done or told twice.
-"""
+"""Several engines on one cluster: one holds the lease, the next continues its work."""
 
 from __future__ import annotations
 

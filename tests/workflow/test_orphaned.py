@@ -1,6 +1,4 @@
-"""Workflows, nodes and Schedules that are removed from above what they have made: that goes all
-the same.
-"""
+"""Orphaned objects of deleted workflows, nodes and Schedules are removed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A workflow's probes live and end with their engine and their workflow; the next engine asks
-on, and knows what they have said.
-"""
+"""Probes end with their engine and workflow; the next engine continues with their results."""
 
 from __future__ import annotations
 

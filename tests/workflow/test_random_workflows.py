@@ -1,6 +1,4 @@
-"""Whatever befalls a workflow: it ends, all its nodes with it, and no chaos is left that could
-be removed.
-"""
+"""Random workflows under random changes end, with all nodes, and leave no removable chaos."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Why a workflow or a node is ended: the gravest of what has ended it, which the next engine
-knows, too.
-"""
+"""Recorded reasons of ended workflows and nodes: the most severe, known to the next engine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a Task has written: what is told of each attempt, how much of it, and what comes of too
-much.
-"""
+"""Output of Task attempts: reporting, truncation, and excessive output."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a Task's pod finds when it begins, and what becomes of what it writes, however much that
-is.
-"""
+"""Input of a Task's pod at its start, and handling of its output."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The queue of events: one of a workflow at a time, nothing of one that is forgotten, and as
-many awake as there is work.
-"""
+"""Event queue: one event per workflow at a time, none of deleted ones, no idle wake-ups."""
 
 from __future__ import annotations
 

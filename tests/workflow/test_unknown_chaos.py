@@ -1,6 +1,4 @@
-"""Chaos of a kind that nobody has told us of: the engine makes it and removes it, if the cluster
-has its definition.
-"""
+"""Chaos of kinds unknown to the package: created and removed if the cluster defines it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""While the API refuses what becomes of a workflow's nodes, or never answers, it says so, ends
-in time, does nothing twice.
-"""
+"""Refused status writes: reported, ended in time, and nothing done twice."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""`python -m pytest_kscen validate`: what it prints and what it returns, whatever the files
-hold.
-"""
+"""Output and exit code of `python -m pytest_kscen validate` for all inputs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a Task's pod waits for is told by its node: as it is on, when it is cut off, and what can
-be done about it.
-"""
+"""Reports about a Task's pending pod: the reason and the remedy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Bad workflows are refused where they come in, in the same words, by the embedded cluster and
-by a webhook over HTTPS.
-"""
+"""Invalid workflows are refused with equal messages by the embedded cluster and the webhook."""
 
 from __future__ import annotations
 

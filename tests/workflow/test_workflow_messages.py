@@ -1,6 +1,4 @@
-"""What the engine tells of a workflow: to the test by the journal, and to the cluster's users by
-Events.
-"""
+"""Messages of the engine: to the test by the journal, to cluster users by Events."""
 
 import pytest
 from engine_env import partition, suspend, template

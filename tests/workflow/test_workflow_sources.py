@@ -1,6 +1,4 @@
-"""The same YAML comes to the same, whichever way it comes in: by the test, by kubectl, or by a
-Schedule.
-"""
+"""Equal YAML gives equal results from a test, from kubectl and from a Schedule."""
 
 import pytest
 from engine_env import EngineEnv, suspend

@@ -1,6 +1,4 @@
-"""Random workflows on one cluster with a Chaos Mesh daemon, random things that befall them, and
-what must be so at the end.
-"""
+"""Random workflows and disturbances on a cluster with a Chaos Mesh daemon, and their invariants."""
 
 from __future__ import annotations
 

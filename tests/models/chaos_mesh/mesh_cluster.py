@@ -1,4 +1,4 @@
-"""A cluster with Chaos Mesh, in the few words that its tests need."""
+"""Cluster with Chaos Mesh and helpers of its tests."""
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.kubelet.network import Flow

@@ -1,4 +1,4 @@
-"""One seed, one story, to the byte."""
+"""Equal seeds give byte-equal journals."""
 
 import orjson
 from mesh_cluster import MeshCluster

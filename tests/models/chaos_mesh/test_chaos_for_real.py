@@ -1,6 +1,4 @@
-"""The same daemon behind a real API server: the definitions are taken, and what is said to be
-injected is.
-"""
+"""The simulated daemon on a real API server: definitions are accepted and chaos is injected."""
 
 import contextlib
 

@@ -1,6 +1,4 @@
-"""What Chaos Mesh's own webhook would refuse reaches the daemon here: it says so, goes on, and
-lets go of it.
-"""
+"""Objects refused by the real webhook of Chaos Mesh are reported here and can be deleted."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""The storage's agents use their hosts' network: a NetworkChaos between them cuts the very links
-that replicas live by.
-"""
+"""NetworkChaos between storage agents, on the host network, cuts the replication links."""
 
 import contextlib
 

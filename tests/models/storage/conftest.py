@@ -1,4 +1,4 @@
-"""A cluster with a storage at work in it."""
+"""Fixtures for a cluster with a running storage."""
 
 import pytest
 from storage_cluster import StorageCluster

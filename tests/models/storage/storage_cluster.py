@@ -1,4 +1,4 @@
-"""What a test does with a storage: volumes come and go, pods die, and conditions are read."""
+"""Cluster with a simulated storage: helpers for volumes, pods and conditions."""
 
 from __future__ import annotations
 

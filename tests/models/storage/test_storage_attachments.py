@@ -1,4 +1,4 @@
-"""Who is attached where: in what order, how many at once, and what is said of those who wait."""
+"""Attachments: order, concurrency, and conditions of waiting ones."""
 
 from __future__ import annotations
 

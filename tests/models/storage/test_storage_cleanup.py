@@ -1,6 +1,4 @@
-"""What is over is gone at once: so much comes and goes in a long run that nobody is to search
-for it.
-"""
+"""Deleted objects leave no state, so that long runs do not slow down."""
 
 from __future__ import annotations
 

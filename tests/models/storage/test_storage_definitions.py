@@ -1,6 +1,4 @@
-"""What users and actors write is refused or accepted as by the published definitions, and what
-the storage writes is accepted.
-"""
+"""Our definitions validate like the published ones, and these accept all storage writes."""
 
 from __future__ import annotations
 

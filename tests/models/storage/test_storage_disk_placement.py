@@ -1,6 +1,4 @@
-"""A disk that finds no node: somebody who has one and needs no disk gets it, or goes and makes
-room.
-"""
+"""Disks without a free node: an access replica or tie-breaker converts or makes room."""
 
 from __future__ import annotations
 

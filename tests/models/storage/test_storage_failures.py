@@ -1,4 +1,4 @@
-"""What the storage says while pods, machines and leaders are gone, and when they are back."""
+"""Conditions while pods, machines and leaders are down, and after their return."""
 
 from __future__ import annotations
 

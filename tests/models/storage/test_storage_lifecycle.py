@@ -1,4 +1,4 @@
-"""The life of a volume, from its creation to its end, in each generation and class."""
+"""Life cycle of a volume in each generation and class."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mistake in the storage's programs is no pod that crashes: it ends the cluster's time.
+"""Internal errors of the storage stop the cluster's clock; a lost lease is a pod crash.
 
 A lease that is lost is a crash.
 """

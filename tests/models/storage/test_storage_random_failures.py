@@ -1,6 +1,4 @@
-"""Whatever people do to a volume, when it is quiet again the volume is whole, and has exactly
-the replicas that it should.
-"""
+"""Volumes recover with exactly the required replicas after random failures."""
 
 from __future__ import annotations
 

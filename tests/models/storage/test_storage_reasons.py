@@ -1,6 +1,4 @@
-"""One stormy day, watched: every reason that conditions may have is given by somebody at some
-time.
-"""
+"""Every documented reason of a condition occurs in one run with many failures."""
 
 from __future__ import annotations
 

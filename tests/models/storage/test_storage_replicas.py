@@ -1,6 +1,4 @@
-"""Replicas that somebody makes or deletes: kept, placed, removed and replaced as the storage
-would.
-"""
+"""Replicas created or deleted by others: kept, placed, removed and replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an agent tells what its kernel says: bad news and answers at once, the rest together."""
+"""Report rate of agents: failures and answers at once, other changes in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In calm weather nothing that a volume says of itself may ever change, whatever is done to it."""
+"""Conditions of volumes do not change without failures, during all user actions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a volume costs: so many writes from its creation to its end, and none while nothing
-happens.
-"""
+"""Number of writes per volume life cycle, and none while idle."""
 
 from __future__ import annotations
 

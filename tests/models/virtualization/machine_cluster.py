@@ -1,4 +1,4 @@
-"""A cluster with its parent, for tests that look at machines."""
+"""Cluster with its parent, for tests of virtual machines."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Whatever is done to machines in whatever order: operations end, and who shall run does in the
-end.
-"""
+"""Random operations on machines all finish, and machines end in the required state."""
 
 from __future__ import annotations
 

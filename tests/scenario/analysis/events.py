@@ -1,4 +1,4 @@
-"""Timelines written by hand: each event at a step that is `major` or `(major, minor)`."""
+"""Hand-written timelines: each event at a step that is `major` or `(major, minor)`."""
 
 from pytest_kscen.scenario.analysis.result import Result
 from pytest_kscen.scenario.analysis.timeline import Timeline

@@ -1,4 +1,4 @@
-"""What is asked of scenarios that were really played."""
+"""Queries on scenarios that were played."""
 
 import pytest
 

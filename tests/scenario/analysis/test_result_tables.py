@@ -1,4 +1,4 @@
-"""What people and other programs are shown."""
+"""Tables and pictures for people and other programs."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""A small embedded cluster, an actor of it, and probes as people write them."""
+"""Fixtures for probes: a small embedded cluster, an actor and helpers."""
 
 from __future__ import annotations
 

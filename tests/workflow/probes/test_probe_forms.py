@@ -1,4 +1,4 @@
-"""What each form of a probe asks, and how it judges what it hears."""
+"""Requests of each form of a probe, and its verdict on the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A probe from JSON, and all that can be wrong with it at once."""
+"""Parsing of probes from JSON, with all errors reported at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When probes are asked, what is counted, and who is told."""
+"""Timing of probes, their counters and notifications."""
 
 from __future__ import annotations
 

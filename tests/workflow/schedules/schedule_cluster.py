@@ -1,4 +1,4 @@
-"""A cluster with a Schedule controller, in the few words that its tests need."""
+"""Cluster with a Schedule controller and helpers of its tests."""
 
 import asyncio
 import contextlib

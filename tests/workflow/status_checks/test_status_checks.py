@@ -1,4 +1,4 @@
-"""The life of StatusChecks: when they ask, what ends them, and what stands in their status."""
+"""Life cycle of StatusChecks: timing, completion and status."""
 
 from __future__ import annotations
 

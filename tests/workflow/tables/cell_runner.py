@@ -1,8 +1,8 @@
-"""One cell of a table, played: a node stands in the API in a phase and a situation, an event comes,
-and what follows is told.
+"""Execute one table cell: a node in a phase receives an event; effects are returned as text.
 
 What follows is said in a few words: the phases that the node goes through, who is told what, what
-is told later and when, and what is made and removed."""
+is told later and when, and what is made and removed.
+"""
 
 from __future__ import annotations
 

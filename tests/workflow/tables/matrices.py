@@ -1,5 +1,4 @@
-"""The tables as the design document would print them: events down, phases across, "-" where nothing
-is done.
+"""Expected tables: events as rows, phases as columns, "-" where nothing happens.
 
 A word in a cell stands for what follows, in each situation in which the node may be.
 """

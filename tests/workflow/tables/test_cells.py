@@ -1,6 +1,4 @@
-"""Each cell of each state machine does what its table says, in each situation in which a node
-may be; empty cells do nothing.
-"""
+"""Every cell of each state machine has the effect in its table, in each situation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workflows to be judged: good ones, made of parts that can be spoilt."""
+"""Valid workflows from parts that tests can invalidate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spec of each kind of chaos: what its own webhook lets in, and what it refuses."""
+"""Specs of each chaos kind: accepted and refused as by its webhook."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Each rule about a workflow: what breaks it is told where it stands, and what does not is let
-through.
-"""
+"""Each validation rule: violations are reported with their path, valid workflows accepted."""
 
 from __future__ import annotations
 

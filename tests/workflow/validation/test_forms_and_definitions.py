@@ -1,6 +1,4 @@
-"""The forms that chaos is judged by have the shipped definitions' fields, each, and need what
-those need.
-"""
+"""Forms of chaos specs have the fields and requirements of the shipped definitions."""
 
 from __future__ import annotations
 

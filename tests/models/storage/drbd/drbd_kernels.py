@@ -1,4 +1,4 @@
-"""A cluster of kernels that a test cuts, spoils and powers off."""
+"""Simulated DRBD kernels whose links and power a test controls."""
 
 import pytest
 

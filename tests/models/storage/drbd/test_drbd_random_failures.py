@@ -1,6 +1,4 @@
-"""Whatever happens to machines, network and roles: no data is lost, nobody writes apart, and
-everything heals.
-"""
+"""Random failures of machines, network and roles: no data loss, no divergence, full recovery."""
 
 import itertools
 
