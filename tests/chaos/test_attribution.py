@@ -91,7 +91,7 @@ def test_machine_down_outranks_cut_and_cut_outranks_degradation():
     assert told(LOST, 20, ordered=machine(0), cut=cut(1)) == ("cut", [])
     assert told(LOST, 20, cut=cut(0), later=degradation(5)) == ("cut", [])
     assert told(LOST, 20, earlier=degradation(0), cut=cut(5)) == ("cut", ["earlier"])
-    assert told(LOST, 20, degradation=degradation(0), too_new=cut(15)) == ("worse", [])
+    assert told(LOST, 20, degradation=degradation(0), too_new=cut(15)) == ("degradation", [])
 
 
 def test_first_of_two_equal_incidents_is_the_cause():
@@ -131,7 +131,7 @@ def test_effect_on_volume_with_several_candidates_is_only_possible():
     assert told(STUCK, 20, cut=affecting(cut(0)), gone=machine(0, seen=5)) == ("", ["gone", "cut"])
     assert told(STUCK, 20, degradation=affecting(degradation(0)), gone=machine(0, seen=5)) == (
         "gone",
-        ["worse"],
+        ["degradation"],
     )
     assert told(STUCK, 20, over=affecting(cut(0, until=10)), gone=machine(0, seen=5)) == (
         "gone",
@@ -159,7 +159,7 @@ def test_link_not_established_is_attributed_to_earlier_block():
     assert told(UNMADE, at, short=cut(0, until=at - 0.1)) == ("", ["short"])
     assert told(UNMADE, at, over=cut(0, until=10)) == ("", [])
     assert told(UNMADE, at, second=cut(5), first=cut(0)) == ("first", [])
-    assert told(UNMADE, at, degradation=degradation(0), cut=cut(5)) == ("cut", ["worse"])
+    assert told(UNMADE, at, degradation=degradation(0), cut=cut(5)) == ("cut", ["degradation"])
 
 
 def test_link_is_no_proof_while_an_end_may_be_down():

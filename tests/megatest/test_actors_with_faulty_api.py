@@ -55,15 +55,15 @@ def test_attacher_survives_every_failure(world):
 def test_request_refused_longer_than_its_timeout_ends_only_the_action(world, monkeypatch):
     """Half an hour in which nothing can be written."""
     down = {"now": False}
-    shaken = FaultyApi._disturb
+    disturb = FaultyApi._disturb
 
     async def failing_api(self, verb, request):
         if down["now"] and verb != "list":
             request.close()
             raise InternalError("no leader")
-        return await shaken(self, verb, request)
+        return await disturb(self, verb, request)
 
-    monkeypatch.setattr(FaultyApi, "_shaken", failing_api)
+    monkeypatch.setattr(FaultyApi, "_disturb", failing_api)
     world.start(
         multivolume(world.context, Churn(max_volumes=3, replica_destroyer=True), world.state),
         "multivolume",
