@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 from pytest_kscen.commands.output import print_lines
-from pytest_kscen.commands.story import Unknown, read_in
+from pytest_kscen.commands.story import LookupFailed, read_journal
 from pytest_kscen.journal import JournalDamaged
 from pytest_kscen.judge.outcome import judge
 from pytest_kscen.judge.verdict import INVALID, UNKNOWN, VALID
@@ -25,16 +25,16 @@ def main(arguments: list[str]) -> int:
     )
     folder = parser.parse_args(arguments).folder
     try:
-        path, journal = read_in(folder)
+        path, journal = read_journal(folder)
         if not journal:
-            raise Unknown(  # noqa: TRY301  # reported below
+            raise LookupFailed(  # noqa: TRY301  # reported below
                 f"{path} is empty: the run was killed before anything happened in it, and "
                 "there is nothing to judge"
             )
         outcome = judge(journal, path)
         print_lines(summary(outcome))
         return EXIT_CODES[outcome.judged]
-    except (Unknown, JournalDamaged) as unknown:
+    except (LookupFailed, JournalDamaged) as unknown:
         why = str(unknown)
     except Exception as error:  # noqa: BLE001  # an uncaught error would exit with 1, the code of an invalid run
         why = f"{folder} cannot be judged: {error!r}"

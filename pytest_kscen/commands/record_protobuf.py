@@ -67,8 +67,8 @@ def main(arguments: list[str]) -> int:
     found = numbers(options.modules, options.version)
     if not found:
         parser.error(
-            f"no types of {options.version} were found below {options.modules}: is it "
-            "Go's module cache?"
+            f"no types of {options.version} below {options.modules}: give Go's module cache, "
+            "as `go env GOMODCACHE` prints it"
         )
     lines = [orjson.dumps(name) + b": " + orjson.dumps(fields) for name, fields in found.items()]
     options.into.write_bytes(b"{\n" + b",\n".join(lines) + b"\n}\n")

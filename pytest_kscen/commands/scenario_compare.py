@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
     chosen = parser.parse_args(arguments)
     try:
         one, other = (
-            _played(chosen.scenario, each, chosen.seed) for each in (chosen.one, chosen.other)
+            _play(chosen.scenario, each, chosen.seed) for each in (chosen.one, chosen.other)
         )
         found = one.compare(other, names=(chosen.one.stem, chosen.other.stem))
     except (DocumentRefused, PlayFailed, ValueError) as wrong:
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _played(scenario: pathlib.Path, configuration: pathlib.Path, seed: str) -> Result:
+def _play(scenario: pathlib.Path, configuration: pathlib.Path, seed: str) -> Result:
     with contextlib.closing(EmbeddedCluster(seed, nodes=0)) as cluster:
         runner = ScenarioRunner(cluster, Plan())
         with contextlib.closing(runner):

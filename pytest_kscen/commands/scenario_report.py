@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from pytest_kscen.commands.output import print_lines
-from pytest_kscen.commands.story import Unknown, journal_in
+from pytest_kscen.commands.story import LookupFailed, journal_path
 from pytest_kscen.scenario.analysis.comparison import TABLES as OF_TWO
 from pytest_kscen.scenario.analysis.rendering import TABLES as OF_ONE
 from pytest_kscen.scenario.analysis.rendering import as_csv, as_json_lines
@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
         else:
             other = _result(chosen.other, chosen.scenario)
             _print(chosen, first.compare(other, names=_names(chosen)))
-    except (Unknown, NoScenario, ValueError) as wrong:
+    except (LookupFailed, NoScenario, ValueError) as wrong:
         print(wrong, file=sys.stderr)
         return 1
     return 0
@@ -80,19 +80,19 @@ def _print(chosen: argparse.Namespace, result: Result | Comparison) -> None:
 
 def _result(path: pathlib.Path, scenario: str) -> Result:
     if not path.is_file():
-        journal_in(path)
+        journal_path(path)
         return Result.of_folder(path, scenario)
     try:
         obj = yaml.safe_load(path.read_text())
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Unknown(f"{path} is not a Scenario: {' '.join(str(error).split())}") from error
+        raise LookupFailed(f"{path} is not a Scenario: {' '.join(str(error).split())}") from error
     if not isinstance(obj, dict) or obj.get("kind") != "Scenario":
-        raise Unknown(
+        raise LookupFailed(
             f"{path} is not a Scenario: name the folder of a run, or a file with a Scenario "
             "that has been played"
         )
     if not (obj.get("status") or {}).get("scenarioResult"):
-        raise Unknown(
+        raise LookupFailed(
             f"the Scenario in {path} has no result: it has not been played, or it was "
             "stored without its status"
         )
@@ -109,7 +109,7 @@ def _names(chosen: argparse.Namespace) -> tuple[str, str]:
         )
     names = chosen.names.split(",")
     if len(names) != TWO:
-        raise Unknown(
+        raise LookupFailed(
             f"--names={chosen.names}: two names with a comma between them, such as "
             "--names=before,after"
         )

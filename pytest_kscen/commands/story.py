@@ -23,7 +23,7 @@ MOST = 20  # names in a message
 MOST_VOLUMES = 10  # volumes in a message, one per line
 
 
-class Unknown(Exception):
+class LookupFailed(Exception):
     """Volume or folder that does not exist; the message lists those that do."""
 
 
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     )
     chosen = parser.parse_args(arguments)
     try:
-        path, journal = read_in(chosen.folder)
+        path, journal = read_journal(chosen.folder)
         outcome = judge(journal, path)
         volumes = {one.name: f"{one.verdict:<11} {one.name}" for one in outcome.volumes}
         crashed = [
@@ -50,43 +50,45 @@ def main(arguments: list[str]) -> int:
             if finding.check == "volumes" and "crashed" in finding.why
         ]
         if crashed and not volumes:
-            raise Unknown(crashed[0])  # noqa: TRY301  # reported below
+            raise LookupFailed(crashed[0])  # noqa: TRY301  # reported below
         if chosen.volume is not None:
-            print_lines(story(journal, _one_of(volumes, chosen.volume)))
+            print_lines(story(journal, _matching_volume(volumes, chosen.volume)))
         else:
             print_lines(
                 [f"{one.verdict:<11} {one.name}" for one in outcome.volumes]
                 or [f"the run has no volume; lines in its journal: {len(journal)}"]
             )
-    except (Unknown, JournalDamaged) as unknown:
+    except (LookupFailed, JournalDamaged) as unknown:
         print(unknown, file=sys.stderr)
         return 1
     return 0
 
 
-def read_in(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
+def read_journal(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
     """Return the path of the journal in a run's folder, and its entries."""
     try:
-        path = journal_in(folder)
+        path = journal_path(folder)
         return path, read(path)
     except OSError as error:
-        raise Unknown(
+        raise LookupFailed(
             f"{error.filename or folder / JOURNAL} cannot be read: {error.strerror or error}"
         ) from None
 
 
-def journal_in(folder: pathlib.Path) -> pathlib.Path:
+def journal_path(folder: pathlib.Path) -> pathlib.Path:
     """Return the journal of a run's folder; an Unknown names the folders of runs near it."""
     if (path := folder / JOURNAL).is_file():
         return path
     if not folder.exists():
         runs = _runs_in(folder.parent)
-        raise Unknown(f"{folder} does not exist{_existing(folder.name, runs) if runs else ''}")
+        raise LookupFailed(f"{folder} does not exist{_existing(folder.name, runs) if runs else ''}")
     if path.is_dir():
-        raise Unknown(f"{path} cannot be read: it is a folder")
+        raise LookupFailed(f"{path} cannot be read: it is a folder")
     if runs := _runs_in(folder):
-        raise Unknown(f"{folder} has the folders of runs: name one of them: {_some(runs)}")
-    raise Unknown(
+        raise LookupFailed(
+            f"{folder} has the folders of runs: name one of them: {_shortened(runs)}"
+        )
+    raise LookupFailed(
         f"{folder} is not the folder of a run: it has no "
         f"{JOURNAL}{_existing(folder.name, _runs_in(folder.parent))}"
     )
@@ -96,7 +98,7 @@ def _runs_in(folder: pathlib.Path) -> list[str]:
     return sorted(path.parent.name for path in folder.glob(f"*/{JOURNAL}"))
 
 
-def _one_of(volumes: dict[str, str], wanted: str) -> str:
+def _matching_volume(volumes: dict[str, str], wanted: str) -> str:
     """Return the volume with this name or prefix; `volumes` has a line for each name."""
     if wanted in volumes:
         return wanted
@@ -111,14 +113,16 @@ def _one_of(volumes: dict[str, str], wanted: str) -> str:
     else:
         title = f"the run has no volume {wanted!r}; it has no volumes"
     more = [f"  and {len(lines) - MOST_VOLUMES} more"] if len(lines) > MOST_VOLUMES else []
-    raise Unknown("\n".join([title, *lines[:MOST_VOLUMES], *more]))
+    raise LookupFailed("\n".join([title, *lines[:MOST_VOLUMES], *more]))
 
 
 def _existing(wanted: str, names: list[str]) -> str:
-    return f"{nearest(wanted, names)}; there are {_some(names)}" if names else "; there are none"
+    return (
+        f"{nearest(wanted, names)}; there are {_shortened(names)}" if names else "; there are none"
+    )
 
 
-def _some(names: list[str]) -> str:
+def _shortened(names: list[str]) -> str:
     return ", ".join(
         [*names[:MOST], *([f"and {len(names) - MOST} more"] if len(names) > MOST else [])]
     )

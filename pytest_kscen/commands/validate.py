@@ -75,26 +75,26 @@ def main(arguments: list[str]) -> int:
         is_read = True
         if not found:
             print(f"{path}: skipped: it is empty")
-        played = [*found, *_beside(path)]
+        played = [*found, *_documents_beside(path)]
         for document in found:
-            for severity, said in _lines(document, played, strict=chosen.strict):
-                print(said)
+            for severity, text in _findings(document, played, strict=chosen.strict):
+                print(text)
                 if severity in counted:
                     counted[severity] += 1
     errors, warnings = counted.values()
     if is_read:
-        print(f"{_number(errors, 'error')}, {_number(warnings, 'warning')}")
+        print(f"{_plural(errors, 'error')}, {_plural(warnings, 'warning')}")
     return max(code, WRONG if errors else FINE)
 
 
 def _files(path: pathlib.Path) -> list[pathlib.Path]:
-    """Return the YAML files below a folder, or the path itself if it is no folder."""
+    """Return the YAML files below a folder, or the path itself if it is not a folder."""
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
 
 
-def _beside(path: pathlib.Path) -> list[Document]:
+def _documents_beside(path: pathlib.Path) -> list[Document]:
     """Return the documents that a file of expectations belongs to."""
     stem, _, ending = path.name.rpartition(".expect.")
     files = [path.with_name(f"{stem}.{word}.{ending}") for word in ("scenario", "workflow")]
@@ -104,9 +104,9 @@ def _beside(path: pathlib.Path) -> list[Document]:
         return []
 
 
-def _lines(document: Document, played: list[Document], *, strict: bool) -> Iterator[Line]:
+def _findings(document: Document, played: list[Document], *, strict: bool) -> Iterator[Line]:
     obj = document.content
-    if _is_meant(document):
+    if _resembles_workflow(document):
         for fault in issues_in(document):
             severity = ERROR if strict else fault.severity
             yield severity, issue_line(document, fault, severity)
@@ -131,19 +131,19 @@ def _lines(document: Document, played: list[Document], *, strict: bool) -> Itera
                 "",
                 (
                     f"{document.at()}: skipped: expectations are checked together with their "
-                    "Scenario or Workflow; there is no such file beside this one"
+                    "Scenario or Workflow; the folder has no such file"
                 ),
             )
     elif not isinstance(obj, dict) or not obj.get("kind"):
         yield (
             ERROR,
-            (f"{document.at()}: {ERROR}: this is no Kubernetes object: it has no kind"),
+            (f"{document.at()}: {ERROR}: not a Kubernetes object: add its apiVersion and kind"),
         )
     else:
         yield (
             "",
             (
-                f"{document.at()}: skipped: {obj.get('apiVersion')} {obj['kind']} is none of "
+                f"{document.at()}: skipped: {obj.get('apiVersion')} {obj['kind']} is not one of "
                 f"{', '.join(KNOWN)}"
             ),
         )
@@ -153,7 +153,7 @@ def _is_scenario(document: Document) -> bool:
     return document.kind_is(SCENARIOS.api_version, SCENARIOS.kind)
 
 
-def _is_meant(document: Document) -> bool:
+def _resembles_workflow(document: Document) -> bool:
     """Return True if the kind is that of a Workflow or Schedule, or spelt almost like it."""
     if is_workflow_or_schedule(document.content):
         return True
@@ -170,9 +170,9 @@ def _is_meant(document: Document) -> bool:
 
 def _as_lines(texts: Iterable[str], severity: str) -> Iterator[Line]:
     for line in texts:
-        where, _, said = line.partition(" ")
-        yield severity, f"{where.removesuffix(':')}: {severity}: {said}"
+        where, _, text = line.partition(" ")
+        yield severity, f"{where.removesuffix(':')}: {severity}: {text}"
 
 
-def _number(count: int, what: str) -> str:
+def _plural(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.objects.chaos_mesh import EngineResources
 
-NO_CHAOS = (
+NO_DEFINITIONS = (
     "this cluster has no definitions of Chaos Mesh, so every node that is to inject "
     "chaos fails: install Chaos Mesh on it or, "
     "if it is the port of an embedded cluster, call run.workflows.drive() in its test "
     "instead of starting this command"
 )
-LOOK_AGAIN = 1.0  # seconds between two looks at whether all actors are well
+CHECK_PERIOD = 1.0  # seconds between two checks that no actor has crashed
 
 
 def main(arguments: list[str]) -> int:
@@ -106,7 +106,7 @@ def _above_zero(parse: Callable[[str], float], remedy: str) -> Callable[[str], f
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
     """Drive the workflows until Ctrl-C, SIGTERM, the crash of an actor or the loss of the lease."""
-    word, leading = Signal(), Leading(cluster, ENGINE)
+    end_requested, leading = Signal(), Leading(cluster, ENGINE)
 
     def print_holder(holder: str) -> None:
         print(
@@ -116,16 +116,19 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
         )
 
     journal = contextlib.closing(Journal(cluster.runner.clock, chosen.journal))
-    with handle_signals(cluster.runner.loop, word.give, awaited=lambda: True), journal as noted:
-        if not cluster.runner.call(leading.wait(word, print_holder)):
+    with (
+        handle_signals(cluster.runner.loop, end_requested.give, awaited=lambda: True),
+        journal as opened,
+    ):
+        if not cluster.runner.call(leading.wait(end_requested, print_holder)):
             return 0
-        life = _Life(leading, word)
+        life = _LeaseKeeper(leading, end_requested)
         cluster.runner.start(life.live(), ENGINE)
-        family = _begin(cluster, noted, chosen, leading)
+        family = _start_engine(cluster, opened, chosen, leading)
         try:
             start_admission(cluster, family)
-            while not word.given:
-                cluster.runner.call(word.within(LOOK_AGAIN))
+            while not end_requested.given:
+                cluster.runner.call(end_requested.within(CHECK_PERIOD))
         finally:
             if not life.lost:
                 cluster.runner.call(unregister(cluster.api(ENGINE)))
@@ -134,15 +137,15 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
     return 0
 
 
-class _Life:
+class _LeaseKeeper:
     """Keeper of the engine's lease: gives the signal to end when the lease is lost.
 
     The webhook belongs to the next engine then, and is not unregistered.
     """
 
-    def __init__(self, leading: Leading, word: Signal) -> None:
+    def __init__(self, leading: Leading, end_requested: Signal) -> None:
         self._leading = leading
-        self._word = word
+        self._end_requested = end_requested
         self.lost: LeaseLost | None = None
 
     async def live(self) -> None:
@@ -150,10 +153,10 @@ class _Life:
             await self._leading.live()
         except LeaseLost as lost:
             self.lost = lost
-            self._word.give()
+            self._end_requested.give()
 
 
-def _begin(
+def _start_engine(
     cluster: Cluster, journal: Journal, chosen: argparse.Namespace, leading: Leading
 ) -> EngineResources:
     runner, metrics = cluster.runner, Metrics()
@@ -171,7 +174,7 @@ def _begin(
     )
     family = family_on(cluster)
     if not has_definitions(cluster):
-        print(NO_CHAOS, file=sys.stderr, flush=True)
+        print(NO_DEFINITIONS, file=sys.stderr, flush=True)
     engine = functools.partial(
         drive, context, family, concurrency=chosen.concurrency, per_second=chosen.rate
     )

@@ -33,7 +33,7 @@ RUN_ENTRIES = ("run-started", "frozen", "healed", "liveness", "leftovers", "run-
 Other entries may follow even after the last one.
 """
 RESTORE_FILE = "restore the file as the run has written it"
-WELL = "True"
+HEALTHY = "True"
 
 
 class EntryOrder:
@@ -44,21 +44,21 @@ class EntryOrder:
     """
 
     def __init__(self) -> None:
-        self._line = self._turned_on = 0
+        self._line = self._phase_line = 0
         self._at = 0.0
-        self._turn = ""
+        self._phase = ""
         self._seen: dict[str, dict[str, str]] = {}
         """Last observed conditions of each volume that is checked."""
 
-    def against(self, at: float, what: str, data: dict[str, Any]) -> str:
+    def contradiction(self, at: float, what: str, data: dict[str, Any]) -> str:
         """Return why the next line cannot follow the ones before; an empty text if it can."""
         if what in RUN_ENTRIES:
-            if self._turn and RUN_ENTRIES.index(what) <= RUN_ENTRIES.index(self._turn):
+            if self._phase and RUN_ENTRIES.index(what) <= RUN_ENTRIES.index(self._phase):
                 return (
-                    f"{what!r} cannot come after {self._turn!r} on line {self._turned_on}, in "
+                    f"{what!r} cannot come after {self._phase!r} on line {self._phase_line}, in "
                     f"one run: {RESTORE_FILE}"
                 )
-            self._turn, self._turned_on = what, self._line + 1
+            self._phase, self._phase_line = what, self._line + 1
         if not at >= self._at:  # as of NaN, too
             before = (
                 f"the {self._at} s of line {self._line}" if self._line else "the run's beginning"
@@ -66,13 +66,13 @@ class EntryOrder:
             return f"{at} s is before {before}, and time does not go back: {RESTORE_FILE}"
         self._line, self._at = self._line + 1, at
         try:
-            return self._against_conditions(what, data)
+            return self._condition_contradiction(what, data)
         except (KeyError, TypeError, AttributeError):
             return ""  # reported by the check that needs the missing field
 
-    def _against_conditions(self, what: str, data: dict[str, Any]) -> str:
+    def _condition_contradiction(self, what: str, data: dict[str, Any]) -> str:
         if what == "checker-started":
-            self._seen[data["volume"]] = dict.fromkeys(data["conditions"], WELL)
+            self._seen[data["volume"]] = dict.fromkeys(data["conditions"], HEALTHY)
         elif what == "condition-changed":
             seen, name = self._seen[data["volume"]], data["condition"]
             before, now = data["expected"], data["observed"]
@@ -93,14 +93,14 @@ class EntryOrder:
         return ""
 
     @property
-    def against_a_cut(self) -> str:
+    def cut_contradiction(self) -> str:
         """Return why the last line cannot have been cut off by a killed run; an empty text if it
         can.
         """
-        if self._turn != RUN_ENTRIES[-1]:
+        if self._phase != RUN_ENTRIES[-1]:
             return ""
         return (
-            f"it is no whole line, though the run had ended by line {self._turned_on}: "
+            f"the line is incomplete, although the run had ended by line {self._phase_line}: "
             f"{RESTORE_FILE}"
         )
 
@@ -109,7 +109,7 @@ def _differs(one: str, other: str) -> bool:
     """Return whether one condition is healthy and the other is not; unhealthy states are all
     alike.
     """
-    return (one == WELL) is not (other == WELL)
+    return (one == HEALTHY) is not (other == HEALTHY)
 
 
 IN_MEMORY = 4 * 1024 * 1024
@@ -315,8 +315,8 @@ def _locked(path: pathlib.Path) -> BinaryIO:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         file.close()
-        raise JournalTaken(f"a run that is still on writes to {path}") from None
-    except OSError:  # some file systems know no locks
+        raise JournalTaken(f"{path} is in use: a run that has not ended writes to it") from None
+    except OSError:  # some file systems have no locks
         pass
     return file
 
@@ -328,7 +328,7 @@ def is_being_written(path: pathlib.Path) -> bool:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except OSError:  # there is none, or none that can be locked
+    except OSError:  # it does not exist, or cannot be locked
         return False
     return False
 
@@ -342,40 +342,40 @@ def stored(path: pathlib.Path) -> Iterator[Entry]:
     """Yield the entries of a journal's file; raise JournalDamaged at the first line that cannot
     be.
     """
-    course, reader = EntryOrder(), EntryReader()
+    order, reader = EntryOrder(), EntryReader()
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             where = f"{path}:{number}"
-            entry = _stored(reader, line, where) if line.endswith(b"\n") else None
+            entry = _read_entry(reader, line, where) if line.endswith(b"\n") else None
             if (
-                why := course.against(entry.at, entry.what, entry.data)
+                why := order.contradiction(entry.at, entry.what, entry.data)
                 if entry
-                else course.against_a_cut
+                else order.cut_contradiction
             ):
                 raise JournalDamaged(f"{where}: {why}")
             if entry:
                 yield entry
 
 
-def _stored(reader: EntryReader, line: bytes, where: str) -> Entry:
+def _read_entry(reader: EntryReader, line: bytes, where: str) -> Entry:
     try:
         entry = reader.entry(line)
     except UnicodeDecodeError as error:
         raise JournalDamaged(
-            f"{where}: no UTF-8: {error.reason} at byte {error.start + 1}"
+            f"{where}: not UTF-8: {error.reason} at byte {error.start + 1}"
         ) from None
     except json.JSONDecodeError as error:
         raise JournalDamaged(
-            f"{where}: no JSON: column {error.colno}: {error.msg.removesuffix(' at')}"
+            f"{where}: not JSON: column {error.colno}: {error.msg.removesuffix(' at')}"
         ) from None
     except schema.SchemaUnknown as error:
         raise JournalDamaged(f"{where}: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise JournalDamaged(f"{where}: no JSON that can be read: {error}") from None
+        raise JournalDamaged(f"{where}: not readable as JSON: {error}") from None
     except KeyError as error:
         raise JournalDamaged(f"{where}: it has no {error}") from None
     except (TypeError, AttributeError):
-        raise JournalDamaged(f"{where}: no JSON object") from None
+        raise JournalDamaged(f"{where}: not a JSON object") from None
     if (
         not isinstance(entry.at, int | float)
         or not isinstance(entry.actor, str)

@@ -104,13 +104,13 @@ def update_run_end(ending: RunEnd, entry: Entry) -> None:
         _READERS[entry.what](ending, entry)
 
 
-def _read_request(ending: RunEnd, entry: Entry) -> None:
+def _object_requested(ending: RunEnd, entry: Entry) -> None:
     """Keep the resource of a request that may have created an object, though it was refused."""
     if entry.data["verb"] in {"create", "apply"}:
         ending.made[entry.data["resource"]] = None
 
 
-def _read_deleted_replica(ending: RunEnd, entry: Entry) -> None:
+def _replica_deleted_or_restored(ending: RunEnd, entry: Entry) -> None:
     """Begin the tolerance window of a deleted replica, or end it when all are replaced.
 
     `replicas-restored` also follows deletions that were refused, which have no window.
@@ -145,10 +145,10 @@ _READERS: dict[str, Reader] = {
     "ready": lambda ending, entry: ending.ready.setdefault(shared(entry.data["volume"])),
     "incident-started": entries.assign(had_incidents=entries.true),
     "incident-lasting": lambda ending, entry: ending.lasting.append(entry.data["incident"]),
-    "wrote": _read_request,
-    "refused": _read_request,
-    "ended": _read_deleted_replica,
-    "replicas-restored": _read_deleted_replica,
+    "wrote": _object_requested,
+    "refused": _object_requested,
+    "ended": _replica_deleted_or_restored,
+    "replicas-restored": _replica_deleted_or_restored,
     "liveness": entries.assign(
         late=entries.field("late"),
         excused=lambda ending, entry: [

@@ -265,7 +265,7 @@ def _uncounted(conditions: Iterable[str]) -> dict[str, int]:
     return dict.fromkeys(map(shared, conditions), 0)
 
 
-def _placed(volume: VolumeRecord, entry: Entry) -> None:
+def _replicas_placed(volume: VolumeRecord, entry: Entry) -> None:
     volume.placed_at.append(entry.at)
     volume.placed_on += (shared_names(*entry.data["nodes"]),)
 
@@ -331,7 +331,7 @@ def _failed_operation(entry: Entry) -> tuple[FailedOperation, ...]:
 
 
 _READERS: dict[str, Reader] = {
-    "volume-placed": _placed,
+    "volume-placed": _replicas_placed,
     "volume-disappeared": entries.assign(
         lost_at=lambda volume, entry: volume.lost_at if volume.deleting else entry.at
     ),

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.megatest.subject import (
     REFUSALS,
-    asking,
     attach,
     attached_nodes,
     attempt,
     detach,
     detach_everywhere,
-    disk_going,
-    made,
+    disk_being_deleted,
+    explain_timeout,
+    labelled_object,
     nodes_of,
-    unless_gone,
-    unless_hindered,
+    note_if_gone,
+    until_accepted,
 )
-from pytest_kscen.megatest.view import name_of, unless
+from pytest_kscen.megatest.view import name_of, run_until
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.quantities import NANO, Quantity, QuantityFormat
@@ -77,7 +77,7 @@ async def attach_and_detach(rv: Subject, period: Seconds | None, stop: Signal) -
     """
     actor = rv.actor("volume-attacher")
     if period:
-        await unless(stop, Cycles(rv, actor, period).run())
+        await run_until(stop, Cycles(rv, actor, period).run())
     await stop.wait()
     await detach_everywhere(rv, actor)
 
@@ -97,9 +97,7 @@ class Cycles:
         while True:
             await self._pause()
             if not (nodes := await self.rv.watch.storage_nodes()):
-                self.actor.log(
-                    logging.WARNING, "there is no node to attach to", volume=self.rv.name
-                )
+                self.actor.log(logging.WARNING, "no node to attach to", volume=self.rv.name)
                 continue
             wanted, attached = self.actor.chance.choice(nodes), attached_nodes(self.rv)
             cycle = cycle_for(attached, wanted, self.actor.chance.below(100))
@@ -155,31 +153,31 @@ async def resize(rv: Subject, growth: Growth) -> Never:
         if wanted <= size:
             actor.log(
                 logging.INFO,
-                "the volume is as large as it may be",
+                "the volume has its maximum size",
                 volume=rv.name,
                 size=rv.volume["spec"]["size"],
             )
             continue
         text = str(Quantity(wanted * NANO, QuantityFormat.BINARY))
         async with attempt(actor, "resize the volume", volume=rv.name, size=text) as deed:
-            with unless_gone(actor, volume=rv.name):
-                with asking(deed):
+            with note_if_gone(actor, volume=rv.name):
+                with until_accepted(deed):
                     await actor.api.patch(REPLICATED_VOLUMES, rv.name, {"spec": {"size": text}})
                 await _grown(rv, wanted, text)
 
 
 async def _grown(rv: Subject, wanted: int, text: str) -> None:
-    hindrance = ""
+    reason = ""
 
     def grown() -> bool:
-        nonlocal hindrance
+        nonlocal reason
         if (
             rv.volume and "deletionTimestamp" not in rv.volume["metadata"]
         ):  # whose replicas are all going then
-            hindrance = disk_going(rv)
+            reason = disk_being_deleted(rv)
         return actual_size(rv.volume) >= wanted
 
-    with unless_hindered(lambda: hindrance):
+    with explain_timeout(lambda: reason):
         await rv.watch.until(
             rv.name, grown, timeout=PATIENCE, awaited=f"{rv.name} did not grow to {text}"
         )
@@ -209,7 +207,7 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
         if name is None or (kind == ACCESS and not free):
             actor.log(
                 logging.INFO,
-                "there is no room for a replica",
+                "no free name or node for a replica",
                 volume=rv.name,
                 type=kind,
                 replicas=len(replicas),
@@ -223,7 +221,8 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
             if node:  # the storage chooses the node of a tie-breaker
                 spec["nodeName"] = node
             await actor.api.create(
-                REPLICATED_VOLUME_REPLICAS, made(actor, REPLICATED_VOLUME_REPLICAS, name, spec)
+                REPLICATED_VOLUME_REPLICAS,
+                labelled_object(actor, REPLICATED_VOLUME_REPLICAS, name, spec),
             )
 
 
@@ -313,7 +312,7 @@ class Replacements:
     def expect(self, before: int) -> None:
         """Expect as many disks as there were before one was deleted, or possibly deleted."""
         if not self.wanted:
-            self.tasks.create_task(self._watch(), name=f"what replaces disks of {self.rv.name}")
+            self.tasks.create_task(self._watch(), name=f"replacements/{self.rv.name}")
         self.wanted = max(self.wanted, 1 if self.rv.health.has_layout else before)
         self.rv.state.repair_deadlines[self.rv.name] = (
             self.actor.clock.now() + self.patience + CHECK_PERIOD
@@ -355,16 +354,16 @@ async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Nev
                 if not one["metadata"].get("deletionTimestamp")
             ]
             if not replicas:
-                actor.log(logging.INFO, "there is no replica to delete", volume=rv.name)
+                actor.log(logging.INFO, "no replica to delete", volume=rv.name)
                 continue
-            doomed = actor.chance.choice(replicas)
-            name, spec = name_of(doomed), doomed["spec"]
+            chosen = actor.chance.choice(replicas)
+            name, spec = name_of(chosen), chosen["spec"]
             what = {"replica": name, "type": spec.get("type", ""), "node": spec.get("nodeName", "")}
             is_disk, before = spec.get("type") == DISKFUL, len(replacements.disks())
             within = {"patience": patience} if is_disk else {}
             async with attempt(actor, "delete a replica", volume=rv.name, **what, **within):
-                with unless_gone(actor, volume=rv.name, replica=name):
+                with note_if_gone(actor, volume=rv.name, replica=name):
                     await actor.api.delete(REPLICATED_VOLUME_REPLICAS, name)
-                replacements.taken.add(doomed["metadata"]["uid"])
+                replacements.taken.add(chosen["metadata"]["uid"])
             if is_disk:
                 replacements.expect(before)

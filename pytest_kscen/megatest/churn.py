@@ -94,7 +94,9 @@ def _bytes(name: str, size: str) -> int:
     try:
         return quantities.parse(size).value
     except ValueError:
-        raise ValueError(f"{name}={size!r} is no quantity: write it as in 100Mi or 1Gi") from None
+        raise ValueError(
+            f"{name}={size!r} is not a quantity: write for example 100Mi or 1Gi"
+        ) from None
 
 
 ATTACHED_AT_FIRST = ((30, 0), (90, 1), (100, 2))

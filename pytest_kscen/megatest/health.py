@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-WELL = Observed("True")
-GONE = Observed("Unknown", "Absent", "the volume says nothing of it any more")
+HEALTHY = Observed("True")
+GONE = Observed("Unknown", "Absent", "the volume's status has no such condition any more")
 ATTACHED = "Attached"
 
 
@@ -34,20 +34,20 @@ async def check(rv: Subject) -> None:
     last: dict[str, Observed] = {}
     states: asyncio.Queue[dict[str, Observed]] = asyncio.Queue()
     latest: Obj | None = None
-    said: dict[str, Observed] | None = None
+    previous: dict[str, Observed] | None = None
 
-    def hear() -> None:
-        nonlocal latest, said
+    def receive() -> None:
+        nonlocal latest, previous
         before, latest = latest, rv.volume
         if latest is None or latest is before or latest["metadata"].get("deletionTimestamp"):
             return  # it is gone or going, or nothing new
-        if (saying := rv.health.read(latest)) != said:
-            states.put_nowait(saying)
-            said = saying
+        if (current := rv.health.read(latest)) != previous:
+            states.put_nowait(current)
+            previous = current
 
     try:
-        with rv.watch.listening(rv.name, hear, to=(VOLUME,)):
-            hear()
+        with rv.watch.listening(rv.name, receive, to=(VOLUME,)):
+            receive()
             while True:
                 _compare(rv, actor, await states.get(), last)
     except asyncio.CancelledError:
@@ -67,7 +67,7 @@ def _compare(
 ) -> None:
     """Record and log each condition that has begun or ceased to hold; bring `last` up to date."""
     for name, seen in (dict.fromkeys(last, GONE) | observed).items():
-        expected, last[name] = last.get(name, WELL), seen
+        expected, last[name] = last.get(name, HEALTHY), seen
         if seen.holds == expected.holds:
             continue
         states = {
@@ -109,26 +109,26 @@ def replicas_false(replicas: list[Obj], wanted: list[str]) -> dict[str, list[str
     return found
 
 
-LOOK_AGAIN = 10.0  # seconds
+REPEAT_AFTER = 10.0  # seconds
 ABSENT = Observed("absent")
 
 
 @contextlib.asynccontextmanager
-async def shortcomings_noted(rv: Subject, actor: Actor) -> AsyncIterator[None]:
+async def record_shortcomings(rv: Subject, actor: Actor) -> AsyncIterator[None]:
     """Record why the volume is not ready, each time that changes and when the wait ends."""
-    wait = _Wait(rv, actor)
-    looking = asyncio.get_running_loop().create_task(
-        wait.look_again(), name=f"what {rv.name} lacks"
+    wait = _ShortcomingRecorder(rv, actor)
+    repeating = asyncio.get_running_loop().create_task(
+        wait.repeat(), name=f"shortcomings of {rv.name}"
     )
     try:
         yield
     finally:
-        looking.cancel()
-        wait.look(last=True)
+        repeating.cancel()
+        wait.record(last=True)
 
 
 @dataclass(slots=True)
-class _Wait:
+class _ShortcomingRecorder:
     """Wait for one volume, with what was recorded last."""
 
     rv: Subject
@@ -136,37 +136,42 @@ class _Wait:
     reported: list[tuple[str, Observed]] = field(default_factory=list)
     reported_replicas: dict[str, list[str]] = field(default_factory=dict)
 
-    async def look_again(self) -> Never:
+    async def repeat(self) -> Never:
         while True:
-            await self.actor.clock.sleep(LOOK_AGAIN)
-            self.look()
+            await self.actor.clock.sleep(REPEAT_AFTER)
+            self.record()
 
-    def look(self, *, last: bool = False) -> None:
+    def record(self, *, last: bool = False) -> None:
         """Record the shortcomings if they changed.
 
         A message may count something: it alone is a change only in the last record.
         """
         if self.rv.volume is None or self.rv.health.is_ready(self.rv.volume):
             return
-        lacks = list(_lacks(self.rv).items())
+        lacks = list(_missing_conditions(self.rv).items())
         replicas = replicas_false(self.rv.watch.replicas(self.rv.name), attached_nodes(self.rv))
         same = lacks == self.reported if last else _states(lacks) == _states(self.reported)
         if same and replicas == self.reported_replicas:
             return
         self.reported, self.reported_replicas = lacks, replicas
-        self.actor.note("not-ready", volume=self.rv.name, **_told(lacks, replicas))
+        self.actor.note("not-ready", volume=self.rv.name, **_as_data(lacks, replicas))
 
 
 def shortcomings(rv: Subject) -> dict[str, Any]:
     """Return what keeps the volume from being ready, as the journal's entry `not-ready` has it."""
-    return _told(_lacks(rv).items(), replicas_false(rv.watch.replicas(rv.name), attached_nodes(rv)))
+    return _as_data(
+        _missing_conditions(rv).items(),
+        replicas_false(rv.watch.replicas(rv.name), attached_nodes(rv)),
+    )
 
 
-def _told(lacks: Iterable[tuple[str, Observed]], replicas: dict[str, list[str]]) -> dict[str, Any]:
+def _as_data(
+    lacks: Iterable[tuple[str, Observed]], replicas: dict[str, list[str]]
+) -> dict[str, Any]:
     return {"conditions": {name: seen._asdict() for name, seen in lacks}, "replicas": replicas}
 
 
-def _lacks(rv: Subject) -> dict[str, Observed]:
+def _missing_conditions(rv: Subject) -> dict[str, Observed]:
     """Return conditions that do not hold, or that the volume promises and does not have."""
     stated = ((rv.volume or {}).get("status") or {}).get("conditions") or ()
     seen = dict.fromkeys(rv.health.conditions, ABSENT)

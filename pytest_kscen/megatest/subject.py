@@ -48,7 +48,7 @@ class Subject:
         )
 
     @contextlib.contextmanager
-    def key_known(self) -> Iterator[None]:
+    def publish_key(self) -> Iterator[None]:
         """Make the key known to actors that draw a volume, while the volume exists."""
         self.context.keys[self.name] = self.key or self.name
         try:
@@ -88,7 +88,7 @@ class HinderedError(OSError):
 
 
 @contextlib.contextmanager
-def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
+def explain_timeout(hindrance: Callable[[], str]) -> Iterator[None]:
     """Turn a time-out or a cancellation into one with the hindrance, if `hindrance` returns any."""
     try:
         yield
@@ -103,17 +103,17 @@ def unless_hindered(hindrance: Callable[[], str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def asking(deed: OngoingAction) -> Iterator[None]:
+def until_accepted(deed: OngoingAction) -> Iterator[None]:
     """Mark a request as not yet accepted:
 
     until the API has taken it, the storage is not to blame.
     """
-    with unless_hindered(lambda: "the API has not taken it"):
+    with explain_timeout(lambda: "the API has not accepted the request"):
         yield
     deed.accepted()
 
 
-def disk_going(rv: Subject, node: str = "") -> str:
+def disk_being_deleted(rv: Subject, node: str = "") -> str:
     """Return the name of a disk that is being deleted, with a layout in the storage; else nothing.
 
     Storage with a layout replaces no deleted disk, so it may never let it go; the first generation
@@ -133,7 +133,7 @@ def disk_going(rv: Subject, node: str = "") -> str:
 
 
 @contextlib.contextmanager
-def unless_gone(actor: Actor, **what: str) -> Iterator[None]:
+def note_if_gone(actor: Actor, **what: str) -> Iterator[None]:
     """Record that the object is gone already, in place of an error: the watch may be older."""
     try:
         yield
@@ -141,7 +141,7 @@ def unless_gone(actor: Actor, **what: str) -> Iterator[None]:
         actor.note("already-gone", **what)
 
 
-def made(actor: Actor, resource: Resource, name: str, spec: Obj) -> Obj:
+def labelled_object(actor: Actor, resource: Resource, name: str, spec: Obj) -> Obj:
     """Return a new object with the run's label."""
     return {
         "apiVersion": resource.api_version,
@@ -181,35 +181,36 @@ def attached_to(volume: Obj | None) -> list[str]:
     return list(((volume or {}).get("status") or {}).get("actuallyAttachedTo") or ())
 
 
-async def request(rv: Subject, actor: Actor, node: str) -> Obj:
+async def request_attachment(rv: Subject, actor: Actor, node: str) -> Obj:
     """Create the attachment, without waiting for it."""
     spec = {"replicatedVolumeName": rv.name, "nodeName": node}
     name = attachment_name(rv.name, node)
     return await actor.api.create(
-        REPLICATED_VOLUME_ATTACHMENTS, made(actor, REPLICATED_VOLUME_ATTACHMENTS, name, spec)
+        REPLICATED_VOLUME_ATTACHMENTS,
+        labelled_object(actor, REPLICATED_VOLUME_ATTACHMENTS, name, spec),
     )
 
 
 @contextlib.contextmanager
-def arrivals_noted(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[None]:
+def record_arrivals(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[None]:
     """Record the first attachments when they become ready: no actor waits for them."""
     awaited = set(uids)
 
-    def look() -> None:
+    def update() -> None:
         for one in rv.watch.attachments(rv.name) if awaited else ():
             if one["metadata"]["uid"] in awaited and is_true(one, "Ready"):
                 awaited.remove(one["metadata"]["uid"])
                 actor.note("attached", volume=rv.name, node=one["spec"]["nodeName"])
 
-    with rv.watch.listening(rv.name, look, to=(ATTACHMENT,)):
-        look()
+    with rv.watch.listening(rv.name, update, to=(ATTACHMENT,)):
+        update()
         yield
 
 
 async def attach(rv: Subject, actor: Actor, node: str) -> None:
     async with actor.doing("attach", volume=rv.name, node=node) as deed:
-        with asking(deed):
-            uid = (await request(rv, actor, node))["metadata"]["uid"]
+        with until_accepted(deed):
+            uid = (await request_attachment(rv, actor, node))["metadata"]["uid"]
 
         def ready() -> bool:
             return any(
@@ -217,45 +218,50 @@ async def attach(rv: Subject, actor: Actor, node: str) -> None:
                 for one in rv.watch.attachments(rv.name)
             )
 
-        with unless_hindered(lambda: disk_going(rv, node) or _shut_out(rv, node)):
+        with explain_timeout(
+            lambda: disk_being_deleted(rv, node) or _local_access_refusal(rv, node)
+        ):
             awaited = f"{rv.name} was not attached to {node}"
             await rv.watch.until(
                 rv.name, ready, timeout=PATIENCE, awaited=awaited, to=(ATTACHMENT,)
             )
 
 
-def _shut_out(rv: Subject, node: str) -> str:
+def _local_access_refusal(rv: Subject, node: str) -> str:
     """Return why a class with local access keeps the volume off this node; empty if it does not."""
     if any(
-        replica["spec"].get("type") == DISKFUL for replica in _on(node, rv.watch.replicas(rv.name))
+        replica["spec"].get("type") == DISKFUL
+        for replica in _on_node(node, rv.watch.replicas(rv.name))
     ):
         return ""
-    said = [condition(one, "Attached") or {} for one in _on(node, rv.watch.attachments(rv.name))]
-    return next((one["message"] for one in said if one.get("reason") == NOT_LOCAL), "")
+    conditions = [
+        condition(one, "Attached") or {} for one in _on_node(node, rv.watch.attachments(rv.name))
+    ]
+    return next((one["message"] for one in conditions if one.get("reason") == NOT_LOCAL), "")
 
 
-def _on(node: str, parts: Sequence[Obj]) -> list[Obj]:
+def _on_node(node: str, parts: Sequence[Obj]) -> list[Obj]:
     return [one for one in parts if one["spec"].get("nodeName") == node]
 
 
 async def detach(rv: Subject, actor: Actor, node: str) -> None:
     async with actor.doing("detach", volume=rv.name, node=node) as deed:
-        with asking(deed):
+        with until_accepted(deed):
             for one in rv.watch.attachments(rv.name):
                 if one["spec"]["nodeName"] == node:
                     await _delete(actor, one)
-        await _gone(rv, node)
+        await _wait_until_detached(rv, node)
 
 
 async def detach_everywhere(rv: Subject, actor: Actor) -> None:
     """The attacher's last act."""
     async with attempt(actor, "detach everywhere", volume=rv.name) as deed:
-        with asking(deed):
-            await give_back(rv, actor)
-        await _gone(rv)
+        with until_accepted(deed):
+            await delete_attachments(rv, actor)
+        await _wait_until_detached(rv)
 
 
-async def give_back(rv: Subject, actor: Actor) -> None:
+async def delete_attachments(rv: Subject, actor: Actor) -> None:
     """Delete the volume's attachments, as the API lists them:
 
     the watch may be older than our request.
@@ -271,7 +277,7 @@ async def _delete(actor: Actor, attachment: Obj) -> None:
         await actor.api.delete(REPLICATED_VOLUME_ATTACHMENTS, name_of(attachment))
 
 
-async def _gone(rv: Subject, node: str = "") -> None:
+async def _wait_until_detached(rv: Subject, node: str = "") -> None:
     """Wait until the volume is not attached to this node, or to any node."""
 
     def gone() -> bool:
@@ -284,16 +290,16 @@ async def _gone(rv: Subject, node: str = "") -> None:
 
 
 @contextlib.contextmanager
-def placement_noted(rv: Subject, actor: Actor) -> Iterator[None]:
+def record_placement(rv: Subject, actor: Actor) -> Iterator[None]:
     """Record where the volume has replicas, from its creation on, and when it goes."""
-    life = _Life(rv, actor)
-    with rv.watch.listening(rv.name, life.look, to=(VOLUME, REPLICA)):
-        life.look()
+    recorder = _PlacementRecorder(rv, actor)
+    with rv.watch.listening(rv.name, recorder.update, to=(VOLUME, REPLICA)):
+        recorder.update()
         yield
 
 
 @dataclass(slots=True)
-class _Life:
+class _PlacementRecorder:
     """Placement of one volume, as it was recorded last."""
 
     rv: Subject
@@ -302,7 +308,7 @@ class _Life:
     nodes: list[str] = field(default_factory=list)
     volume: Obj | None = None
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Record placement and deletion; called when the volume or a replica has changed."""
         before, self.volume = self.volume, self.rv.volume
         if before is None or self.volume is before:

@@ -51,8 +51,8 @@ class VolumesWatch:
         self._volumes = self._informers.of(REPLICATED_VOLUMES)
         self._replicas = self._informers.of(REPLICATED_VOLUME_REPLICAS)
         self._attachments = self._informers.of(REPLICATED_VOLUME_ATTACHMENTS)
-        self._replicas_of = self._replicas.index("volume", _shelf, lasting=True)
-        self._attachments_of = self._attachments.index("volume", _shelf, lasting=True)
+        self._replicas_of = self._replicas.index("volume", _volume_key, lasting=True)
+        self._attachments_of = self._attachments.index("volume", _volume_key, lasting=True)
         self._volumes.on_change(
             lambda new, old: self._changed((new or old or {})["metadata"]["name"], VOLUME)
         )
@@ -60,20 +60,20 @@ class VolumesWatch:
         self._attachments.on_change(
             lambda new, old: self._changed(volume_of(_either(new, old)), ATTACHMENT)
         )
-        self._lookers = 0
+        self._users = 0
         self._life: asyncio.Task[None] | None = None
         self._crash: RuntimeError | None = None
 
     async def __aenter__(self) -> Self:
-        self._lookers += 1
-        if self._lookers == 1:
+        self._users += 1
+        if self._users == 1:
             self._life = self._informers.look()
-            self._life.add_done_callback(self._ended)
+            self._life.add_done_callback(self._report_crash)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._lookers -= 1
-        if self._lookers == 0:
+        self._users -= 1
+        if self._users == 0:
             await self._informers.leave()
 
     def volume(self, name: str) -> Obj | None:
@@ -109,14 +109,13 @@ class VolumesWatch:
     async def until(
         self,
         volume: str,
-        held: Callable[[], T],
+        condition: Callable[[], T],
         *,
         timeout: float,  # noqa: ASYNC109  # stated beside it
         awaited: str,
         to: tuple[str, ...] = EVERYTHING,
     ) -> T:
-        """Return the value of `held` as soon as it is true; it is called at each change of these
-        kinds.
+        """Return the value of `condition` as soon as it is true; called at each change of `to`.
 
         Raises a TimeoutError with the words of `awaited`, and a RuntimeError if the watch has
         crashed.
@@ -125,14 +124,14 @@ class VolumesWatch:
             raise self._crash
         future = asyncio.get_running_loop().create_future()
 
-        def look() -> None:
-            if not future.done() and (said := held()):
-                future.set_result(said)
+        def update() -> None:
+            if not future.done() and (value := condition()):
+                future.set_result(value)
 
         self._awaited[future] = None
         try:
-            with self.listening(volume, look, to=to):
-                look()
+            with self.listening(volume, update, to=to):
+                update()
                 async with asyncio.timeout(None if math.isinf(timeout) else timeout):
                     return await future  # type: ignore[no-any-return]
         except TimeoutError:
@@ -170,7 +169,7 @@ class VolumesWatch:
                 if what in to:
                     listener()
 
-    def _ended(self, life: asyncio.Task[None]) -> None:
+    def _report_crash(self, life: asyncio.Task[None]) -> None:
         """Pass a crash of the watch to all that wait: they would wait for ever."""
         if not life.cancelled() and (error := life.exception()):
             self._crash = RuntimeError(f"the watch of volumes has crashed: {error!r}")
@@ -187,7 +186,7 @@ def name_of(obj: Obj) -> str:
     return str(obj["metadata"]["name"])
 
 
-def _shelf(part: Obj) -> tuple[str]:
+def _volume_key(part: Obj) -> tuple[str]:
     return (volume_of(part),)
 
 
@@ -237,17 +236,17 @@ class RunState:
         return self._watch
 
 
-async def unless(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:
+async def run_until(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:
     """Return the coroutine's result, or None if the signal comes first and cancels it."""
     if signal.given:
         coroutine.close()
         return None
     loop = asyncio.get_running_loop()
-    task, word = loop.create_task(coroutine), loop.create_task(signal.wait())
+    task, given = loop.create_task(coroutine), loop.create_task(signal.wait())
     try:
-        await asyncio.wait((task, word), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task, given), return_when=asyncio.FIRST_COMPLETED)
     finally:
-        word.cancel()
+        given.cancel()
         task.cancel()
         await asyncio.wait((task,))
     return None if task.cancelled() else task.result()

@@ -23,19 +23,19 @@ from pytest_kscen.megatest.actors import (
     sweep_replicas,
 )
 from pytest_kscen.megatest.churn import draw
-from pytest_kscen.megatest.health import check, shortcomings_noted
+from pytest_kscen.megatest.health import check, record_shortcomings
 from pytest_kscen.megatest.subject import (
     REFUSALS,
     Subject,
-    arrivals_noted,
     attempt,
-    give_back,
-    made,
-    placement_noted,
-    request,
-    unless_gone,
+    delete_attachments,
+    labelled_object,
+    note_if_gone,
+    record_arrivals,
+    record_placement,
+    request_attachment,
 )
-from pytest_kscen.megatest.view import VOLUME, unless
+from pytest_kscen.megatest.view import VOLUME, run_until
 from pytest_kscen.objects.storage import (
     REPLICATED_VOLUME_ATTACHMENTS,
     REPLICATED_VOLUME_REPLICAS,
@@ -63,19 +63,19 @@ AT_LAST, SOON = (
 MOST_ATTACHMENTS = 2
 
 
-async def live(context: RunContext, state: RunState, volume_plan: VolumePlan) -> None:
+async def run_volume(context: RunContext, state: RunState, volume_plan: VolumePlan) -> None:
     """Run one volume's life, if the volume can be created."""
     rv = Subject(volume_plan.name, context, state, state.watch(context), volume_plan.key)
     async with rv.watch:
         try:
-            life = await unless(state.volumes_abandoned, make(rv, volume_plan))
+            life = await run_until(state.volumes_abandoned, create_volume(rv, volume_plan))
         except REFUSALS:
             return  # its actor has recorded why
         if life:
             await life()
 
 
-async def make(rv: Subject, volume_plan: VolumePlan) -> Life:
+async def create_volume(rv: Subject, volume_plan: VolumePlan) -> Life:
     """Create the volume and return the rest of its life.
 
     When volumes are abandoned, the life ends at once and the volume stays.
@@ -93,7 +93,7 @@ async def make(rv: Subject, volume_plan: VolumePlan) -> Life:
     try:
         async with actor.doing("create the volume", volume=rv.name, **what):
             created = await actor.api.create(
-                REPLICATED_VOLUMES, made(actor, REPLICATED_VOLUMES, rv.name, spec)
+                REPLICATED_VOLUMES, labelled_object(actor, REPLICATED_VOLUMES, rv.name, spec)
             )
             actor.note("volume", volume=rv.name, **what, attach=list(nodes))
     except REFUSALS as error:
@@ -111,21 +111,23 @@ async def make(rv: Subject, volume_plan: VolumePlan) -> Life:
 
     async def life() -> None:
         async with rv.watch:
-            await unless(rv.state.volumes_abandoned, _life(rv, actor, volume_plan, nodes, version))
+            await run_until(
+                rv.state.volumes_abandoned, _run_life(rv, actor, volume_plan, nodes, version)
+            )
 
     return life
 
 
-async def _life(
+async def _run_life(
     rv: Subject, actor: Actor, volume_plan: VolumePlan, nodes: Sequence[str], version: str
 ) -> None:
-    with rv.key_known(), placement_noted(rv, actor):
+    with rv.publish_key(), record_placement(rv, actor):
         # The uids of the attachments.
-        asked_for = []
+        requested = []
         for node in nodes:
             async with attempt(actor, "attach at first", volume=rv.name, node=node):
-                asked_for.append((await request(rv, actor, node))["metadata"]["uid"])
-        with arrivals_noted(rv, actor, asked_for):
+                requested.append((await request_attachment(rv, actor, node))["metadata"]["uid"])
+        with record_arrivals(rv, actor, requested):
             async with asyncio.TaskGroup() as tasks:
                 stop = Signal()
                 attacher = tasks.create_task(
@@ -136,7 +138,7 @@ async def _life(
                     tasks.create_task(life, name=f"{role}/{rv.name}")
                     for role, life in _disturbing_actors(rv, volume_plan)
                 ]
-                await _until_its_end(rv, actor, volume_plan)
+                await _wait_for_end(rv, actor, volume_plan)
                 stop.give()
                 await attacher
                 if rv.state.is_healing:
@@ -164,18 +166,18 @@ def _disturbing_actors(
         yield "volume-replica-creator", create_replicas(rv, volume_plan.replica_creator_period)
 
 
-async def _until_its_end(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> None:
+async def _wait_for_end(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> None:
     """Wait for the end of the volume's lifetime, or of the run; check its health meanwhile.
 
     No checker starts once counters are frozen. Churn deletes a volume that does not become ready;
     one that a test created stays until the run is over.
     """
     frozen, lifetime = rv.state.counters_frozen, volume_plan.lifetime
-    became = await unless(rv.state.cleanup_started, _becomes_ready(rv, actor, volume_plan))
+    became = await run_until(rv.state.cleanup_started, _wait_until_ready(rv, actor, volume_plan))
     if not became or frozen.given:
         return
     checker = asyncio.get_running_loop().create_task(
-        _checked(rv, actor), name=f"volume-checker/{rv.name}"
+        _run_checker(rv, actor), name=f"volume-checker/{rv.name}"
     )
     try:
         await (frozen.wait() if math.isinf(lifetime) else frozen.within(lifetime))
@@ -184,7 +186,7 @@ async def _until_its_end(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> 
         await asyncio.wait((checker,))
 
 
-async def _checked(rv: Subject, actor: Actor) -> None:
+async def _run_checker(rv: Subject, actor: Actor) -> None:
     try:
         await check(rv)
     except Exception as error:  # noqa: BLE001  # a checker that crashes has not judged, and stops no other actor
@@ -192,7 +194,7 @@ async def _checked(rv: Subject, actor: Actor) -> None:
         actor.log(logging.ERROR, "the checker crashed", volume=rv.name, error=repr(error))
 
 
-async def _becomes_ready(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> bool:
+async def _wait_until_ready(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> bool:
     def ready() -> bool:
         return rv.health.is_ready(rv.volume)
 
@@ -201,7 +203,7 @@ async def _becomes_ready(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> 
     rv.state.ready_deadlines[rv.name] = actor.clock.now() + volume_plan.patience
     async with (
         attempt(actor, "wait until the volume is ready", volume=rv.name),
-        shortcomings_noted(rv, actor),
+        record_shortcomings(rv, actor),
     ):
         became = await rv.watch.until(
             rv.name, ready, timeout=patience, awaited=f"{rv.name} was not ready", to=(VOLUME,)
@@ -222,8 +224,9 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
             if rv.state.cleanup_started.given:
                 over_at = min(over_at, actor.clock.now())
             try:
-                await give_back(rv, actor)  # an attachment that is left would outlive the volume
-                with unless_gone(actor, volume=rv.name):
+                # An attachment that is left would outlive the volume.
+                await delete_attachments(rv, actor)
+                with note_if_gone(actor, volume=rv.name):
                     await actor.api.delete(REPLICATED_VOLUMES, rv.name)
                 left = began + PATIENCE - actor.clock.now()
                 await rv.watch.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
@@ -248,7 +251,7 @@ async def clear_volumes(context: RunContext) -> None:
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
         async with attempt(actor, "clear away", resource=resource.qualified):
             for left in await actor.own(resource):
-                with unless_gone(actor, left=left["metadata"]["name"]):
+                with note_if_gone(actor, left=left["metadata"]["name"]):
                     await actor.api.delete(
                         resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"]
                     )
@@ -264,10 +267,10 @@ async def multivolume(context: RunContext, churn: Churn, state: RunState) -> Non
             together.create_task(profile.run(context, state.counters_frozen), name=profile.name)
             for profile in churn.profiles
         ]
-        await unless(state.counters_frozen, _steps(context, churn, state, together))
+        await run_until(state.counters_frozen, _start_in_steps(context, churn, state, together))
 
 
-async def _steps(
+async def _start_in_steps(
     context: RunContext, churn: Churn, state: RunState, volumes: asyncio.TaskGroup
 ) -> Never:
     actor, running = context.actor("multivolume"), state.running
@@ -284,7 +287,9 @@ async def _steps(
             for _ in range(count):
                 volume_plan = draw(actor.chance, churn)
                 running[volume_plan.name] = None
-                task = volumes.create_task(live(context, state, volume_plan), name=volume_plan.name)
+                task = volumes.create_task(
+                    run_volume(context, state, volume_plan), name=volume_plan.name
+                )
                 # Its place is free, however its life ended.
                 task.add_done_callback(lambda ended: running.pop(ended.get_name(), None))
         await actor.clock.sleep(actor.chance.between(*churn.step_period))

@@ -72,10 +72,7 @@ def nanoseconds_of_text(duration: str) -> int:
     while at < len(text) or not text:
         part = DURATION_PART.match(text, at)
         if part is None or not (part["whole"] or part["rest"]):
-            raise ValueError(
-                f"{duration!r} is no duration: write a number and a unit, as in '90s', "
-                "'5m' or '1h30m'"
-            )
+            raise ValueError(f"{duration!r} is not a duration: write for example 90s, 5m or 1h30m")
         whole, rest, unit = (
             part["whole"].lstrip("0"),
             part["rest"] or "",

@@ -51,7 +51,7 @@ def stories(journal: Iterable[Entry], volumes: Iterable[str]) -> dict[str, list[
     for entry in journal if found else ():
         for volume in (
             found
-            if entry.what == "incident-started" or entry.what in _OF_FAULTS
+            if entry.what == "incident-started" or entry.what in _FAULT_EVENTS
             else [entry.data.get("volume")]
         ):
             if volume in found:
@@ -70,7 +70,7 @@ def _lines(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
 def _events(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
     if entry.what == "incident-started":
         yield from faults.begun(entry)
-    elif entry.what in _OF_FAULTS:
+    elif entry.what in _FAULT_EVENTS:
         yield from faults.reported(entry)
     elif entry.data.get("volume") == volume and entry.what in _EVENTS:
         yield _line(entry, _EVENTS[entry.what](entry.data))
@@ -118,7 +118,7 @@ class _Faults:
         )
         is_concerned = self._volume in named if named else not self._is_gone
         if fault in self._touching and is_concerned:
-            yield _line(entry, f"{self._touching[fault]} {_OF_FAULTS[entry.what](entry.data)}")
+            yield _line(entry, f"{self._touching[fault]} {_FAULT_EVENTS[entry.what](entry.data)}")
         if entry.what == "incident-ended":
             del self._on[fault]
 
@@ -207,7 +207,7 @@ _EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
         f"was not gone within {data['waited']:g} s{': ' + data['why'] if data['why'] else ''}"
     ),
 }
-_OF_FAULTS: dict[str, Callable[[dict[str, Any]], str]] = {
+_FAULT_EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "incident-failed": lambda data: f"could not be injected completely: {data['error']}",
     "incident-effect": lambda data: f"has an effect: {data['effect']}",
     "incident-possible-effect": lambda data: f"has a possible effect: {data['effect']}",

@@ -16,7 +16,7 @@ from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.judge.start_and_end import CLUSTER
 from pytest_kscen.kube.actor import RUN_LABEL
-from pytest_kscen.megatest.view import RunState, unless
+from pytest_kscen.megatest.view import RunState, run_until
 from pytest_kscen.megatest.volume import clear_volumes, multivolume
 from pytest_kscen.run.chaos_lease import ChaosLease
 from pytest_kscen.run.cleanup import HURRIED, PATIENCE, leftovers, unrecovered_volumes
@@ -288,7 +288,7 @@ class RunLifecycle(PhaseSteps):
         """Wait for the volumes that are left; a hurried run does not, and liveness is unknown."""
 
         async def judge() -> None:
-            late = await unless(
+            late = await run_until(
                 self.state.volumes_abandoned,
                 unrecovered_volumes(self.context, self.state.deadline_of),
             )
@@ -310,7 +310,7 @@ class RunLifecycle(PhaseSteps):
         if self._others:
             await asyncio.wait(self._others)
         if self._may_cause_faults() or Observer.is_in(self.context):
-            await unless(self.state.volumes_abandoned, Observer.of(self.context).settle())
+            await run_until(self.state.volumes_abandoned, Observer.of(self.context).settle())
             await self._attempt("clearing chaos away", clear_after(self.context))
         for companion in reversed(self.companions):
             await self._attempt(f"clearing {companion} away", companion.clear())

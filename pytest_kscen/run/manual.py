@@ -15,8 +15,8 @@ from pytest_kscen.judge.incidents import update_incidents
 from pytest_kscen.megatest.churn import Churn, VolumePlan, drawn_name
 from pytest_kscen.megatest.health import shortcomings
 from pytest_kscen.megatest.subject import Subject, nodes_of
-from pytest_kscen.megatest.view import unless
-from pytest_kscen.megatest.volume import MOST_ATTACHMENTS, make
+from pytest_kscen.megatest.view import run_until
+from pytest_kscen.megatest.volume import MOST_ATTACHMENTS, create_volume
 from pytest_kscen.objects.arguments import is_whole_number
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import NotFound
@@ -162,7 +162,7 @@ class VolumesByHand:
         context, state, name = self._run.context, self._run.life.state, volume_plan.name
         rv = Subject(name, context, state, state.watch(context), volume_plan.key)
         async with rv.watch:
-            life = await unless(state.volumes_abandoned, make(rv, volume_plan))
+            life = await run_until(state.volumes_abandoned, create_volume(rv, volume_plan))
             if life is None:
                 raise InterruptedError(f"the volume {name} was not made, because the run is ending")
             self._names[name] = None

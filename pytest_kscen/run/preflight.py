@@ -185,7 +185,7 @@ async def _pods(tested: _Look, profile: Profile) -> None:
     for namespace, label in profile.required_pods:
         if await tested.list(PODS, NO_NODES, namespace, labels=label, limit=1) == []:
             tested.complaints.append(
-                f"{profile.name}: there is no pod with {label} in the namespace {namespace!r}; "
+                f"{profile.name}: no pod matches {label} in the namespace {namespace!r}: "
                 f"{await _what_pods(tested, namespace)}"
             )
 
@@ -205,11 +205,11 @@ async def _what_pods(tested: _Look, namespace: str) -> str:
             )
         elsewhere = {pod["metadata"]["namespace"] for pod in (await tested.api.list(PODS)).items}
         return (
-            "there is none at all; there are pods in "
-            f"{', '.join(sorted(elsewhere)) or 'no namespace'}"
+            "the namespace has no pods; namespaces with pods: "
+            f"{', '.join(sorted(elsewhere)) or 'none'}"
         )
     except ApiError as error:
-        return f"what else is there cannot be listed: {error.message}"
+        return f"its pods cannot be listed: {error.message}"
 
 
 def _unknown_classes(wanted: tuple[str, ...], there: list[str]) -> list[str]:

@@ -164,7 +164,9 @@ def test_journal_file_is_not_taken_from_another_writer(tmp_path):
         first.write("a", "b", {})
         second = Journal(runner.clock)
         second.write("c", "d", {})
-        with pytest.raises(JournalTaken, match=f"^a run that is still on writes to {path}$"):
+        with pytest.raises(
+            JournalTaken, match=f"^{path} is in use: a run that has not ended writes to it$"
+        ):
             second.keep_in(path)
         assert (path.read_bytes(), second.path) == (first.content(), None)
     second.keep_in(path)

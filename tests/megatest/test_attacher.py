@@ -10,7 +10,7 @@ from tiny_storage import conditions
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import Signal
 from pytest_kscen.megatest.actors import Cycle, attach_and_detach, cycle_for
-from pytest_kscen.megatest.subject import attachment_name, request
+from pytest_kscen.megatest.subject import attachment_name, request_attachment
 from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES
 
@@ -68,7 +68,7 @@ def attacher(world):
         rv = world.subject()
         world.advance(10)
         for node in nodes:
-            world.ask(request(rv, rv.actor("somebody"), node))
+            world.ask(request_attachment(rv, rv.actor("somebody"), node))
         world.advance(10)
         make = type(rv).actor
 

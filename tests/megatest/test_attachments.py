@@ -8,12 +8,12 @@ import pytest
 from tiny_storage import ATTACHING, DETACHING
 
 from pytest_kscen.megatest.subject import (
-    arrivals_noted,
     attach,
     attachment_name,
     detach,
     detach_everywhere,
-    request,
+    record_arrivals,
+    request_attachment,
 )
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_ATTACHMENTS
 
@@ -26,7 +26,7 @@ def rv(world):
     """The volume is attached to node-1, at 10 s."""
     world.volume()
     subject = world.subject()
-    world.ask(request(subject, subject.actor("somebody"), "node-1"))
+    world.ask(request_attachment(subject, subject.actor("somebody"), "node-1"))
     world.advance(10)
     return subject
 
@@ -69,9 +69,9 @@ def test_ready_attachment_is_the_one_that_was_created(world, rv):
 
 def test_attachment_of_the_same_name_by_others_is_not_an_initial_one(world, rv):
     actor = rv.actor("volume-main")
-    with arrivals_noted(rv, actor, ["another"]):
+    with record_arrivals(rv, actor, ["another"]):
         pass
     assert world.notes("attached") == []
-    with arrivals_noted(rv, actor, [rv.watch.attachments("v")[0]["metadata"]["uid"]]):
+    with record_arrivals(rv, actor, [rv.watch.attachments("v")[0]["metadata"]["uid"]]):
         pass
     assert world.notes("attached") == [(10, "attached", {"volume": "v", "node": "node-1"})]

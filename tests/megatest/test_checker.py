@@ -72,7 +72,7 @@ def test_removed_condition_is_unknown(checked):
     ]
     assert (
         checked.notes("condition-changed")[0][2]["details"]
-        == "the volume says nothing of it any more"
+        == "the volume's status has no such condition any more"
     )
 
 

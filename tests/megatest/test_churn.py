@@ -37,11 +37,11 @@ ORDER = "give the least and the most, in this order, each more than zero"
         ({"pod_destroyer": None}, "pod_destroyer=None: give True or False"),
         ({"patience": 0}, "patience=0: give a time, more than zero"),
         ({"patience": "10m"}, "patience='10m': give a time, more than zero"),
-        ({"size": "big"}, "size='big' is no quantity: write it as in 100Mi or 1Gi"),
+        ({"size": "big"}, "size='big' is not a quantity: write for example 100Mi or 1Gi"),
         ({"size": "0"}, "size='0': give more than zero"),
         (
             {"resizer_step": ("4Ki", "much")},
-            "resizer_step='much' is no quantity: write it as in 100Mi or 1Gi",
+            "resizer_step='much' is not a quantity: write for example 100Mi or 1Gi",
         ),
         ({"resizer_step": ("64Ki", "4Ki")}, f"resizer_step=('64Ki', '4Ki'): {ORDER}"),
         (

@@ -54,7 +54,7 @@ def test_missing_replica_stops_no_actor(world, rv, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen.volume-replica-destroyer")
     world.advance(45)
     assert [record.message for record in caplog.records] == [
-        "volume-replica-destroyer/v: there is no replica to delete volume=v"
+        "volume-replica-destroyer/v: no replica to delete volume=v"
     ] * 2
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.megatest.churn import VolumePlan
-from pytest_kscen.megatest.volume import live
+from pytest_kscen.megatest.volume import run_volume
 from pytest_kscen.objects.errors import Forbidden, ServiceUnavailable
 from pytest_kscen.objects.storage import REPLICATED_VOLUME_REPLICAS
 
@@ -40,7 +40,7 @@ def world(build):
     world = build(wrap=Refusing)
     world.unseen, world.refused = [], []
     world.storage.sweeps = False
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     return world
 
 

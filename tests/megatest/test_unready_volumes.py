@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_kscen.megatest.churn import VolumePlan
-from pytest_kscen.megatest.volume import live
+from pytest_kscen.megatest.volume import run_volume
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 
 DESTINY = VolumePlan("v", "none", "8Mi", 100.0, 600.0)
@@ -24,7 +24,7 @@ def told(world):
 
 def test_missing_conditions_are_recorded_on_change_and_at_the_end(world):
     world.storage.forms = False
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(15)
     says(world, "False", "0 of 2")
     world.advance(30)
@@ -39,14 +39,14 @@ def test_missing_conditions_are_recorded_on_change_and_at_the_end(world):
 
 
 def test_volume_ready_at_once_records_nothing(world):
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(100)
     assert told(world) == []
 
 
 def test_interrupted_user_sees_the_pending_conditions(world):
     world.storage.forms = False
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(5)
     world.state.cleanup_started.give()
     world.advance(20)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.megatest.churn import Growth, VolumePlan
-from pytest_kscen.megatest.volume import live
+from pytest_kscen.megatest.volume import run_volume
 from pytest_kscen.objects.errors import InternalError
 from pytest_kscen.objects.storage import (
     HEALTH_SOURCES,
@@ -21,7 +21,7 @@ DESTINY = VolumePlan("v", "availability", "8Mi", lifetime=100.0, patience=600.0)
 
 
 def test_volume_without_actors_passes_its_phases(world):
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(200)
     assert world.requested_actions() == [
         (0, "create the volume", "done", 0),
@@ -49,7 +49,9 @@ def test_volume_without_actors_passes_its_phases(world):
 
 def test_volume_matches_its_plan_and_carries_the_run_label(world):
     world.start(
-        live(world.context, world.state, VolumePlan("v", "none", "12Mi", 100.0, attachments=2))
+        run_volume(
+            world.context, world.state, VolumePlan("v", "none", "12Mi", 100.0, attachments=2)
+        )
     )
     world.advance(1)
     volume = world.ask(world.api.get(REPLICATED_VOLUMES, "v"))
@@ -66,7 +68,7 @@ def test_volume_matches_its_plan_and_carries_the_run_label(world):
 
 def test_newer_storage_gets_the_limit_of_two_attachments(world):
     world.start(
-        live(
+        run_volume(
             dataclasses.replace(world.context, health=HEALTH_SOURCES["ready"]),
             world.state,
             DESTINY,
@@ -77,7 +79,7 @@ def test_newer_storage_gets_the_limit_of_two_attachments(world):
 
 def test_initial_attachments_are_removed_before_the_volume(world):
     world.start(
-        live(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
+        run_volume(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
     )
     world.advance(200)
     assert world.requested_actions("detach everywhere", "delete the volume") == [
@@ -89,7 +91,7 @@ def test_initial_attachments_are_removed_before_the_volume(world):
 
 def test_initial_attachments_are_reported_when_established(world):
     world.start(
-        live(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
+        run_volume(world.context, world.state, VolumePlan("v", "none", "8Mi", 100.0, attachments=2))
     )
     world.advance(100)
     asked = [
@@ -109,7 +111,7 @@ def test_actors_continue_during_deletion_and_end_with_the_volume(world):
         replica_destroyer_period=(1.0, 1.0),
         replica_creator_period=(1.0, 1.0),
     )
-    world.start(live(world.context, world.state, shaken))
+    world.start(run_volume(world.context, world.state, shaken))
     world.advance(100)
     whens = [at for at, *_ in world.requested_actions("create a replica", "delete a replica")]
     assert min(whens) == 1
@@ -120,7 +122,7 @@ def test_actors_continue_during_deletion_and_end_with_the_volume(world):
 
 def test_volume_not_ready_in_time_is_deleted_unchecked(world):
     world.storage.forms = False
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(700)
     assert [(at, data["waited"]) for at, _, data in world.notes("never-ready")] == [(600, 600)]
     assert world.notes("checker-started") == []
@@ -128,7 +130,7 @@ def test_volume_not_ready_in_time_is_deleted_unchecked(world):
 
 
 def test_volume_is_awaited_until_ready(world):
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(1)
     assert world.state.ready_deadlines == {"v": world.context.clock.now() + 599}
     world.advance(10)
@@ -137,7 +139,7 @@ def test_volume_is_awaited_until_ready(world):
 
 def test_volume_without_limit_is_awaited_until_the_end_of_the_run(world):
     world.storage.forms = False
-    world.start(live(world.context, world.state, VolumePlan("v", "none", "8Mi")))
+    world.start(run_volume(world.context, world.state, VolumePlan("v", "none", "8Mi")))
     world.advance(7200)
     world.state.counters_frozen.give()
     world.advance(100)
@@ -153,7 +155,7 @@ def test_volume_without_limit_is_awaited_until_the_end_of_the_run(world):
 
 def test_end_of_the_run_ends_a_waiting_volume(world):
     world.storage.forms = False
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(50)
     world.state.cleanup_started.give()
     world.advance(20)
@@ -173,7 +175,7 @@ def test_frozen_run_stops_the_checker_and_keeps_the_volume_to_the_end(world):
         attacher_period=(60.0, 60.0),
         replica_destroyer_period=(30.0, 30.0),
     )
-    world.start(live(world.context, world.state, destiny))
+    world.start(run_volume(world.context, world.state, destiny))
     world.advance(50)
     world.state.counters_frozen.give()
     world.advance(200)
@@ -188,7 +190,7 @@ def test_frozen_run_stops_the_checker_and_keeps_the_volume_to_the_end(world):
 
 
 def test_volume_ready_after_the_freeze_is_not_checked(world):
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(1)
     world.state.counters_frozen.give()
     world.advance(10)
@@ -209,7 +211,7 @@ def test_abandoned_volume_is_kept(world):
         (9.0, 9.0),
         (9.0, 9.0),
     )
-    world.start(live(world.context, world.state, destiny))
+    world.start(run_volume(world.context, world.state, destiny))
     world.advance(100)
     world.state.volumes_abandoned.give()
     world.advance(0)
@@ -221,7 +223,7 @@ def test_abandoned_volume_is_kept(world):
 
 
 def test_failed_deletion_is_reported_and_retried(world):
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(50)
 
     async def held(*_):
@@ -239,7 +241,7 @@ def test_failed_deletion_is_reported_and_retried(world):
 
 def test_log_has_volume_action_parameters_result_and_duration(world, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen.volume-main")
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(5)
     begins, ended = [record for record in caplog.records if record.action == "create the volume"]
     said = "action=create the volume volume=v storage_class=availability size=8Mi lifetime=100.0"
@@ -283,7 +285,7 @@ class LosesResponses(ForwardingApi):
 def test_volume_created_without_a_response_is_deleted_if_ours(build, whose):
     world = build(wrap=LosesResponses)
     world.knows, world.makes = False, whose == "ours"
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     if whose == "theirs":
         world.volume()
     world.advance(250)
@@ -308,6 +310,6 @@ def test_volume_is_deleted_only_with_the_uid_that_was_found(build):
     world = build(wrap=ReplacedVolume)
     world.knows, world.makes = False, True
     world.runner.loop.call_later(320, setattr, world, "knows", True)
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(700)
     assert world.names(REPLICATED_VOLUMES) == ["v"]

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_kscen.kube.api import ForwardingApi
 from pytest_kscen.megatest.churn import VolumePlan
-from pytest_kscen.megatest.volume import live
+from pytest_kscen.megatest.volume import run_volume
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
 
@@ -32,7 +32,7 @@ class Refusing(ForwardingApi):
 @pytest.fixture
 def world(build):
     world = build(wrap=Refusing)
-    world.start(live(world.context, world.state, DESTINY))
+    world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(100)
     return world
 

@@ -43,9 +43,7 @@ def test_durations_are_seconds(duration, seconds):
     ],
 )
 def test_invalid_duration_error_shows_valid_form(duration):
-    with pytest.raises(
-        ValueError, match=r"write (a number and a unit, as in '90s'|seconds, zero or more, or)"
-    ):
+    with pytest.raises(ValueError, match=r"write (for example 90s|seconds, zero or more, or)"):
         seconds_of(duration)
 
 
@@ -73,7 +71,7 @@ INVALID_IN_GO = [
 
 @pytest.mark.parametrize("duration", INVALID_IN_GO)
 def test_invalid_go_duration_is_refused(duration):
-    with pytest.raises(ValueError, match="is no duration: write a number and a unit"):
+    with pytest.raises(ValueError, match="is not a duration: write for example 90s"):
         seconds_of_text(duration)
 
 

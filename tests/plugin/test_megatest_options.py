@@ -299,8 +299,8 @@ def test_reversed_range_is_refused_for_every_selection(pytester, monkeypatch, na
             "chaos('network-degrade', incident=('1', '2m'))",
             "",
             (
-                "@pytest.mark.chaos('network-degrade'): incident: '1' is no duration: "
-                "write a number and a unit, as in '90s', '5m' or '1h30m'"
+                "@pytest.mark.chaos('network-degrade'): incident: '1' is not a duration: "
+                "write for example 90s, 5m or 1h30m"
             ),
         ),
         (
@@ -363,7 +363,7 @@ def test_real_cluster_with_sufficient_options_is_accepted(complaints, pytester):
         (
             "--step-period-min",
             "10",
-            "'10' is no duration: write a number and a unit, as in '90s', '5m' or '1h30m'",
+            "'10' is not a duration: write for example 90s, 5m or 1h30m",
         ),
         (
             "--volume-period-max",

@@ -30,7 +30,7 @@ def plain(pytester):
         ),
         (
             ["--kscen-duration=90"],
-            "--kscen-duration: '90' is no duration: write a number and a unit, as in '90s'",
+            "--kscen-duration: '90' is not a duration: write for example 90s",
         ),
         (
             ["--kscen-duration=0s"],
@@ -130,15 +130,15 @@ def test_kubeconfig_flag_works_with_and_without_pytest_kind(plain, arguments):
             "has no parameter 'max_volume' (did you mean 'max_volumes'?); its parameters are",
         ),
         ("volume_churn(3)", "takes its parameters by name"),
-        ("volume_churn(patience='60')", "patience: '60' is no duration"),
+        ("volume_churn(patience='60')", "patience: '60' is not a duration"),
         ("volume_churn(patience='0s')", "patience=0.0: give a time, more than zero"),
-        ("volume_churn(lifetime=('60', '5m'))", "lifetime: '60' is no duration"),
+        ("volume_churn(lifetime=('60', '5m'))", "lifetime: '60' is not a duration"),
         ("volume_churn(max_volumes='ten')", "max_volumes='ten': give a whole number, 1 or more"),
         (
             "volume_churn(storage_classes='availability')",
             "storage_classes='availability': give a list of names",
         ),
-        ("volume_churn(size='huge')", "size='huge' is no quantity"),
+        ("volume_churn(size='huge')", "size='huge' is not a quantity"),
         (
             "volume_churn(step=(0, 0))",
             "step=(0, 0): give the least and the most, in this order, each more than zero",

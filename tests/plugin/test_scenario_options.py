@@ -14,7 +14,7 @@ from tests.scenario.objects import create, node, scenario
             "--kscen-scenario-results=Never",
             "invalid value 'Never': choose one of AtMovingNextStep, OnPause, OnDone",
         ),
-        ("--kscen-scenario-patience=10", "'10' is no duration: write a number and a unit"),
+        ("--kscen-scenario-patience=10", "'10' is not a duration: write for example 90s"),
     ],
 )
 def test_invalid_option_is_a_usage_error(pytester, option, complaint):

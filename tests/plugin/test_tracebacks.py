@@ -6,7 +6,7 @@ import pytest
 
 BODIES = {
     "runner.run('5 minutes')": (
-        "ValueError: '5 minutes' is no duration: write a number and a unit, as in '90s'*"
+        "ValueError: '5 minutes' is not a duration: write for example 90s*"
     ),
     "runner.run(0)": (
         "ValueError: duration=0: a run needs time: give more than zero, as in '90s' or '1h30m'"
@@ -28,7 +28,7 @@ BODIES = {
     ): "ValueError: name='A_b': give 120 of a-z, *",
     (
         "inside(runner, lambda run: run.volumes.create('none', size='lots'))"
-    ): "ValueError: size='lots' is no quantity: write it*",
+    ): "ValueError: size='lots' is not a quantity: write*",
     "inside(runner, lambda run: runner.run())": "RuntimeError: a run is on: act on what*",
 }
 TEST = """

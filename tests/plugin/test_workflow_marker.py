@@ -53,7 +53,7 @@ def test_marked_test_plays_its_workflow(project):
             "'flows/pause.yaml', parameters={'lenght': 1}",
             "there is no parameter 'lenght' (did you mean 'length'?)",
         ),
-        ("'flows/pause.yaml', within='soon'", "'soon' is no duration"),
+        ("'flows/pause.yaml', within='soon'", "'soon' is not a duration"),
         (
             "file=1, to=2",
             "@pytest.mark.workflow takes a file, and by name parameters={...} and within='1h'",

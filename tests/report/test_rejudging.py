@@ -350,10 +350,10 @@ def test_journal_without_a_start_has_no_seed(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b'{"at":1.0,"wh', "no JSON: column 14: Invalid control character"),
-        (b"\xff\xfe", "no UTF-8: invalid start byte at byte 1"),
-        (b"[1, 2]", "no JSON object"),
-        (b"7", "no JSON object"),
+        (b'{"at":1.0,"wh', "not JSON: column 14: Invalid control character"),
+        (b"\xff\xfe", "not UTF-8: invalid start byte at byte 1"),
+        (b"[1, 2]", "not a JSON object"),
+        (b"7", "not a JSON object"),
         (b'{"at":1.0,"who":"run"}', "it has no 'what'"),
         (
             b'{"at":"1","who":"run","what":"frozen"}',
@@ -374,7 +374,7 @@ def test_journal_without_a_start_has_no_seed(tmp_path, capsys):
         (
             b"[" * 100_000,
             (
-                "no JSON that can be read: maximum recursion depth exceeded while decoding a "
+                "not readable as JSON: maximum recursion depth exceeded while decoding a "
                 "JSON array from a unicode string"
             ),
         ),
@@ -401,7 +401,7 @@ BACK = {**LOST, "at": 3.0, "expected": "Unknown", "observed": "True"}
 STOPPED = {"at": 4.0, "what": "checker-stopped", "volume": "v", "conditions": {"Quorum": "Unknown"}}
 STARTED, ENDED = {"at": 0.0, "what": "run-started"}, {"at": 9.5, "what": "run-ended"}
 AS_IT_WAS = "restore the file as the run has written it"
-CUT = f"it is no whole line, though the run had ended by line 2: {AS_IT_WAS}"
+CUT = f"the line is incomplete, although the run had ended by line 2: {AS_IT_WAS}"
 
 
 def written(*entries):

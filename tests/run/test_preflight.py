@@ -233,8 +233,8 @@ def test_missing_pods_are_reported(cluster, do):
     where = "in the namespace 'd8-sds-replicated-volume'"
     assert complaints(cluster, Plan(Churn(storage_classes=("a",), pod_destroyer=True)))[-2:] == [
         (
-            f"pod-destroy: there is no pod with app={app} {where}; there is none at all; "
-            "there are pods in no namespace"
+            f"pod-destroy: no pod matches app={app} {where}: "
+            "the namespace has no pods; namespaces with pods: none"
         )
         for app in ("agent", "controller")
     ]
@@ -245,12 +245,11 @@ def test_missing_pods_are_reported(cluster, do):
     }
     do(cluster.api().create(PODS, pod, STORAGE_NAMESPACE))
     assert complaints(cluster, here, parent=False) == [
-        f"pod-destroy: there is no pod with app in (b, c) {where}; the pods there have app=a"
+        f"pod-destroy: no pod matches app in (b, c) {where}: the pods there have app=a"
     ]
     assert complaints(cluster, nobody, parent=False) == [
-        f"pod-destroy: there is no pod with app={app} in the namespace 'nope'; there is "
-        "none at all; "
-        "there are pods in d8-sds-replicated-volume"
+        f"pod-destroy: no pod matches app={app} in the namespace 'nope': "
+        "the namespace has no pods; namespaces with pods: d8-sds-replicated-volume"
         for app in ("agent", "controller")
     ]
 

@@ -57,7 +57,7 @@ def test_missing_chaos_definitions_are_reported_and_the_engine_runs():
         "Workflows and Schedules of chaos-mesh.org are driven from now on\n",
         0,
     )
-    assert said.splitlines() == [workflow_engine.NO_CHAOS]
+    assert said.splitlines() == [workflow_engine.NO_DEFINITIONS]
 
 
 def test_existing_chaos_definitions_are_not_reported(capsys, monkeypatch):

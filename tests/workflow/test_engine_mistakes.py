@@ -53,7 +53,7 @@ MISTAKES = {
     "a probe that asks nothing": ({"probes": [{"name": "x", "when": "Start"}]}, "needs one of"),
     "a back-off without end": (
         {"retry": {"limit": 1, "backoff": {"duration": "abc"}}},
-        "'abc' is no duration",
+        "'abc' is not a duration",
     ),
     "a back-off that shrinks": (
         {"retry": {"limit": 1, "backoff": {"duration": "1s", "factor": 0.5}}},

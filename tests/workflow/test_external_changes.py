@@ -678,7 +678,7 @@ def test_names_of_maximum_length(workflow_cluster):
 def test_invalid_templates(workflow_cluster):
     phase, message, _ = ended(workflow_cluster, suspend("odd", "soon"))
     assert phase == FAILED
-    assert "'soon' is no duration" in message
+    assert "'soon' is not a duration" in message
     phase, message, told = ended(workflow_cluster, template("all", "Serial", children=["nobody"]))
     assert (phase, told) == (FAILED, {})
     assert "there is no template 'nobody'" in message

@@ -103,11 +103,11 @@ def test_each_document_of_each_file_is_checked(validate):
     [
         (
             "apiVersion: v1\nkind: Pod\n",
-            "0.yaml:1: skipped: v1 Pod is none of Workflow, Schedule, CronWorkflow, Scenario",
+            "0.yaml:1: skipped: v1 Pod is not one of Workflow, Schedule, CronWorkflow, Scenario",
         ),
         (
             "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\n",
-            "0.yaml:1: skipped: argoproj.io/v1alpha1 Workflow is none of",
+            "0.yaml:1: skipped: argoproj.io/v1alpha1 Workflow is not one of",
         ),
         (
             "apiVersion: chaos-mesh.org/v1alpha1\nkind: WorkflowNode\n",
@@ -140,7 +140,7 @@ def test_unknown_kinds_are_skipped(validate, text, said):
         ),
         (
             "- 1\n",
-            "0.yaml:1: error: this is no Kubernetes object: it has no kind",
+            "0.yaml:1: error: not a Kubernetes object: add its apiVersion and kind",
         ),
         (
             BROKEN.replace("deadlin:", "deadline:") + "    deadline: 2s\n",

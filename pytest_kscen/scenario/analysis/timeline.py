@@ -118,7 +118,10 @@ class Timeline:
         """Read the timeline from the archive folder of a run."""
         file = pathlib.Path(path) / JOURNAL
         if not file.is_file():
-            raise NoScenario(f"{path} is no folder of a run, for it has no {JOURNAL}")
+            raise NoScenario(
+                f"{path} is not the folder of a run: it has no {JOURNAL}; give a folder that "
+                "--kscen-archive has made"
+            )
         found = _by_scenario(stored(file))
         return cls(_read(found[_named(scenario, found, f"the run in {path}")]))
 

@@ -12,7 +12,7 @@ CPU = {"stressors": {"cpu": {"workers": 1}}}
         (
             "StressChaos",
             {"duration": "for ever", **CPU},
-            "Failed to calculate the desired phase: 'for ever' is no duration",
+            "Failed to calculate the desired phase: 'for ever' is not a duration",
         ),
         (
             "StressChaos",

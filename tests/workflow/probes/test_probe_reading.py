@@ -44,12 +44,7 @@ def test_command_has_a_longer_timeout():
         ({"interval": "0s"}, ["interval: must be more than zero, and is 0s"]),
         (
             {"timeout": "soon"},
-            [
-                (
-                    "timeout: 'soon' is no duration: write a number and a unit, as in '90s', "
-                    "'5m' or '1h30m'"
-                )
-            ],
+            [("timeout: 'soon' is not a duration: write for example 90s, 5m or 1h30m")],
         ),
         ({"initialDelay": "-1s"}, ["initialDelay: must be zero or more, and is -1s"]),
         ({"failureThreshold": 0}, ["failureThreshold: must be at least 1, and is 0"]),

@@ -303,7 +303,7 @@ def test_refused_write_is_retried_and_stops_no_other(status_check_setup):
             {"http": {"url": "web", "criteria": {"statusCode": "200"}}},
             "spec.http.url: 'web' is no URL to ask: ",
         ),
-        ({"duration": "long"}, "spec.duration: 'long' is no duration: "),
+        ({"duration": "long"}, "spec.duration: 'long' is not a duration: "),
     ],
 )
 def test_check_that_cannot_run_fails(status_check_setup, spec, words):

@@ -331,7 +331,7 @@ BAD = [
     (
         "NetworkChaos",
         {"action": "delay", **PODS, "delay": {"latency": "soon"}},
-        "'soon' is no duration",
+        "'soon' is not a duration",
     ),
     (
         "NetworkChaos",
@@ -383,7 +383,7 @@ BAD = [
         {"action": "fault", "errno": 5, **FILES, "percent": 101},
         "101 is too large: 100 is the most",
     ),
-    ("TimeChaos", {"timeOffset": "late", **PODS}, "'late' is no duration"),
+    ("TimeChaos", {"timeOffset": "late", **PODS}, "'late' is not a duration"),
     (
         "TimeChaos",
         {"timeOffset": "1h", "clockIds": ["REALTIME"], **PODS},

@@ -220,7 +220,7 @@ BAD = [
             parameters=[{"name": "a", "value": "1", "paths": ["templates[pause].deadline"]}] * 2,
         ),
         "spec.parameters[1].name: another parameter is named 'a'",
-        "spec.templates[0].deadline: template 'pause': '1' is no duration",
+        "spec.templates[0].deadline: template 'pause': '1' is not a duration",
     ),
     # templates
     (workflow(without(suspend(), "name"), entry="a"), "spec.templates[0]: name is missing"),
@@ -251,10 +251,10 @@ BAD = [
     *(
         (workflow(suspend(deadline=each)), "spec.templates[0].deadline: template 'pause': ", words)
         for each, words in [
-            ("90", "'90' is no duration: write a number and a unit"),
-            ("soon", "'soon' is no duration"),
-            ("1d", "'1d' is no duration"),
-            (" 5s ", "' 5s ' is no duration"),
+            ("90", "'90' is not a duration: write for example 90s"),
+            ("soon", "'soon' is not a duration"),
+            ("1d", "'1d' is not a duration"),
+            (" 5s ", "' 5s ' is not a duration"),
             ("-1m", "'-1m' is negative"),
             ("0s", "'0s' is zero: it must be more"),
             ("9" * 9 + "h", "is longer than any duration"),
