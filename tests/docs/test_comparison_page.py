@@ -25,7 +25,7 @@ def test_tables_and_picture_are_those_of_the_run(tmp_path, capsys):
     ).read_text()
 
 
-def test_incomparable_values_are_reported(tmp_path, capsys):
+def test_invalid_configurations_are_refused(tmp_path, capsys):
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: "

@@ -1,6 +1,6 @@
-"""Names in the docs exist in the repository: identifiers, options, files and public names.
+"""Names in the docs exist in the repository: identifiers, options, files, public names and links.
 
-The changelog is left out, since it has old names. Examples in fenced blocks run as tests.
+The changelog may have old names: only its links are checked. Examples in Python run as tests.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 import pathlib
 import re
+
+from pytest_kscen.__main__ import COMMANDS
 
 ROOT = pathlib.Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -104,6 +106,33 @@ def test_dotted_names_can_be_imported():
                 importlib.import_module(name)
             except ModuleNotFoundError:
                 assert hasattr(importlib.import_module(module), attribute), place
+
+
+def test_commands_have_options_that_exist():
+    """Shell blocks, with the options and commands of this project and of programs they call."""
+    for page in PAGES:
+        for block in re.findall(r"^```sh\n(.*?)^```", read(page), re.MULTILINE | re.DOTALL):
+            for option in re.findall(r"(?<!\S)--[a-z][a-z-]+", block):
+                assert exists(option), f"{page.relative_to(ROOT)}: {option}"
+            for command in re.findall(r"python -m pytest_kscen (\S+)", block):
+                assert command in COMMANDS, f"{page.relative_to(ROOT)}: {command}"
+
+
+def headings(page: pathlib.Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", read(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_links_exist():
+    wrong = []
+    for page in [*PAGES, ROOT / "CHANGELOG.md"]:
+        for link in re.findall(r"\]\((?!https?:)([^)]+)\)", read(page)):
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            if not target.exists() or (anchor and anchor not in headings(target)):
+                wrong.append(f"{page.relative_to(ROOT)}: {link}")
+    assert wrong == []
 
 
 def test_the_glossary_is_short():
