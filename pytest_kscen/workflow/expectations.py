@@ -20,6 +20,7 @@ from pytest_kscen.objects.documents import (
     unmet,
 )
 from pytest_kscen.workflow.validation.lenient_reading import drafts_in, map_in
+from pytest_kscen.workflow.validation.value_checks import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -146,8 +147,8 @@ class WorkflowExpectations:
             yield unmet(self.document, path, f"one with {value!r}", node.message or "none")
         elif key == "duration":
             for bound, limit in value.items():
-                seconds, length = seconds_of_text(limit), node.duration
-                if length is None or (length < seconds if bound == "least" else length > seconds):
+                wanted, length = seconds_of_text(limit), node.duration
+                if length is None or (length < wanted if bound == "least" else length > wanted):
                     observed = "no end" if length is None else in_words(length)
                     yield unmet(self.document, (*path, bound), f"at {bound} {limit}", observed)
 
@@ -192,13 +193,6 @@ def _phase(words: tuple[str, ...]) -> Callable[[Document, Path, Any], None]:
     return check
 
 
-def _is_length(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and seconds_of_text(value) >= 0
-    except ValueError:
-        return False
-
-
 def _duration(document: Document, path: Path, value: Any) -> None:
     require_map(document, path, value, "bounds, as in {least: 60s, most: 62s}")
     require_known_keys(document, path, value, BOUNDS)
@@ -216,7 +210,10 @@ def _nodes(document: Document, path: Path, value: Any) -> None:
             NODE[key](document, (*here, key), one)
 
 
-LENGTH = _fits(_is_length, "a duration, as in 90s")
+LENGTH = _fits(
+    lambda value: isinstance(value, str) and (length := seconds(value)) is not None and length >= 0,
+    "a duration, as in 90s",
+)
 TEXT = _fits(
     lambda value: isinstance(value, str) and bool(value), "what the message has to contain"
 )

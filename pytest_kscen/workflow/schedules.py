@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_kscen.kube.actor import Actor
     from pytest_kscen.objects.chaos_mesh import EngineResources
-    from pytest_kscen.objects.resources import Obj, Resource
+    from pytest_kscen.objects.resources import Obj
 
 
 ALLOW = "Allow"
@@ -314,7 +314,15 @@ class ScheduleWorker:
             if plan.spawn is not None:
                 running = [*running, await self._spawn(schedule, plan.spawn, cache)]
             await self._write_status(schedule, plan.settled, running)
-            await self._pause(schedule, plan.pause, cache.resource)
+            is_paused = schedule_jobs.is_paused(schedule)
+            pause = {"metadata": {"annotations": {PAUSE: str(is_paused).lower()}}}
+            for job in plan.pause:
+                name = job["metadata"]["name"]
+                with (
+                    self._reporting_errors(schedule, f"set pause to {is_paused} for {name}"),
+                    contextlib.suppress(NotFound),
+                ):
+                    await self._actor.api.patch(cache.resource, name, pause, self._namespace)
             for job in plan.delete:
                 name = job["metadata"]["name"]
                 with (
@@ -370,20 +378,6 @@ class ScheduleWorker:
                 resource, self._name, patch, self._namespace, subresource="status"
             )
         await self._schedules.reached(now["metadata"]["resourceVersion"])
-
-    async def _pause(self, schedule: Obj, jobs: Iterable[Obj], resource: Resource) -> None:
-        """Set the pause annotation of chaos to that of the Schedule."""
-        paused = schedule_jobs.is_paused(schedule)
-        for job in jobs:
-            name, patch = (
-                job["metadata"]["name"],
-                {"metadata": {"annotations": {PAUSE: str(paused).lower()}}},
-            )
-            with (
-                self._reporting_errors(schedule, f"set pause to {paused} for {name}"),
-                contextlib.suppress(NotFound),
-            ):
-                await self._actor.api.patch(resource, name, patch, self._namespace)
 
     def _report_warnings(self, schedule: Obj, warnings: set[ScheduleWarning]) -> None:
         for reason, message in sorted(warnings - self._last_warnings):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -210,13 +211,13 @@ class StatusCheckController:
             began = now
         else:
             began = epoch_of(status["startTime"])
-        ends = None if settings.duration is None else began + settings.duration
+        ends = math.inf if settings.duration is None else began + settings.duration
         last = [epoch_of(record["startTime"]) for record in status.get("records") or ()][-1:]
         due = max(clock.now(), (last[0] if last else began) + settings.interval)
         while not is_completed({"status": status}):
-            is_over = ends is not None and due > ends
-            await clock.sleep((ends if is_over and ends is not None else due) - clock.now())
-            if not is_over:
+            is_probed = due <= ends
+            await clock.sleep(min(due, ends) - clock.now())
+            if is_probed:
                 due = clock.now() + settings.interval
                 at = timestamp_of(clock.now())
                 metadata = check["metadata"]
@@ -244,9 +245,9 @@ class StatusCheckController:
                     with_record(status, settings, at, outcome, answer.message),
                     streak.then(outcome),
                 )
-            is_late = ends is not None and clock.now() >= ends
+            now = clock.now()
             status = with_conditions(
-                status, settings, streak, timestamp_of(clock.now()), is_late=is_late
+                status, settings, streak, timestamp_of(now), is_late=now >= ends
             )
             await self._write(check, status)
         self._report_completion(check, status)

@@ -174,7 +174,6 @@ async def evaluate_branches(clients: ActorClients, tree: Tree, node: TreeNode) -
     """
     from pytest_kscen.workflow.expressions import ExpressionError, select
 
-    # What expressions may speak of.
     pod = await clients.node_objects.api.get(PODS, node.object_name, tree.key.namespace)
     container = node.template.body["task"]["container"]["name"]
     code = exit_code_of(pod, container)
@@ -317,7 +316,7 @@ class NodeObjects:
         found = await self._find(resource, tree, node)
         if found is None:
             return False
-        how = {
+        options = {
             "precondition_uid": found["metadata"]["uid"],
             "propagation": "Foreground" if with_dependents else "Background",
         }
@@ -329,7 +328,7 @@ class NodeObjects:
                     {"metadata": {"labels": node_labels(tree, node)}},
                     tree.key.namespace,
                 )
-            await self.api.delete(resource, node.object_name, tree.key.namespace, **how)
+            await self.api.delete(resource, node.object_name, tree.key.namespace, **options)
         except (NotFound, Conflict):
             return False
         return True
@@ -367,30 +366,33 @@ class NodeObjects:
         return found is not None and _is_marked(found, tree, node)
 
     async def _find(self, resource: Resource, tree: Tree, node: TreeNode) -> Obj | None:
-        """Return the object that the node has created, None if there is none."""
+        """Return the object that the node has created, None if there is none.
+
+        The attempt of a lost node is unknown: it is derived from the names of its objects.
+        """
         if node.is_lost:
-            # In which attempt it was, by what it has made last.
-            made = await self.api.list(
+            created = await self.api.list(
                 resource, tree.key.namespace, labels=f"{NODE_LABEL}={node.name}"
             )
-            ends = [each["metadata"]["name"].removeprefix(f"{node.name}-") for each in made.items]
-            node.attempt = max((int(end) for end in ends if end.isdecimal()), default=1)
+            suffixes = [
+                obj["metadata"]["name"].removeprefix(f"{node.name}-") for obj in created.items
+            ]
+            node.attempt = max((int(text) for text in suffixes if text.isdecimal()), default=1)
         try:
             found = await self.api.get(resource, node.object_name, tree.key.namespace)
         except NotFound:
             return None
-        return found if _is_made_by(found, tree, node) else None
-
-
-def _is_made_by(obj: Obj, tree: Tree, node: TreeNode) -> bool:
-    """Return whether the node owns the object, or carries its labels and has no other owner."""
-    metadata = obj["metadata"]
-    owners, labels = metadata.get("ownerReferences") or (), metadata.get("labels") or {}
-    if any(owner["uid"] == node.obj["metadata"]["uid"] for owner in owners):
-        return True
-    wanted = {(WORKFLOW_LABEL, tree.key.name), (NODE_LABEL, node.name)}
-    found = {(label, labels[label]) for label, _ in wanted if label in labels}
-    return bool(found) and found <= wanted and all(owner["name"] == node.name for owner in owners)
+        metadata = found["metadata"]
+        owners, labels = metadata.get("ownerReferences") or (), metadata.get("labels") or {}
+        if any(owner["uid"] == node.obj["metadata"]["uid"] for owner in owners):
+            return found
+        # Without an owner reference, labels of this node alone count.
+        expected = {(WORKFLOW_LABEL, tree.key.name), (NODE_LABEL, node.name)}
+        present = {(label, labels[label]) for label, _ in expected if label in labels}
+        is_labelled = bool(present) and present <= expected
+        return (
+            found if is_labelled and all(owner["name"] == node.name for owner in owners) else None
+        )
 
 
 def _is_marked(obj: Obj, tree: Tree, node: TreeNode) -> bool:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.probes import Probe, ProbeVerdict
     from pytest_kscen.workflow.tables.machine import WorkflowKey
 
-    Asking = Callable[["NodeProbes", NodeEvent], Awaitable[None]]
-
 
 @dataclass(slots=True, eq=False)
 class NodeProbes:
@@ -35,7 +33,7 @@ class NodeProbes:
     failed attempt do not count for the next one. The tasks are the engine's; `close` cancels them.
     """
 
-    probing: ProbeRunner
+    runner: ProbeRunner
     attempt: int
     has_begun: bool = False
     has_ended: bool = False
@@ -46,7 +44,7 @@ class NodeProbes:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def close(self) -> None:
-        self.probing.close()
+        self.runner.close()
         for task in self.tasks:
             task.cancel()
 
@@ -78,10 +76,22 @@ class ProbeCoordinator:
             return False
         node_probes.has_begun = True
         if is_resumed:
-            node_probes.probing.begin_continuous()
-            node_probes.probing.chaos_is_on(_has_chaos(tree, node))
+            node_probes.runner.begin_continuous()
+            node_probes.runner.chaos_is_on(_has_chaos(tree, node))
             return False
-        self._start(node_probes, self._begin, event, f"first probes of {node.name or tree.key}")
+
+        async def ask_first() -> None:
+            if why := _failure(await node_probes.runner.at_start()):
+                self._trigger.notify(
+                    NodeEvent(
+                        event.workflow, event.node, EventType.FAULT, f"before it began, {why}"
+                    )
+                )
+                return
+            node_probes.runner.begin_continuous()
+            self._trigger.notify(event)
+
+        self._start(node_probes, ask_first, event, f"first probes of {node.name or tree.key}")
         return True
 
     def defers_end(self, tree: Tree, node: TreeNode, event: NodeEvent) -> bool:
@@ -97,7 +107,13 @@ class ProbeCoordinator:
         if node_probes is None or node_probes.has_ended:
             return False
         node_probes.has_ended, node_probes.awaited = True, event
-        self._start(node_probes, self._end, event, f"last probes of {node.name or tree.key}")
+
+        async def ask_last() -> None:
+            node_probes.failure = _failure(await node_probes.runner.at_end())
+            node_probes.awaited = None
+            self._trigger.notify(event)
+
+        self._start(node_probes, ask_last, event, f"last probes of {node.name or tree.key}")
         return True
 
     def awaits_last_probes(self, tree: Tree, node: TreeNode) -> bool:
@@ -131,7 +147,7 @@ class ProbeCoordinator:
         above: TreeNode | None = node
         while above:
             if node_probes := self._of.get((tree.key, above.name)):
-                node_probes.probing.chaos_is_on(_has_chaos(tree, above))
+                node_probes.runner.chaos_is_on(_has_chaos(tree, above))
             above = None if above.parent is None else tree.node(above.parent)
 
     def shown(self, tree: Tree, node: TreeNode) -> list[Obj]:
@@ -152,7 +168,7 @@ class ProbeCoordinator:
         node_probes = self._of.get((tree.key, node.name))
         named = {"node": node.name} if node.name else {}
         return (
-            [{**result, **named} for result in node_probes.probing.results]
+            [{**result, **named} for result in node_probes.runner.results]
             if node_probes
             else _previous_results(node)
         )
@@ -200,12 +216,21 @@ class ProbeCoordinator:
             )
         return known
 
-    def _start(self, node_probes: NodeProbes, asking: Asking, event: NodeEvent, name: str) -> None:
-        """Ask in a task of its own; an error there becomes a fault of this node alone."""
+    def _start(
+        self,
+        node_probes: NodeProbes,
+        ask: Callable[[], Awaitable[None]],
+        event: NodeEvent,
+        name: str,
+    ) -> None:
+        """Ask in a task of the engine's group, beside the processing of events.
 
-        async def ask() -> None:
+        An error there becomes a fault of this node alone, and its end is not awaited any more.
+        """
+
+        async def run() -> None:
             try:
-                await asking(node_probes, event)
+                await ask()
             except Exception as error:  # noqa: BLE001  # an error of one workflow affects no other
                 node_probes.awaited = None
                 self._trigger.notify(
@@ -217,24 +242,9 @@ class ProbeCoordinator:
                     )
                 )
 
-        task = self._group.create_task(ask(), name=name)
+        task = self._group.create_task(run(), name=name)
         node_probes.tasks.add(task)
         task.add_done_callback(node_probes.tasks.discard)
-
-    async def _begin(self, node_probes: NodeProbes, event: NodeEvent) -> None:
-        verdicts = await node_probes.probing.at_start()
-        if why := _failure(verdicts):
-            self._trigger.notify(
-                NodeEvent(event.workflow, event.node, EventType.FAULT, f"before it began, {why}")
-            )
-            return
-        node_probes.probing.begin_continuous()
-        self._trigger.notify(event)
-
-    async def _end(self, node_probes: NodeProbes, event: NodeEvent) -> None:
-        node_probes.failure = _failure(await node_probes.probing.at_end())
-        node_probes.awaited = None
-        self._trigger.notify(event)
 
 
 def _failure(verdicts: list[ProbeVerdict]) -> str:

@@ -133,7 +133,10 @@ class NodeStatusWriter:
         self._pending.pop(tree.key, None)
 
     async def retry_writes(self, tree: Tree) -> None:
-        """Write all pending statuses of a workflow again, if their retry is due."""
+        """Write all pending statuses of a workflow again, if their retry is due.
+
+        After `WRITE_TIMEOUT` seconds of refusals the workflow fails once; retries go on.
+        """
         pending = self._pending.get(tree.key)
         if pending is None or pending.next > self._clock.now():
             return
@@ -151,7 +154,16 @@ class NodeStatusWriter:
             return
         pending.pause = min(2 * pending.pause, LONGEST_PAUSE) if was_refused else FIRST_PAUSE
         if not pending.gave_up and self._clock.now() >= pending.since + WRITE_TIMEOUT:
-            self._give_up(tree, pending)
+            # The workflow fails, and held events become faults of their nodes.
+            pending.gave_up = True
+            first = next(iter(pending.writes.values()))
+            self._trigger.notify(
+                NodeEvent(tree.key, ROOT, EventType.FAULT, _timeout_message(first))
+            )
+            for write in pending.writes.values():
+                events, write.held = write.held, []
+                for event in events:
+                    self._send_fault(write, event)
         self._schedule_retry(tree, pending)
         await self._report(tree, pending)
 
@@ -239,18 +251,6 @@ class NodeStatusWriter:
         self._trigger.notify_delay(
             NodeEvent(tree.key, ROOT, EventType.RETRY_WRITES), pending.next - now
         )
-
-    def _give_up(self, tree: Tree, pending: PendingWrites) -> None:
-        """Fail the workflow, since a status was refused for `WRITE_TIMEOUT`; release held events as
-        faults.
-        """
-        pending.gave_up = True
-        write = next(iter(pending.writes.values()))
-        self._trigger.notify(NodeEvent(tree.key, ROOT, EventType.FAULT, _timeout_message(write)))
-        for each in pending.writes.values():
-            events, each.held = each.held, []
-            for event in events:
-                self._send_fault(each, event)
 
     def _send_fault(self, write: PendingWrite, event: NodeEvent) -> None:
         """Send a fault in place of a held event, so that the node ends and starts nothing new."""

@@ -156,8 +156,6 @@ class Repository:
         finds the child that was already created. A name that is taken leads to the next draw.
         """
         for draw in itertools.count():
-            # The template's name and what its place in the tree makes of it; another one for
-            # each draw, as some may be taken.
             uid = tree.root.obj["metadata"]["uid"]
             place = f"{uid}/{parent.name}/{parent.attempt}/{len(parent.children)}/{draw}"
             digest = int.from_bytes(hashlib.sha256(place.encode()).digest())
@@ -178,22 +176,7 @@ class Repository:
         """Return the node of this name, created or found; None if the name belongs to another
         owner.
         """
-        try:
-            made = await self._actor.api.create(
-                self.family.nodes, self._node_object(tree, parent, template, name)
-            )
-        except AlreadyExists:
-            try:
-                made = await self._actor.api.get(self.family.nodes, name, tree.key.namespace)
-            except NotFound:
-                return None
-            if not is_owned(made, parent.obj):
-                return None
-        return self.add_node(tree, made, template)
-
-    def _node_object(self, tree: Tree, parent: TreeNode, template: Template, name: str) -> Obj:
         now = self._actor.clock.now()
-        owner = parent.obj
         spec = {
             "templateName": template.name,
             "workflowName": tree.key.name,
@@ -205,7 +188,7 @@ class Repository:
             spec["deadline"] = timestamp_of(now + template.deadline, micro=True)
         if template.is_chaos:
             spec[template.chaos_kind.key] = template.chaos
-        return {
+        obj = {
             "apiVersion": self.family.nodes.api_version,
             "kind": self.family.nodes.kind,
             "metadata": {
@@ -213,26 +196,52 @@ class Repository:
                 "namespace": tree.key.namespace,
                 "labels": {WORKFLOW_LABEL: tree.key.name, **run_label(tree)},
                 "annotations": {PARENT_ANNOTATION: parent.name},
-                "ownerReferences": [owner_reference(owner)],
+                "ownerReferences": [owner_reference(parent.obj)],
             },
             "spec": spec,
         }
+        try:
+            made = await self._actor.api.create(self.family.nodes, obj)
+        except AlreadyExists:
+            try:
+                made = await self._actor.api.get(self.family.nodes, name, tree.key.namespace)
+            except NotFound:
+                return None
+            if not is_owned(made, parent.obj):
+                return None
+        return self.add_node(tree, made, template)
 
     async def save(self, tree: Tree, node: TreeNode) -> None:
-        status = current_status(tree, node)
+        """Patch the changed fields of the node's status, or of the workflow's for the root.
+
+        Raise NotFound if the object is gone, or if another workflow has the name by now.
+        """
+        api, name, namespace = self._impatient_api, tree.key.name, tree.key.namespace
         before = node.obj.get("status") or {}
-        if changed := {name: value for name, value in status.items() if before.get(name) != value}:
-            node.obj = (
-                await self._write_root(tree, node, changed)
-                if node.name == ROOT
-                else await self._impatient_api.patch(
-                    self.family.nodes,
-                    node.name,
-                    {"status": changed},
-                    tree.key.namespace,
-                    subresource="status",
-                )
+        status = current_status(tree, node)
+        changed = {field: value for field, value in status.items() if before.get(field) != value}
+        if not changed:
+            return
+        if node.name != ROOT:
+            patch = {"status": changed}
+            node.obj = await api.patch(
+                self.family.nodes, node.name, patch, namespace, subresource="status"
             )
+            return
+        uid = node.obj["metadata"]["uid"]
+        operations = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "add", "path": "/status", "value": {**before, **changed}},
+        ]
+        resource = self.family.workflows
+        try:
+            node.obj = await api.patch(
+                resource, name, operations, namespace, subresource="status", patch_type=JSON_PATCH
+            )
+        except Invalid:
+            if (await api.get(resource, name, namespace))["metadata"]["uid"] != uid:
+                raise not_found(resource, name) from None
+            raise
 
     async def note(self, tree: Tree, node: TreeNode, *, is_written: bool) -> None:
         """Store a refused status in an annotation; remove the annotation if `is_written`."""
@@ -245,30 +254,6 @@ class Repository:
         await self._impatient_api.patch(
             resource, node.obj["metadata"]["name"], patch, tree.key.namespace
         )
-
-    async def _write_root(self, tree: Tree, root: TreeNode, changed: Obj) -> Obj:
-        """Write the workflow's status; raise NotFound if its name belongs to another workflow by
-        now.
-        """
-        api, resource, (name, namespace) = (
-            self._impatient_api,
-            self.family.workflows,
-            (tree.key.name, tree.key.namespace),
-        )
-        uid = root.obj["metadata"]["uid"]
-        status = {**(root.obj.get("status") or {}), **changed}
-        patch = [
-            {"op": "test", "path": "/metadata/uid", "value": uid},
-            {"op": "add", "path": "/status", "value": status},
-        ]
-        try:
-            return await api.patch(
-                resource, name, patch, namespace, subresource="status", patch_type=JSON_PATCH
-            )
-        except Invalid:
-            if (await api.get(resource, name, namespace))["metadata"]["uid"] != uid:
-                raise not_found(resource, name) from None
-            raise
 
 
 PARENT_ANNOTATION = "workflow.kscen.io/parent"

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 
 SHORT_CIRCUIT = {"or": True, "||": True, "and": False, "&&": False}
+"""Value of the left side that decides, so that the right side is not evaluated."""
 
 
 class Evaluation:
@@ -83,7 +84,12 @@ class Evaluation:
             case Unary(sign, operand):
                 return negated(sign, self.value(operand))
             case Binary(sign, left, right):
-                return self._binary(sign, left, right)
+                value = self.value(left)
+                if sign not in SHORT_CIRCUIT:
+                    value = binary(sign, value, self.value(right), self._effort)
+                elif truth(value, repr(sign)) != SHORT_CIRCUIT[sign]:
+                    value = truth(self.value(right), repr(sign))
+                return value
             case _:
                 return self._composed(node)
 
@@ -113,14 +119,6 @@ class Evaluation:
                 return sliced(self.value(of), self._end(first), self._end(last), self._effort)
             case BuiltinCall():
                 return self._call(node)
-
-    def _binary(self, sign: str, left: Node, right: Node) -> Any:
-        value = self.value(left)
-        if sign in SHORT_CIRCUIT:  # the left side decides if it is this
-            if truth(value, repr(sign)) == SHORT_CIRCUIT[sign]:
-                return value
-            return truth(self.value(right), repr(sign))
-        return binary(sign, value, self.value(right), self._effort)
 
     def _end(self, node: Node | None) -> Any:
         return None if node is None else self.value(node)
@@ -224,7 +222,14 @@ def constant_comparison(tree: Node, variables: Mapping[str, str]) -> tuple[str, 
     """Return why a comparison always has the same result, and its position; or an empty text."""
     for node, _ in walk(tree):
         if isinstance(node, Binary) and node.operator in RESULT_IF_NEVER_EQUAL:
-            left, right = kind_of_result(node.left, variables), _kind_among(node, variables)
+            left, right = (
+                kind_of_result(node.left, variables),
+                kind_of_result(node.right, variables),
+            )
+            if node.operator not in EQUALITIES:  # `in` compares with the elements
+                items = node.right.items if isinstance(node.right, ArrayLiteral) else ()
+                kinds = {kind_of_result(item, variables) for item in items}
+                right = kinds.pop() if len(kinds) == 1 else UNKNOWN
             if (
                 not {left, right} & {UNKNOWN, NIL}
                 and left != right
@@ -270,12 +275,3 @@ def kind_mismatch(nodes: Iterable[Node], variables: Mapping[str, str]) -> tuple[
                     node.at,
                 )
     return "", 0
-
-
-def _kind_among(node: Binary, variables: Mapping[str, str]) -> str:
-    """Return the kind of a comparison's right side, or of the elements if the operator is `in`."""
-    if node.operator in EQUALITIES:
-        return kind_of_result(node.right, variables)
-    items = node.right.items if isinstance(node.right, ArrayLiteral) else ()
-    kinds = {kind_of_result(item, variables) for item in items}
-    return kinds.pop() if len(kinds) == 1 else UNKNOWN

@@ -50,9 +50,16 @@ class HttpProbe:
             part.wrong(str(error), "url")
         criteria = part.part("criteria")
         criteria.only(("statusCode", "body"))
-        call = HttpCall(
-            part.choice("method", METHODS, "GET"), "/", _headers(part), part.text("body").encode()
-        )
+        method = part.choice("method", METHODS, "GET")
+        headers = part.part("headers")
+        fields: list[tuple[str, str]] = []
+        for name, value in headers.body.items():  # one value, or a list of them as in Chaos Mesh
+            values = value if isinstance(value, list) else [value]
+            if all(isinstance(each, str) for each in values):
+                fields.append((name, ", ".join(values)))
+            else:
+                headers.wrong(f"must be a string or a list of strings, and is {value!r}", name)
+        call = HttpCall(method, "/", tuple(fields), part.text("body").encode())
         status = criteria.body.get("statusCode", SUCCESS_STATUSES)
         match = STATUS_CODE.fullmatch(str(status)) if not isinstance(status, bool) else None
         if match is None:
@@ -85,19 +92,6 @@ class HttpProbe:
                 ),
             )
         return ProbeOutcome(True, f"{self.url} answered {answer.status}")
-
-
-def _headers(part: FieldReader) -> tuple[tuple[str, str], ...]:
-    """Read the headers: each has one value, or a list of them as in Chaos Mesh."""
-    headers = part.part("headers")
-    found = []
-    for name, value in headers.body.items():
-        values = value if isinstance(value, list) else [value]
-        if not all(isinstance(each, str) for each in values):
-            headers.wrong(f"must be a string or a list of strings, and is {value!r}", name)
-            continue
-        found.append((name, ", ".join(values)))
-    return tuple(found)
 
 
 def _excerpt(answer: HttpAnswer) -> str:

@@ -111,7 +111,8 @@ class ProbeRunner:
                 record.resume(result)
 
     async def at_start(self) -> list[ProbeVerdict]:
-        return await self._at_edge(START, [probe for probe in self._probes if probe.runs_at_start])
+        runs = (self._run_once(START, probe) for probe in self._probes if probe.runs_at_start)
+        return list(await asyncio.gather(*runs))
 
     def begin_continuous(self) -> None:
         self._begin(CONTINUOUS)
@@ -125,7 +126,8 @@ class ProbeRunner:
     async def at_end(self) -> list[ProbeVerdict]:
         """Stop the repeated probes and run the End probes; return their verdicts."""
         await self.stop()
-        return await self._at_edge(END, [probe for probe in self._probes if probe.runs_at_end])
+        runs = (self._run_once(END, probe) for probe in self._probes if probe.runs_at_end)
+        return list(await asyncio.gather(*runs))
 
     def close(self) -> list[asyncio.Task[None]]:
         """Cancel the repeated probes for good; return their tasks, which may still have to end."""
@@ -150,12 +152,9 @@ class ProbeRunner:
     def _probes(self) -> list[Probe]:
         return [record.probe for record in self._records.values()]
 
-    # --- at an edge ---
+    # --- Start and End probes ---
 
-    async def _at_edge(self, moment: str, probes: list[Probe]) -> list[ProbeVerdict]:
-        return list(await asyncio.gather(*(self._insist(moment, probe) for probe in probes)))
-
-    async def _insist(self, moment: str, probe: Probe) -> ProbeVerdict:
+    async def _run_once(self, moment: str, probe: Probe) -> ProbeVerdict:
         """Run a Start or End probe until it passes, as often as its failure threshold allows."""
         await self._sleep(probe.initial_delay)
         for attempt in range(1, probe.failure_threshold + 1):
@@ -168,7 +167,7 @@ class ProbeRunner:
         self._set_verdict(probe, outcome)
         return ProbeVerdict(probe, outcome.passed, outcome.message)
 
-    # --- again and again ---
+    # --- Continuous and OnChaos probes ---
 
     def _begin(self, moment: str) -> None:
         if self._is_over:
@@ -204,7 +203,7 @@ class ProbeRunner:
                 self._judged()
             await self._sleep(began + probe.interval - self._actor.clock.now())
 
-    # --- one question ---
+    # --- one attempt ---
 
     async def _ask(self, moment: str, probe: Probe, attempt: int) -> ProbeOutcome:
         outcome = await outcome_of(probe.form, self._context, probe.timeout)

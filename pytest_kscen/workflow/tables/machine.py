@@ -130,7 +130,6 @@ class Recipient(StrEnum):
     """Recipients of a notification, relative to the node whose cell is carried out."""
 
     SELF = "itself"
-    PARENT = "the parent"
     CHILDREN = "the children that are not over"
 
 

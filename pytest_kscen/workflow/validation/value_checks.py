@@ -190,13 +190,9 @@ CODES = range(100, 600)
 HUNDRED = 100
 
 
-def seconds(value: object) -> float | None:
-    """Return the seconds of a duration, None if it is not one."""
-    return _seconds(value) if isinstance(value, str) else None
-
-
 @functools.lru_cache(maxsize=1024)
-def _seconds(value: str) -> float | None:
+def seconds(value: str) -> float | None:
+    """Return the seconds of a duration, None if it is not one."""
     try:
         return seconds_of_text(value)
     except ValueError:

@@ -168,9 +168,8 @@ def _at_edge(tree: TemplateGraph, cycle: list[str], fault: ValidationIssue) -> V
 
 def _measures(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     depth: dict[str, int] = {}
-    for name in depth_first(tree.roots, tree.possible)[
-        0
-    ]:  # a child that is missing closes a loop, and is not counted
+    order, _ = depth_first(tree.roots, tree.possible)
+    for name in order:  # a child that is missing closes a loop, and is not counted
         depth[name] = 1 + max((depth.get(child, 0) for child in tree.possible(name)), default=0)
     size: dict[str, int] = {}
     for name in depth_first(tree.roots, tree.sure)[0]:
@@ -245,7 +244,19 @@ def _label(draft: TemplateDraft) -> str:
 
 
 def _longer_than_parent(tree: TemplateGraph) -> Iterator[ValidationIssue]:
-    for name, outer in _cut_off_by(tree).items():
+    """Yield warnings of templates whose length reaches the shortest length above them."""
+    cut_off_by: dict[str, TemplateDraft] = {}
+    limited = [
+        (draft.length, draft) for draft in tree.templates.values() if draft.length is not None
+    ]
+    for _, outer in sorted(limited, key=lambda each: each[0]):
+        todo = tree.possible(outer.name)
+        while todo:
+            name = todo.pop()
+            if name not in cut_off_by and name != outer.name:
+                cut_off_by[name] = outer
+                todo += tree.possible(name)
+    for name, outer in cut_off_by.items():
         inner, most = tree.templates[name], outer.length or 0.0
         if inner.length is not None and inner.length >= most:
             whose = (
@@ -265,24 +276,6 @@ def _longer_than_parent(tree: TemplateGraph) -> Iterator[ValidationIssue]:
             )
             message = f"{in_words(inner.length)} is {about}"
             yield _in(inner, warning(next(iter(inner.lengths)), message))
-
-
-def _cut_off_by(tree: TemplateGraph) -> dict[str, TemplateDraft]:
-    """Return, for each template below one with a length, the one with the shortest length above
-    it.
-    """
-    found: dict[str, TemplateDraft] = {}
-    limited = [
-        (draft.length, draft) for draft in tree.templates.values() if draft.length is not None
-    ]
-    for _, outer in sorted(limited, key=lambda each: each[0]):
-        todo = tree.possible(outer.name)
-        while todo:
-            name = todo.pop()
-            if name not in found and name != outer.name:
-                found[name] = outer
-                todo += tree.possible(name)
-    return found
 
 
 def _in(draft: TemplateDraft, fault: ValidationIssue) -> ValidationIssue:
@@ -414,8 +407,20 @@ def validate_spec(spec: Any, path: Path) -> Iterator[ValidationIssue]:
     yield from a_record(WORKFLOW_FIELDS)(spec, path)
     if not isinstance(spec, dict):
         return
-    spec, wrong = _with_parameters(spec, path)
-    yield from wrong
+    names: set[str] = set()
+    for number, parameter in enumerate(list_in(spec, "parameters")):
+        here = (*path, "parameters", str(number))
+        if any(fault.is_error for fault in PARAMETER(parameter, here)):
+            continue
+        name = parameter["name"]
+        if name in names:
+            yield error((*here, "name"), f"another parameter is named {name!r}")
+        names.add(name)
+        try:
+            applied = apply_parameters({**spec, "parameters": [parameter]}, {})
+            spec = {**applied, "parameters": spec["parameters"]}
+        except ParameterError as refusal:
+            yield error(here, str(refusal))
     yield from validate_probes(spec.get("probes"), (*path, "probes"))
     yield from _spec_rules(spec, path)
     drafts = drafts_in(spec, path)
@@ -424,27 +429,6 @@ def validate_spec(spec: Any, path: Path) -> Iterator[ValidationIssue]:
     yield from validate_tree(
         TemplateGraph.of(drafts, text_in(spec, "entry"), text_in(spec, "onExit"))
     )
-
-
-def _with_parameters(spec: Obj, path: Path) -> tuple[Obj, list[ValidationIssue]]:
-    wrong: list[ValidationIssue] = []
-    seen: set[str] = set()
-    for number, parameter in enumerate(list_in(spec, "parameters")):
-        here = (*path, "parameters", str(number))
-        if any(fault.is_error for fault in PARAMETER(parameter, here)):
-            continue
-        name = parameter["name"]
-        if name in seen:
-            wrong.append(error((*here, "name"), f"another parameter is named {name!r}"))
-        seen.add(name)
-        try:
-            spec = {
-                **apply_parameters({**spec, "parameters": [parameter]}, {}),
-                "parameters": spec["parameters"],
-            }
-        except ParameterError as refusal:
-            wrong.append(error(here, str(refusal)))
-    return spec, wrong
 
 
 def _spec_rules(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
