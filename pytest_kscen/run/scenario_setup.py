@@ -85,7 +85,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         write = _write_of(review, cluster.site.scheduler)
         why = refusal(write)
         if not why and not review.request.options.dry_run:
-            await controller.let_in(write)
+            await controller.admit_write(write)
         return why
 
     cluster.runner.start(
@@ -94,9 +94,9 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
     if scheduler := cluster.site.scheduler:
         scheduler.set_sink(Telling(controller, scheduler.make_annotator()))
         scheduler.queue.one_by_one = lambda: controller.simulates(SCHEDULER)
-        controller.register.tells_attempts = True
+        controller.register.reports_attempts = True
         controller.register.scheduling = scheduler
-        controller.register.forgetting += (
+        controller.register.resets += (
             scheduler.reset,
             cluster.chance.stream(NAME_STREAM).restart,
         )
@@ -147,14 +147,14 @@ def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
     request = review.request
     verb = VERBS[review.operation]
     where = (request.resource, request.subresource, request.namespace, review.name)
-    for_whom = (
+    preemptor = (
         scheduler.preemptor_of(review.old["metadata"]["uid"])
         if scheduler and verb == DELETE and review.old
         else ""
     )
     is_impersonated = request.user != ADMIN
     writer = f"{USERS}{request.agent}" if request.agent and not is_impersonated else request.user
-    return Write(writer, verb, *where, review.new, review.old, for_whom)
+    return Write(writer, verb, *where, review.new, review.old, preemptor)
 
 
 def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -> str:
@@ -165,15 +165,15 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
     """
     api, clock, gates = cluster.api(NAME), cluster.runner.clock, cluster.site.gates
 
-    async def let_in(write: Write) -> None:
-        await controller.let_in(write)
+    async def admit_write(write: Write) -> None:
+        await controller.admit_write(write)
         if write.who == SCHEDULER:
             await cluster.program_pauser.apply_scenarios(api)
 
     cluster.runner.call(cluster.scheduler.restart())
     holds = functools.partial(controller.simulates, SCHEDULER)
     gate_url = _served(
-        cluster, controller, gates, let_in, f"{USERS}{NAME}", holds=holds, policy="Fail"
+        cluster, controller, gates, admit_write, f"{USERS}{NAME}", holds=holds, policy="Fail"
     )
     cluster.runner.start(cluster.program_pauser.follow(api, clock), "held programs")
     controller.register.add(_real(cluster, controller), replace=True)
@@ -260,7 +260,7 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
         cluster,
         controller,
         Gates(),
-        controller.let_in,
+        controller.admit_write,
         f"{USERS}{NAME}",
         holds=holds,
         policy="Ignore",
@@ -271,7 +271,7 @@ def _served(
     cluster: LiveCluster,
     controller: ScenarioController,
     gates: Gates,
-    let_in: Callable[[Write], Awaitable[None]],
+    admit_write: Callable[[Write], Awaitable[None]],
     user: str,
     *,
     holds: Callable[[], bool],
@@ -285,10 +285,10 @@ def _served(
 
     keys, runner = make_keys(), cluster.runner
     api = RetryingApi(cluster.api(NAME), runner.clock, cluster.chance.stream("webhooks try again"))
-    front = WebhookServer(let_in, holds, gates.visited)
+    front = WebhookServer(admit_write, holds, gates.visited)
     held = HeldPods(api, controller.sees(PODS))
     controller.register.prompts[SCHEDULER] = held.release_next
-    controller.register.afterwards.append(held.release_all)
+    controller.register.cleanups.append(held.release_all)
 
     async def stay() -> Never:
         try:

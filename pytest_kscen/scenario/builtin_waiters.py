@@ -37,9 +37,8 @@ if TYPE_CHECKING:
 SCHEDULER = "kube-scheduler"
 DEFAULT = "default-scheduler"
 UNSEEN = "was not looked at"
-BACK_OFF = (
-    12.5  # seconds: ten, to the end of a window of one, the round that finds it, and a little more
-)
+BACK_OFF = 12.5
+"""Seconds: the longest back-off of ten, its window of one, and the round that finds the pod."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,12 +51,10 @@ class SchedulerWaiter:
     profiles: Collection[str] = (DEFAULT,)
     """The schedulerNames of its pods, as of now."""
     back_off: float = BACK_OFF
-    """Seconds without a change after which none that was turned down comes again."""
+    """Seconds without a change after which no refused pod is retried any more."""
     idle: Callable[[], Awaitable[bool]] | None = None
     doing: Callable[[Obj], str] = lambda _: UNSEEN
-    """What it says itself of a pod whose status says nothing yet; empty if it can do no more
-    with it.
-    """
+    """State of a pod whose status has no result yet, in words; empty if nothing is left to do."""
 
     @property
     def resources(self) -> Sequence[Resource]:
@@ -116,15 +113,11 @@ def _not_looked_at(pod: Obj) -> list[str]:
     )
 
 
-# The waiters of the controllers that we know: by controller, when an object leaves it nothing
-# more to do.
-
-
 REPLICATED_STORAGE = "replicated-volumes"
-SELECTED_NODE, PROVISIONER = (
-    "volume.kubernetes.io/selected-node",
-    "volume.kubernetes.io/storage-provisioner",
+PROVISIONING = frozenset(
+    ("volume.kubernetes.io/selected-node", "volume.kubernetes.io/storage-provisioner")
 )
+"""Annotations of a claim that is about to get a volume."""
 GARBAGE_FINALIZERS = ("foregroundDeletion", "orphan")
 STUCK = (
     "CrashLoopBackOff",
@@ -177,7 +170,7 @@ def _job(obj: Obj) -> str:
     )
 
 
-# --- what is around them ---
+# --- nodes, pods and volumes ---
 
 
 def _garbage(obj: Obj) -> str:
@@ -213,8 +206,8 @@ def _pod_kubelet(pod: Obj) -> str:
     return "" if status.get("phase") == "Running" or is_stuck else "is starting"
 
 
-def _while_probes_may_pass(cluster: Mapping[Resource, ObjectCache]) -> float:
-    """A pod that is not ready may become so until its probes have been made often enough."""
+def _probe_time(cluster: Mapping[Resource, ObjectCache]) -> float:
+    """Return the seconds for which a pod that is not ready may still become so by its probes."""
     unready = cluster[PODS].index(
         "is not ready yet",
         lambda pod: (
@@ -243,14 +236,6 @@ def _seconds(probe: Obj | None) -> float:
         + times * probe.get("periodSeconds", 10)
         + probe.get("timeoutSeconds", 1)
     )
-
-
-def _claim(claim: Obj) -> str:
-    if not (claim.get("status") or {}).get("phase"):
-        return "was not looked at"
-    asked = {SELECTED_NODE, PROVISIONER} & (claim["metadata"].get("annotations") or {}).keys()
-    chosen = asked or claim["spec"].get("volumeName")
-    return "is not bound" if chosen and claim["status"]["phase"] == "Pending" else ""
 
 
 def _is_going(obj: Obj) -> str:
@@ -297,7 +282,17 @@ WAITERS: tuple[ControllerWaiter, ...] = (
     Waiter(
         "persistentvolume-controller",
         {
-            PERSISTENT_VOLUME_CLAIMS: _claim,
+            PERSISTENT_VOLUME_CLAIMS: lambda claim: (
+                "was not looked at"
+                if not (phase := (claim.get("status") or {}).get("phase"))
+                else "is not bound"
+                if phase == "Pending"
+                and (
+                    claim["spec"].get("volumeName")
+                    or not PROVISIONING.isdisjoint(claim["metadata"].get("annotations") or ())
+                )
+                else ""
+            ),
             PERSISTENT_VOLUMES: lambda volume: (
                 "is not available yet"
                 if (volume.get("status") or {}).get("phase", "Pending") == "Pending"
@@ -324,7 +319,7 @@ WAITERS: tuple[ControllerWaiter, ...] = (
                 else "has no kubelet yet"
             ),
         },
-        _while_probes_may_pass,
+        _probe_time,
     ),
 )
 WHERE_SERVED: tuple[ControllerWaiter, ...] = (
@@ -340,7 +335,7 @@ WHERE_SERVED: tuple[ControllerWaiter, ...] = (
         },
     ),
 )
-"""Of controllers whose resources not every cluster has."""
+"""Waiters of controllers whose resources not every cluster serves."""
 
 
 WAITER_REGISTRY: Registry[ControllerWaiter] = Registry(

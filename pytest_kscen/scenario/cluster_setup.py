@@ -64,7 +64,10 @@ def definition() -> Obj:
 
 
 async def install(api: Api, clock: Clock) -> None:
-    """Returns when Scenarios are served. One that is there already stays."""
+    """Install the Scenario definition, and return when Scenarios are served.
+
+    A definition that exists already is kept as it is.
+    """
     with contextlib.suppress(AlreadyExists):
         await api.create(CUSTOM_RESOURCE_DEFINITIONS, definition())
     await wait_for(
@@ -72,11 +75,6 @@ async def install(api: Api, clock: Clock) -> None:
         condition=lambda crd: is_true(crd, "Established"),
         timeout=INSTALL_TIMEOUT,
     )
-
-
-# What was there before a scenario is deleted at its start, so that it cannot shape the result.
-# Spared are definitions, Scenarios, the system's namespaces, and what every cluster is born
-# with.
 
 
 CLEAR_TIMEOUT = 300.0
@@ -113,7 +111,7 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 class NotClearedError(Exception):
-    """Something would not go."""
+    """Object that could not be deleted, or still exists after `CLEAR_TIMEOUT`."""
 
 
 def is_spared(resource: Resource, obj: Obj) -> bool:
@@ -137,18 +135,22 @@ def is_spared(resource: Resource, obj: Obj) -> bool:
 
 
 async def clear(api: Api, clock: Clock) -> None:
-    """Until nothing is there any more."""
+    """Delete all objects that are not spared, and wait until they are gone.
+
+    Raise NotClearedError after `CLEAR_TIMEOUT` seconds, with the names of those that remain.
+    """
     end = clock.now() + CLEAR_TIMEOUT
     while left := await _delete_all(api):
         if clock.now() >= end:
-            raise NotClearedError(
-                f"this is still there {CLEAR_TIMEOUT:g} s after its deletion: {', '.join(left[:5])}"
-            )
+            raise NotClearedError(f"not deleted within {CLEAR_TIMEOUT:g} s: {', '.join(left[:5])}")
         await clock.sleep(LOOK_AGAIN)
 
 
 async def _delete_all(api: Api) -> list[str]:
-    """Delete what is not spared and is not going yet; the names of all that."""
+    """Delete all objects that are not spared; return the names of those that still exist.
+
+    Objects that are being deleted already are only listed. Pods have no grace period.
+    """
     found: list[str] = []
     for resource in await api.resources():
         if resource.group in SPARED_GROUPS or resource.kind in SPARED_KINDS:
@@ -157,23 +159,22 @@ async def _delete_all(api: Api) -> list[str]:
             items = (await api.list(resource)).items
         except (MethodNotAllowed, NotFound):
             continue
+        options = {"grace_period": 0} if resource == PODS else {"propagation": "Background"}
         for obj in items:
-            if not is_spared(resource, obj):
-                found.append(f"{resource.qualified} {obj['metadata']['name']}")
-                if not obj["metadata"].get("deletionTimestamp"):
-                    await _delete(api, resource, obj)
+            if is_spared(resource, obj):
+                continue
+            metadata = obj["metadata"]
+            found.append(f"{resource.qualified} {metadata['name']}")
+            if metadata.get("deletionTimestamp"):
+                continue
+            try:
+                await api.delete(
+                    resource, metadata["name"], metadata.get("namespace", ""), **options
+                )
+            except (NotFound, MethodNotAllowed):
+                """Another client was quicker, or the kind cannot be deleted."""
+            except ApiError as error:
+                raise NotClearedError(
+                    f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}"
+                ) from error
     return found
-
-
-async def _delete(api: Api, resource: Resource, obj: Obj) -> None:
-    """Delete an object; pods without a grace period."""
-    metadata = obj["metadata"]
-    options = {"grace_period": 0} if resource == PODS else {"propagation": "Background"}
-    try:
-        await api.delete(resource, metadata["name"], metadata.get("namespace", ""), **options)
-    except (NotFound, MethodNotAllowed):
-        return  # another client was quicker, or it cannot be deleted
-    except ApiError as error:
-        raise NotClearedError(
-            f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}"
-        ) from error

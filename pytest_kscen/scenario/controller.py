@@ -64,10 +64,10 @@ class ScenarioController:
             await self._scenarios.synced()
             for scenario in self._scenarios:
                 if phase_of(scenario) in ON:
-                    await self._say(scenario, FAILED, RESTARTED)
-            await self._leave_nothing()
+                    await self._set_phase(scenario, FAILED, RESTARTED)
+            await self._run_cleanups()
             self._scenarios.on_change(self._changed)
-            group.create_task(self._let_wait(), name="scenarios that wait")
+            group.create_task(self._queue_new(), name="scenarios that wait")
             while True:
                 self._waits.clear()
                 if not self._oldest():
@@ -91,19 +91,19 @@ class ScenarioController:
             (each for each in self._scenarios if phase_of(each) == PENDING), key=_age, default=None
         )
 
-    async def _let_wait(self) -> Never:
+    async def _queue_new(self) -> Never:
         """Set each new Scenario to Pending, oldest first, while another one is active."""
         while True:
             self._new.clear()
             for each in sorted((each for each in self._scenarios if not phase_of(each)), key=_age):
-                await self._say(each, PENDING, "")
+                await self._set_phase(each, PENDING, "")
             self._waits.set()
             await self._new.wait()
 
-    async def let_in(self, write: Write) -> None:
+    async def admit_write(self, write: Write) -> None:
         """Count a write that admission allows for the active scenario."""
         if self._on:
-            await self._on.let_in(write)
+            await self._on.admit_write(write)
 
     def attempted(self, attempt: PodAttempted) -> None:
         """Record an attempt that a scheduler reports itself."""
@@ -117,11 +117,11 @@ class ScenarioController:
 
     def simulates(self, controller: str) -> bool:
         """Return True if the active scenario simulates this controller."""
-        return self._on is not None and controller in self._on.troupe.simulated
+        return self._on is not None and controller in self._on.participants.simulated
 
     def disables(self, controller: str) -> bool:
         """Return True if the active scenario disables this controller."""
-        return self._on is not None and controller in self._on.troupe.disabled
+        return self._on is not None and controller in self._on.participants.disabled
 
     def sees(self, resource: Resource) -> Informer:
         """Return the informer through which scenarios see this resource."""
@@ -137,7 +137,7 @@ class ScenarioController:
                 or new["spec"] != old["spec"]
                 or configuration_of(new) != configuration_of(old)
             ):
-                self._on.is_now(new)
+                self._on.update(new)
 
     async def _play(self, scenario: Obj) -> None:
         """Play one Scenario. Nothing is awaited between reading it and following its changes."""
@@ -154,21 +154,21 @@ class ScenarioController:
             self._patience,
             configuration_of(scenario),
         )
-        self._on.is_now(scenario)
+        self._on.update(scenario)
         try:
             await self._on.run()
-            await self._is_seen(scenario)
+            await self._await_own_write(scenario)
         finally:
             self._on = None
             convergence.leave()
-        await self._leave_nothing()
+        await self._run_cleanups()
 
-    async def _leave_nothing(self) -> None:
+    async def _run_cleanups(self) -> None:
         """Undo what the last scenario changed, however it ended.
 
         A refusal must not end the scenarios that follow.
         """
-        for each in self.register.afterwards:
+        for each in self.register.cleanups:
             try:
                 await each()
             except (ApiError, OSError) as error:
@@ -176,7 +176,7 @@ class ScenarioController:
                     logging.WARNING, "what follows a scenario was refused", why=str(error)
                 )
 
-    async def _is_seen(self, scenario: Obj) -> None:
+    async def _await_own_write(self, scenario: Obj) -> None:
         """Go on when what was written about it is here, or its end."""
         try:
             live = await self._actor.api.get(SCENARIOS, scenario["metadata"]["name"])
@@ -185,13 +185,13 @@ class ScenarioController:
         else:
             await self._scenarios.reached(live["metadata"]["resourceVersion"])
 
-    async def _say(self, scenario: Obj, phase: str, message: str) -> None:
+    async def _set_phase(self, scenario: Obj, phase: str, message: str) -> None:
         status = {"phase": phase, **({"message": message} if message else {})}
         with contextlib.suppress(NotFound):
             await self._actor.api.patch(
                 SCENARIOS, scenario["metadata"]["name"], {"status": status}, subresource="status"
             )
-        await self._is_seen(scenario)
+        await self._await_own_write(scenario)
 
 
 def _age(scenario: Obj) -> tuple[str, str]:

@@ -84,7 +84,7 @@ class ScenarioExecution:
 
     progress: Progress
     convergence: Convergence
-    troupe: Participants
+    participants: Participants
     spec: ScenarioSpec
     patience: float
     configuration: str = ""
@@ -94,7 +94,7 @@ class ScenarioExecution:
     _ignored: set[str] = field(default_factory=set)
     _made: int = 0
     """Minor steps that were not refused."""
-    _spoiled: str = ""
+    _failure: str = ""
     _begun: bool = False
     _first: Obj | None = None
     """The Scenario as it was when it began."""
@@ -105,7 +105,7 @@ class ScenarioExecution:
 
     # --- calls from outside ---
 
-    def is_now(self, scenario: Obj) -> None:
+    def update(self, scenario: Obj) -> None:
         """Operations may be added while it runs; nothing else may change."""
         self._first = self._first or scenario
         if what := changed(scenario, self._first):
@@ -117,11 +117,11 @@ class ScenarioExecution:
 
     def give_up(self, why: str) -> None:
         """Fail the scenario at its next step, whatever it is doing."""
-        self._spoiled = self._spoiled or why
+        self._failure = self._failure or why
         self._spec_changed.set()
         self.convergence.wake()
 
-    async def let_in(self, write: Write) -> None:
+    async def admit_write(self, write: Write) -> None:
         """Judge a write; it is allowed when this returns."""
         if (
             write.uid == self.progress.uid
@@ -141,21 +141,21 @@ class ScenarioExecution:
                 new=None,
                 old=self.convergence.shown(PODS, write.ref),
             )
-        meaning = meaning_of(write, self.troupe.simulated, self.troupe.known)
+        meaning = meaning_of(write, self.participants.simulated, self.participants.known)
         if meaning is Meaning.FOREIGN:
             self.give_up(foreign_write_message(write))
-        elif self._was_deleted(write) or self._is_of_another_time(write):
+        elif self._repeats_deletion(write) or self._binds_replaced_pod(write):
             return
-        elif meaning is Meaning.STEP and not self._is_its_turn(write.who):
+        elif meaning is Meaning.STEP and not self._has_turn(write.who):
             self.give_up(out_of_turn_message(write, self.progress.step))
         elif meaning is Meaning.STEP:
-            await self._takes_step(write)
+            await self._record_step(write)
         elif meaning is Meaning.REACTION or (
-            meaning is Meaning.RESULT and not self.troupe.tells_attempts
+            meaning is Meaning.RESULT and not self.participants.reports_attempts
         ):
-            self._tell(write)
+            self._record_events(write)
 
-    def _is_its_turn(self, who: str) -> bool:
+    def _has_turn(self, who: str) -> bool:
         """Return True if it is the controller's turn, or was just now: it may be in the middle
         of a loop.
 
@@ -164,11 +164,11 @@ class ScenarioExecution:
         step = self.progress.step
         return (
             not self._done
-            or who in self.troupe.register.loose
+            or who in self.participants.register.loose
             or (step.running == who and step.phase in OF_A_TURN)
         )
 
-    async def _takes_step(self, write: Write) -> None:
+    async def _record_step(self, write: Write) -> None:
         """Record the write before it is done; if the server refuses it after all, the record is
         withdrawn.
         """
@@ -178,27 +178,27 @@ class ScenarioExecution:
             self._made -= 1
             self._deleted.discard(write.uid)
             for each in events:
-                self.progress.take_back(each)
+                self.progress.withdraw_event(each)
 
         self._made += 1
         expected = self.convergence.expect(
-            write.resource, write.ref, write.has_come, missed, is_let_in=False
+            write.resource, write.ref, write.has_come, missed, is_admitted=False
         )
         try:
             step = self.progress.next_minor(
                 CONTROLLER_PAUSED if self.progress.step.running else self.progress.step.phase
             )
-            events += self._tell(write)
+            events += self._record_events(write)
             await step
             self.convergence.wake()
         finally:
             if expected:
-                self.convergence.is_let_in(expected)
+                self.convergence.mark_admitted(expected)
 
-    def _tell(self, write: Write) -> list[str]:
-        return [self.progress.happened(**event) for event in events_of(write)]
+    def _record_events(self, write: Write) -> list[str]:
+        return [self.progress.record_event(**event) for event in events_of(write)]
 
-    def _was_deleted(self, write: Write) -> bool:
+    def _repeats_deletion(self, write: Write) -> bool:
         """Return True if this repeats a deletion: a server that has to try twice calls
         admission twice, and so does an eviction.
         """
@@ -208,7 +208,7 @@ class ScenarioExecution:
         self._deleted.add(write.uid)
         return again
 
-    def _is_of_another_time(self, write: Write) -> bool:
+    def _binds_replaced_pod(self, write: Write) -> bool:
         """Return True for a binding of a pod whose name another pod has now; the API refuses
         it.
         """
@@ -219,7 +219,7 @@ class ScenarioExecution:
     def attempted(self, attempt: PodAttempted) -> None:
         """Record an attempt that a scheduler reports itself."""
         if self._begun and self.progress.phase in ON:
-            self.progress.happened(controller=SCHEDULER, pod_attempted=attempt)
+            self.progress.record_event(controller=SCHEDULER, pod_attempted=attempt)
 
     # --- the life ---
 
@@ -228,11 +228,11 @@ class ScenarioExecution:
         self._attendance.notify = self.convergence.wake
         try:
             self._check()
-            await self.progress.at(RUNNING)
+            await self.progress.set_phase(RUNNING)
             async with self._scheduling():
                 await clear(self.progress.api, self.progress.actor.clock)
                 await self.convergence.see(PODS)
-                self.troupe.forget()
+                self.participants.forget()
                 self._begun = True
                 await self._steps()
         except (
@@ -242,11 +242,11 @@ class ScenarioExecution:
             NotClearedError,
             WaiterFailed,
         ) as error:
-            await self._fails(str(error))
+            await self._fail(str(error))
         except ApiError as error:
-            await self._fails(f"the API server refuses: {error.message}")
+            await self._fail(f"the API server refuses: {error.message}")
         except Exception as error:  # noqa: BLE001  # nothing that goes wrong in one scenario may end all others
-            await self._fails(repr(error))
+            await self._fail(repr(error))
         else:
             # Operations whose steps would come after the end.
             left = ", ".join(
@@ -255,12 +255,12 @@ class ScenarioExecution:
                 if each.id not in {*self._done, *self._ignored}
             )
             words = f"not performed, because doneOperation came before: {left}" if left else ""
-            await self.progress.at(SUCCEEDED, self._with_ignored(words))
+            await self.progress.set_phase(SUCCEEDED, self._with_ignored(words))
 
     @contextlib.asynccontextmanager
     async def _scheduling(self) -> AsyncIterator[None]:
         """The scheduler works by the scenario's configuration meanwhile."""
-        scheduling = self.troupe.register.scheduling
+        scheduling = self.participants.register.scheduling
         if scheduling is None:
             if self.configuration:
                 raise ScenarioFailed(
@@ -279,10 +279,10 @@ class ScenarioExecution:
             if self.configuration:
                 await scheduling.revert()
 
-    async def _fails(self, why: str) -> None:
+    async def _fail(self, why: str) -> None:
         major = self.progress.step.step.major
         where = f"step {major}: " if major and f"step {major}" not in why else ""
-        await self.progress.at(FAILED, self._with_ignored(f"{where}{why}"))
+        await self.progress.set_phase(FAILED, self._with_ignored(f"{where}{why}"))
 
     def _with_ignored(self, message: str = "") -> str:
         ignored = (
@@ -300,7 +300,7 @@ class ScenarioExecution:
             )
         if wrong := [why for _, why in faults(operations)]:
             raise ScenarioFailed("; ".join(wrong))
-        if why := self.troupe.wrong(self.spec):
+        if why := self.participants.wrong(self.spec):
             raise ScenarioFailed(why)
         return operations
 
@@ -310,17 +310,17 @@ class ScenarioExecution:
             if major is None:
                 # No operation is left, and there was no doneOperation.
                 while self._next_major() is None:
-                    self._raise_spoiled()
+                    self._raise_failure()
                     self._spec_changed.clear()
-                    await self.progress.at(
+                    await self.progress.set_phase(
                         PAUSED,
                         self._with_ignored(
                             "all operations are done, and none of them is a doneOperation"
                         ),
                     )
                     await self._spec_changed.wait()
-                self._raise_spoiled()
-                await self.progress.at(RUNNING)
+                self._raise_failure()
+                await self.progress.set_phase(RUNNING)
             elif await self._step(major):
                 return
 
@@ -347,33 +347,33 @@ class ScenarioExecution:
             each for each in self._check() if each.step == major and each.id not in self._done
         ]
         first = not self.progress.step.step.major
-        await self.progress.stands(OPERATING, major=major, running="")
+        await self.progress.set_step_phase(OPERATING, major=major, running="")
         if first:  # held controllers are at their gates before the first operation
-            await self._come_back([*self.troupe.simulated, *self.troupe.disabled])
-            await self._others_react()
+            await self._wait_at_gate([*self.participants.simulated, *self.participants.disabled])
+            await self._wait_for_reactions()
         last = False
         for each in operations:
             self._done[each.id] = each
             result = await do(self.progress.api, each, self.convergence.expect)
-            self.progress.happened(id=each.id, **{each.kinds[0]: result})
+            self.progress.record_event(id=each.id, **{each.kinds[0]: result})
             last = last or each.done is not None
-        for name in self.troupe.simulated:
-            await self._let_work(self.troupe.waiter(name))
-        if not self.troupe.simulated:
-            await self._others_react()
-        await self.progress.stands(STEP_COMPLETED)
+        for name in self.participants.simulated:
+            await self._run_turn(self.participants.waiter(name))
+        if not self.participants.simulated:
+            await self._wait_for_reactions()
+        await self.progress.set_step_phase(STEP_COMPLETED)
         await self.progress.write(step_ended=True)
-        self._raise_spoiled()
+        self._raise_failure()
         return last
 
-    async def _let_work(self, waiter: ControllerWaiter) -> None:
+    async def _run_turn(self, waiter: ControllerWaiter) -> None:
         """Give one simulated controller its turn, from minor step to minor step, until it
         causes no more.
         """
         clock, made, most = self.progress.actor.clock, -1, self._made + MOST_STEPS
         end = clock.now() + self.patience
         while True:
-            await self._others_react()
+            await self._wait_for_reactions()
             if self._made > most:
                 raise ScenarioFailed(
                     f"{waiter.name} has made {MOST_STEPS} minor steps, and comes to no end"
@@ -381,38 +381,34 @@ class ScenarioExecution:
             if self._made != made:
                 made, end = self._made, clock.now() + self.patience
             elif not self.convergence.unfinished([waiter]):
-                await self.progress.stands(CONTROLLER_COMPLETED)
-                if await self._has_come_back(waiter.name):
+                await self.progress.set_step_phase(CONTROLLER_COMPLETED)
+                if await self._returned_to_gate(waiter.name):
                     return
             elif clock.now() >= end:
                 raise NotConvergedError(self.convergence.report([waiter], self.patience))
-            await self.progress.stands(OPERATING_COMPLETED, running=waiter.name)
-            if await self._goes_on(
-                OPERATING_COMPLETED, CONTROLLER_RUNNING
-            ) and await self._has_finished(waiter):
+            await self.progress.set_step_phase(OPERATING_COMPLETED, running=waiter.name)
+            if not await self._enter_phase(OPERATING_COMPLETED, CONTROLLER_RUNNING):
+                continue
+            await self._reached([waiter], stops_at_step=True)
+            while self.progress.step.phase == CONTROLLER_RUNNING and await self.participants.prompt(
+                waiter.name
+            ):
+                await self._reached([waiter], stops_at_step=True)
+            if await self._enter_phase(
+                CONTROLLER_RUNNING, CONTROLLER_COMPLETED
+            ) and await self._returned_to_gate(waiter.name):
                 return
 
-    async def _has_finished(self, waiter: ControllerWaiter) -> bool:
-        """Let the controller work; return True if it finished without another minor step."""
-        await self._reached([waiter], stops_at_step=True)
-        while self.progress.step.phase == CONTROLLER_RUNNING and await self.troupe.prompt(
-            waiter.name
-        ):
-            await self._reached([waiter], stops_at_step=True)
-        return await self._goes_on(
-            CONTROLLER_RUNNING, CONTROLLER_COMPLETED
-        ) and await self._has_come_back(waiter.name)
-
-    async def _has_come_back(self, name: str) -> bool:
+    async def _returned_to_gate(self, name: str) -> bool:
         """Wait until the controller is at its gate, which ends its turn; return True if there
         was no other minor step until then.
         """
-        await self._come_back(
+        await self._wait_at_gate(
             [name], or_when=lambda: self.progress.step.phase != CONTROLLER_COMPLETED
         )
         return self.progress.step.phase == CONTROLLER_COMPLETED
 
-    async def _come_back(
+    async def _wait_at_gate(
         self, names: Sequence[str], or_when: Callable[[], bool] = lambda: False
     ) -> None:
         """Wait for those who have passed their gate and are not there again, as far as that can
@@ -423,7 +419,7 @@ class ScenarioExecution:
             return [name for name in names if self._attendance.is_away(name)]
 
         if not await self.convergence.until(
-            lambda: self._spoiled or or_when() or not away(), self.patience
+            lambda: self._failure or or_when() or not away(), self.patience
         ):
             raise ScenarioFailed(
                 f"{', '.join(away())} has passed its gate, and has not come back to it "
@@ -431,32 +427,32 @@ class ScenarioExecution:
                 "the gate stands at the end of each loop, before a controller waits for "
                 "anything else"
             )
-        self._raise_spoiled()
+        self._raise_failure()
 
     @property
     def _attendance(self) -> Attendance:
         return Attendance.of(self.progress.actor.clock)
 
-    async def _goes_on(self, phase: str, following: str) -> bool:
+    async def _enter_phase(self, phase: str, following: str) -> bool:
         """Enter the next phase, unless a minor step has come, or comes while the phase is
         written.
         """
         if self.progress.step.phase == phase:
-            await self.progress.stands(following)
+            await self.progress.set_step_phase(following)
         return self.progress.step.phase == following
 
-    async def _others_react(self) -> None:
-        await self._reached(self.troupe.before, stops_at_step=False)
+    async def _wait_for_reactions(self) -> None:
+        await self._reached(self.participants.before, stops_at_step=False)
 
     async def _reached(self, waiters: Sequence[ControllerWaiter], *, stops_at_step: bool) -> None:
         def interrupted() -> bool:
-            return bool(self._spoiled) or (
+            return bool(self._failure) or (
                 stops_at_step and self.progress.step.phase != CONTROLLER_RUNNING
             )
 
         await self.convergence.reached(waiters, or_when=interrupted, patience=self.patience)
-        self._raise_spoiled()
+        self._raise_failure()
 
-    def _raise_spoiled(self) -> None:
-        if self._spoiled:
-            raise ScenarioFailed(self._spoiled)
+    def _raise_failure(self) -> None:
+        if self._failure:
+            raise ScenarioFailed(self._failure)

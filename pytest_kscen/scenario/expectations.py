@@ -112,46 +112,48 @@ def _check_pods(document: Document, value: Any) -> None:
 
 
 def _pods(seen: _PlayedScenario, wanted: dict[str, Any]) -> Iterator[Unmet]:
-    latest = {_called(life): life for life in seen.result.pods}
+    latest = {_display_name(history): history for history in seen.result.pods}
     for pattern, expected in wanted.items():
         path = ("pods", str(pattern))
-        lives = [
-            life for called, life in latest.items() if fnmatch.fnmatchcase(called, str(pattern))
+        matching = [
+            history
+            for called, history in latest.items()
+            if fnmatch.fnmatchcase(called, str(pattern))
         ]
-        if "count" in expected and len(lives) != expected["count"]:
-            yield seen.unmet(*path, "count", expected=expected["count"], observed=len(lives))
-        elif not lives and "count" not in expected:
+        if "count" in expected and len(matching) != expected["count"]:
+            yield seen.unmet(*path, "count", expected=expected["count"], observed=len(matching))
+        elif not matching and "count" not in expected:
             yield seen.unmet(
                 *path,
                 expected="a pod",
                 observed=f"none of this name{nearest(str(pattern), latest)}",
             )
-        for life in lives:
-            about = f"{_called(life)}: " if path[-1] != _called(life) else ""
+        for history in matching:
+            about = f"{_display_name(history)}: " if path[-1] != _display_name(history) else ""
             for key, value in expected.items():
-                holds, observed = _of_a_pod(life, key, value)
+                holds, observed = _compare(history, key, value)
                 if not holds:
                     yield seen.unmet(*path, key, expected=value, observed=f"{about}{observed}")
 
 
-def _of_a_pod(life: PodHistory, key: str, value: Any) -> tuple[bool, str]:
+def _compare(history: PodHistory, key: str, value: Any) -> tuple[bool, str]:
     """Return whether a pod's property has the expected value, and the value that it has."""
     if key == "node":
         names = value if isinstance(value, list) else [value]
         return (
-            life.node in names,
-            life.node or f"no node{f' ({life.why_not})' if life.why_not else ''}",
+            history.node in names,
+            history.node or f"no node{f' ({history.why_not})' if history.why_not else ''}",
         )
     if key == "step":
         wanted = tuple(value) if isinstance(value, list) else (value,)
-        step = tuple(life.scheduled) if life.scheduled else ()
+        step = tuple(history.scheduled) if history.scheduled else ()
         return bool(step) and step[: len(wanted)] == wanted, ".".join(
             map(str, step)
         ) or "never scheduled"
     if key == "state":
-        return life.state == value, life.state
+        return history.state == value, history.state
     if key == "pending":
-        return life.is_pending is value, life.state
+        return history.is_pending is value, history.state
     return True, ""
 
 
@@ -291,5 +293,5 @@ CHECKS: dict[
 # --- words ---
 
 
-def _called(life: PodHistory) -> str:
-    return life.name if life.namespace == "default" else f"{life.namespace}/{life.name}"
+def _display_name(history: PodHistory) -> str:
+    return history.name if history.namespace == "default" else f"{history.namespace}/{history.name}"

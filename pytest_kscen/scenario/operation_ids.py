@@ -19,10 +19,10 @@ def filled(scenario: Obj) -> list[Any]:
     Entries that are no operations are left to the schema.
     """
     operations = _part(scenario, "spec").get("operations")
-    if not isinstance(operations, list) or not any(map(_lacks_id, operations)):
+    if not isinstance(operations, list) or not any(map(_needs_id, operations)):
         return []
     taken = {str(each.get("id")) for each in operations if isinstance(each, dict)}
-    return [_named(each, taken) if _lacks_id(each) else each for each in operations]
+    return [_with_id(each, taken) if _needs_id(each) else each for each in operations]
 
 
 def patch(scenario: Obj) -> list[Obj]:
@@ -33,19 +33,22 @@ def patch(scenario: Obj) -> list[Obj]:
     )
 
 
-def _lacks_id(operation: Any) -> bool:
+def _needs_id(operation: Any) -> bool:
     return isinstance(operation, dict) and not operation.get("id")
 
 
-def _named(operation: Obj, taken: set[str]) -> Obj:
+def _with_id(operation: Obj, taken: set[str]) -> Obj:
     # As in `step 1: create Pod default/a`.
     kinds = [kind for kind in KINDS if operation.get(f"{kind}Operation") is not None]
     words = [f"step {operation.get('step')}:", *(kinds or ("nothing",))]
     if "create" in kinds:
         obj = _part(operation, "createOperation", "object")
-        words += [str(obj.get("kind")), _place(_part(obj, "metadata"))]
+        words += [str(obj.get("kind")), _object_name(_part(obj, "metadata"))]
     elif changed := _part(operation, "patchOperation") or _part(operation, "deleteOperation"):
-        words += [str(_part(changed, "typeMeta").get("kind")), _place(_part(changed, "objectMeta"))]
+        words += [
+            str(_part(changed, "typeMeta").get("kind")),
+            _object_name(_part(changed, "objectMeta")),
+        ]
     # With a number behind it if it is taken.
     plain = " ".join(words)
     names = itertools.chain([plain], (f"{plain} ({number})" for number in itertools.count(2)))
@@ -54,7 +57,7 @@ def _named(operation: Obj, taken: set[str]) -> Obj:
     return {"id": name, **{key: value for key, value in operation.items() if key != "id"}}
 
 
-def _place(metadata: Obj) -> str:
+def _object_name(metadata: Obj) -> str:
     return "/".join(
         str(each)
         for each in (

@@ -15,7 +15,7 @@ from pytest_kscen.objects.documents import CONSTRUCTION_ERRORS
 from pytest_kscen.objects.errors import ApiError, MethodNotAllowed, NotFound, UnsupportedMediaType
 from pytest_kscen.objects.resources import Obj, Resource
 from pytest_kscen.scenario.models import ANNOTATION, Operation, OperationResult, written
-from pytest_kscen.scenario.writes import CONFIGURATION, is_going
+from pytest_kscen.scenario.writes import CONFIGURATION, is_gone_or_terminating
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,18 +65,18 @@ def wrong(operation: Operation) -> str:
         return f"{name} must have exactly one of {KINDS}, and {have}"
     if operation.step < 1:
         return f"{name} has the step {operation.step}: steps begin with 1"
-    if operation.create and (missing := _lacks(operation.create.object)):
+    if operation.create and (missing := _missing_fields(operation.create.object)):
         return f"{name} creates an object without {missing}"
     target = operation.create or operation.patch or operation.delete
     if target and (target.options or {}).get("dryRun"):
         return f"{name} would do nothing: it has dryRun, and a scenario is played"
-    if why := _out_of_place(operation):
+    if why := _target_error(operation):
         return f"{name} cannot be part of a scenario: {why}"
-    why = _without_sense(operation.patch) if operation.patch else ""
+    why = _patch_error(operation.patch) if operation.patch else ""
     return f"{name} has {why}" if why else ""
 
 
-def _without_sense(operation: PatchOperation) -> str:
+def _patch_error(operation: PatchOperation) -> str:
     kind = operation.patch_type
     if kind not in ("", *PATCH_TYPES):
         return (
@@ -90,7 +90,7 @@ def _without_sense(operation: PatchOperation) -> str:
     return ""
 
 
-def _out_of_place(operation: Operation) -> str:
+def _target_error(operation: Operation) -> str:
     kind = name = namespace = ""
     if operation.create:
         kind, metadata = operation.create.object["kind"], operation.create.object["metadata"]
@@ -107,7 +107,7 @@ def _out_of_place(operation: Operation) -> str:
     return BY_REAL_TIME.get((group, kind), "")
 
 
-def _lacks(obj: Obj) -> str:
+def _missing_fields(obj: Obj) -> str:
     metadata = obj.get("metadata")
     has_name = isinstance(metadata, dict) and (metadata.get("name") or metadata.get("generateName"))
     missing = [
@@ -194,7 +194,7 @@ async def _delete(api: Api, operation: DeleteOperation, expect: Expect) -> None:
     name = operation.object_meta.name
     answer = await api.delete(resource, name, namespace, **_options(operation.options))
     uid = (answer.get("details") or {}).get("uid") or (answer.get("metadata") or {}).get("uid", "")
-    expect(resource, Ref(namespace, name), lambda seen: is_going(seen, uid))
+    expect(resource, Ref(namespace, name), lambda seen: is_gone_or_terminating(seen, uid))
 
 
 def _options(options: Obj | None) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class ControllerRegister:
     prompts: dict[str, Callable[[], Awaitable[bool]]] = field(default_factory=dict)
     """By controller: a function that gives it work, and returns False when none is left."""
 
-    afterwards: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    cleanups: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     """What is done when a scenario is over."""
 
     parts: dict[str, str] = field(default_factory=dict)
@@ -61,12 +61,12 @@ class ControllerRegister:
     scheduling: Scheduling | None = None
     """The scheduler, where it is ours to configure."""
 
-    forgetting: list[Callable[[], None]] = field(default_factory=list)
+    resets: list[Callable[[], None]] = field(default_factory=list)
     """What makes an empty cluster forget all that was before, so that a scenario goes as it went
     the last time.
     """
 
-    tells_attempts: bool = False
+    reports_attempts: bool = False
     """True if the scheduler reports its attempts itself."""
 
     def add(self, waiter: ControllerWaiter, *, replace: bool = False) -> None:
@@ -121,8 +121,8 @@ class Participants:
         )
 
     @property
-    def tells_attempts(self) -> bool:
-        return self.register.tells_attempts
+    def reports_attempts(self) -> bool:
+        return self.register.reports_attempts
 
     @property
     def known(self) -> Collection[str]:
@@ -142,7 +142,7 @@ class Participants:
 
     def forget(self) -> None:
         """The cluster is empty, and begins anew."""
-        for forget in self.register.forgetting:
+        for forget in self.register.resets:
             forget()
 
     async def prompt(self, name: str) -> bool:
@@ -165,13 +165,13 @@ class Participants:
                 f"{', '.join(blind)}: it has no waiter, so its end is unknown and it cannot be "
                 "simulated; register a waiter for it"
             )
-        return self._wrong_names(
+        return self._name_errors(
             [each.name for each in spec.controllers.before.enabled]
             if spec.controllers.before
             else []
         )
 
-    def _wrong_names(self, before: list[str]) -> str:
+    def _name_errors(self, before: list[str]) -> str:
         if EVERY in self.disabled and EVERY in self.register.unheld:
             return f'"{EVERY}" cannot be disabled on this cluster: its own programs {_BEYOND_US}'
         if EVERY in self.disabled and len(self.disabled) > 1:
@@ -180,7 +180,7 @@ class Participants:
                 f"{', '.join(self.disabled)}"
             )
         for name in (*self.simulated, *before, *(name for name in self.disabled if name != EVERY)):
-            if why := self._unknown(name):
+            if why := self._name_error(name):
                 return why
         if both := set(self.simulated) & {*before, *self.disabled}:
             return (
@@ -190,7 +190,7 @@ class Participants:
             return f"{', '.join(sorted(twice))}: a controller is simulated once"
         return ""
 
-    def _unknown(self, name: str) -> str:
+    def _name_error(self, name: str) -> str:
         if why := BY_CLOCK.get(name):
             return f"the controller {name!r} cannot be part of a scenario: {why}"
         if name in self.register.unheld and name in (*self.simulated, *self.disabled):

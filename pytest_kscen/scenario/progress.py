@@ -46,15 +46,16 @@ class ResultsStrategy(Enum):
 
     @classmethod
     def of(cls, text: str = "") -> ResultsStrategy:
-        """The one that is named, or that the environment names, or the KEP's default."""
+        """Return the strategy of this name, else of the environment variable, else the default.
+
+        Raise ValueError for an unknown name.
+        """
         text = text or os.environ.get(VARIABLE, "")
         try:
             return cls(text) if text else cls.AT_MOVING_NEXT_STEP
         except ValueError:
             names = ", ".join(each.value for each in cls)
-            raise ValueError(
-                f"{VARIABLE}={text!r}: there is no such strategy; there are {names}"
-            ) from None
+            raise ValueError(f"{VARIABLE}={text!r}: unknown strategy; there are {names}") from None
 
     def is_due(self, phase: str, *, step_ended: bool) -> bool:
         match self:
@@ -84,7 +85,7 @@ class Progress:
     generation: int = 0
     step: StepStatus = field(default_factory=StepStatus)
     events: list[TimelineEvent] = field(default_factory=list)
-    """As many as have room in one object."""
+    """Events that fit into one object; later ones are only counted."""
     _made_up: int = 0
     _left_out: int = 0
     _size: int = 0
@@ -94,8 +95,8 @@ class Progress:
     def api(self) -> Api:
         return self.actor.api
 
-    def happened(self, **what: Any) -> str:
-        """Something at the step that is reached; what has no id gets one. The answer is its id."""
+    def record_event(self, **what: Any) -> str:
+        """Record an event at the current step; return its id, generated if it is missing."""
         if "id" not in what:
             self._made_up += 1
             what["id"] = f"generated-{self._made_up}"
@@ -109,13 +110,13 @@ class Progress:
             self.events.append(event)
         return event.id
 
-    def take_back(self, id: str) -> None:
+    def withdraw_event(self, id: str) -> None:
         """Remove an event whose write the server has refused after all."""
         self.actor.note("scenario-event-undone", scenario=self.name, id=id)
         self.events = [each for each in self.events if each.id != id]
 
-    async def at(self, phase: str, message: str = "") -> None:
-        """The scenario's phase from now on."""
+    async def set_phase(self, phase: str, message: str = "") -> None:
+        """Set the scenario's phase, and write it with the result if that is due."""
         self.phase, self.message = phase, message
         self.actor.note(
             "scenario-phase",
@@ -125,10 +126,10 @@ class Progress:
         )
         await self.write()
 
-    async def stands(
+    async def set_step_phase(
         self, phase: str, *, major: int | None = None, running: str | None = None
     ) -> None:
-        """The step's phase from now on; a new major step begins with no minor one."""
+        """Set the step's phase, and write it; a new major step begins with minor step 0."""
         step = self.step.step if major is None else ScenarioStep(major, 0)
         await self._reaches(
             StepStatus(step, phase, self.step.running if running is None else running)
@@ -155,7 +156,10 @@ class Progress:
             await self._patch({"stepStatus": written(self.step)})
 
     async def write(self, *, step_ended: bool = False) -> None:
-        """Phase and step, and the result if it is due; cut where it is too large for one object."""
+        """Write phase and step, and the result if it is due.
+
+        A result that is too large for one object is cut by half until the server accepts it.
+        """
         async with self._turn:
             status: Obj = {
                 "phase": self.phase,
@@ -163,14 +167,10 @@ class Progress:
                 "stepStatus": written(self.step),
             }
             status["observedGeneration"] = self.generation
-            if self.strategy.is_due(self.phase, step_ended=step_ended):
-                await self._write_result(status)
-            else:
+            if not self.strategy.is_due(self.phase, step_ended=step_ended):
                 await self._patch(status)
-
-    async def _write_result(self, status: Obj) -> None:
-        while True:
-            try:
+                return
+            while True:
                 note = None
                 if self._left_out:
                     total = len(self.events) + self._left_out
@@ -178,23 +178,17 @@ class Progress:
                         f"the last {self._left_out} of {total} events have no room in this "
                         "object; the run's journal has all"
                     )
-                await self._patch(
-                    {
-                        **status,
-                        "scenarioResult": written(
-                            ScenarioResult(self.version, by_major_step(self.events), note)
-                        ),
-                    }
-                )
-            except ApiError as error:
-                if not self.events or not (
-                    isinstance(error, TooLarge) or "too large" in error.message
-                ):
-                    raise
-                self._left_out += len(self.events) - len(self.events) // 2
-                del self.events[len(self.events) // 2 :]
-            else:
-                return
+                result = ScenarioResult(self.version, by_major_step(self.events), note)
+                try:
+                    await self._patch({**status, "scenarioResult": written(result)})
+                except ApiError as error:
+                    is_too_large = isinstance(error, TooLarge) or "too large" in error.message
+                    if not self.events or not is_too_large:
+                        raise
+                    self._left_out += len(self.events) - len(self.events) // 2
+                    del self.events[len(self.events) // 2 :]
+                else:
+                    return
 
     async def _patch(self, status: Obj) -> None:
         """Replace these fields of the status.

@@ -77,7 +77,7 @@ async def record(
 
     `spared` are storage classes that the clusters have that it is for.
     """
-    there = await _all(api, NAMESPACES)
+    there = await _list_all(api, NAMESPACES)
     names = [_name(each) for each in there]
     if unknown := [each for each in namespaces if each not in names]:
         raise NotRecordedError(
@@ -86,46 +86,46 @@ async def record(
         )
     around = [
         *[
-            _as(NAMESPACES, each)
+            _header(NAMESPACES, each)
             for each in there
             if _name(each) not in BORN_NAMESPACES and (not namespaces or _name(each) in namespaces)
         ],
         *[
-            {**_as(PRIORITY_CLASSES, each), **_some(each, PRIORITY)}
-            for each in await _all(api, PRIORITY_CLASSES)
+            {**_header(PRIORITY_CLASSES, each), **_picked(each, PRIORITY)}
+            for each in await _list_all(api, PRIORITY_CLASSES)
             if not _name(each).startswith(SYSTEM_CLASS)
         ],
         *[
-            {**_as(STORAGE_CLASSES, each), **_some(each, CLASS)}
-            for each in await _all(api, STORAGE_CLASSES)
+            {**_header(STORAGE_CLASSES, each), **_picked(each, CLASS)}
+            for each in await _list_all(api, STORAGE_CLASSES)
             if _name(each) not in spared
         ],
-        *[_node(each) for each in await _all(api, NODES)],
+        *[_node(each) for each in await _list_all(api, NODES)],
         *[
             _volume(each)
-            for each in await _all(api, PERSISTENT_VOLUMES)
+            for each in await _list_all(api, PERSISTENT_VOLUMES)
             if not namespaces
             or (each["spec"].get("claimRef") or {}).get("namespace", "") in ("", *namespaces)
         ],
         *[
             {
-                **_as(PERSISTENT_VOLUME_CLAIMS, each),
+                **_header(PERSISTENT_VOLUME_CLAIMS, each),
                 "spec": {
                     key: value
                     for key, value in each["spec"].items()
                     if key not in ("dataSource", "dataSourceRef")
                 },
             }
-            for each in await _in(api, PERSISTENT_VOLUME_CLAIMS, namespaces)
+            for each in await _list_in(api, PERSISTENT_VOLUME_CLAIMS, namespaces)
         ],
         *[
-            {**_as(POD_DISRUPTION_BUDGETS, each), "spec": each.get("spec") or {}}
-            for each in await _in(api, POD_DISRUPTION_BUDGETS, namespaces)
+            {**_header(POD_DISRUPTION_BUDGETS, each), "spec": each.get("spec") or {}}
+            for each in await _list_in(api, POD_DISRUPTION_BUDGETS, namespaces)
         ],
     ]
     pods = [
         _pod(each, reschedule=reschedule)
-        for each in await _in(api, PODS, namespaces)
+        for each in await _list_in(api, PODS, namespaces)
         if not each["metadata"].get("deletionTimestamp") and not has_ended(each)
     ]
     placed = [each for each in pods if each["spec"].get("nodeName")]
@@ -153,7 +153,7 @@ def _scenario(name: str, steps: list[list[Obj]]) -> Obj:
     }
 
 
-async def _all(api: Api, resource: Resource, namespace: str = "") -> list[Obj]:
+async def _list_all(api: Api, resource: Resource, namespace: str = "") -> list[Obj]:
     """List the objects in the order in which they were created."""
     try:
         items = (await api.list(resource, namespace)).items
@@ -170,11 +170,11 @@ async def _all(api: Api, resource: Resource, namespace: str = "") -> list[Obj]:
     return sorted(items, key=_age)
 
 
-async def _in(api: Api, resource: Resource, namespaces: Collection[str]) -> list[Obj]:
+async def _list_in(api: Api, resource: Resource, namespaces: Collection[str]) -> list[Obj]:
     if not namespaces:
-        return await _all(api, resource)
+        return await _list_all(api, resource)
     return sorted(
-        [each for namespace in namespaces for each in await _all(api, resource, namespace)],
+        [each for namespace in namespaces for each in await _list_all(api, resource, namespace)],
         key=_age,
     )
 
@@ -184,13 +184,13 @@ async def _in(api: Api, resource: Resource, namespaces: Collection[str]) -> list
 
 def _node(obj: Obj) -> Obj:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    taints = [_some(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
+    taints = [_picked(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
     lasting = [taint for taint in taints if not taint["key"].startswith(OF_CONTROLLERS)]
-    kept = {**_some(spec, ("unschedulable",)), **({"taints": lasting} if lasting else {})}
+    kept = {**_picked(spec, ("unschedulable",)), **({"taints": lasting} if lasting else {})}
     return {
-        **_as(NODES, obj),
+        **_header(NODES, obj),
         "spec": kept,
-        "status": _some(status, ("allocatable", "capacity", "images")),
+        "status": _picked(status, ("allocatable", "capacity", "images")),
     }
 
 
@@ -206,21 +206,21 @@ def _volume(obj: Obj) -> Obj:
         for key, value in obj["spec"].items()
     }
     if claim := spec.get("claimRef"):
-        spec["claimRef"] = _some(claim, ("apiVersion", "kind", "namespace", "name"))
-    return {**_as(PERSISTENT_VOLUMES, obj), "spec": spec}
+        spec["claimRef"] = _picked(claim, ("apiVersion", "kind", "namespace", "name"))
+    return {**_header(PERSISTENT_VOLUMES, obj), "spec": spec}
 
 
 def _pod(obj: Obj, *, reschedule: bool) -> Obj:
     spec = obj["spec"]
-    kept = _some(spec, POD)
+    kept = _picked(spec, POD)
     for name in ("initContainers", "containers"):
         if spec.get(name):
-            kept[name] = [_some(each, CONTAINER) for each in spec[name]]
+            kept[name] = [_picked(each, CONTAINER) for each in spec[name]]
     # The claims that bind it to a place; that of an ephemeral volume is recorded too.
     volumes: list[Obj] = []
     for volume in spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:
-            volumes.append(_some(volume, ("name", "persistentVolumeClaim")))
+            volumes.append(_picked(volume, ("name", "persistentVolumeClaim")))
         elif "ephemeral" in volume:
             claim = {"claimName": f"{obj['metadata']['name']}-{volume['name']}"}
             volumes.append({"name": volume["name"], "persistentVolumeClaim": claim})
@@ -228,15 +228,15 @@ def _pod(obj: Obj, *, reschedule: bool) -> Obj:
         kept["volumes"] = volumes
     if spec.get("nodeName") and not reschedule:
         kept["nodeName"] = spec["nodeName"]
-    return {**_as(PODS, obj), "spec": kept}
+    return {**_header(PODS, obj), "spec": kept}
 
 
-def _as(resource: Resource, obj: Obj) -> Obj:
-    metadata = _some(obj["metadata"], ("name", "namespace", "labels"))
+def _header(resource: Resource, obj: Obj) -> Obj:
+    metadata = _picked(obj["metadata"], ("name", "namespace", "labels"))
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
-def _some(obj: Obj, names: Collection[str]) -> Obj:
+def _picked(obj: Obj, names: Collection[str]) -> Obj:
     return {name: obj[name] for name in names if obj.get(name) is not None}
 
 

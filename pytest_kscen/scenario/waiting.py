@@ -80,7 +80,7 @@ class Waiter:
 
     def unfinished(self, cluster: Mapping[Resource, ObjectCache]) -> Iterator[str]:
         for resource, rule in self.rules.items():
-            index = cluster[resource].index(self, functools.partial(_found_by, rule))
+            index = cluster[resource].index(self, functools.partial(_index_key, rule))
             for obj in index.of(True):
                 yield f"{resource.kind} {_name(obj)} {rule(obj)}"
 
@@ -91,7 +91,7 @@ class Waiter:
         return self.idle is None or await self.idle()
 
 
-def _found_by(rule: Callable[[Obj], str], obj: Obj) -> list[bool]:
+def _index_key(rule: Callable[[Obj], str], obj: Obj) -> list[bool]:
     """Return keys of an index: True for an object with work left.
 
     A rule that fails raises when it is called, not whenever its object changes.
@@ -184,7 +184,7 @@ class Convergence:
         has_come: Callable[[Obj | None], bool],
         missed: Callable[[], None] = lambda: None,
         *,
-        is_let_in: bool = True,
+        is_admitted: bool = True,
     ) -> Expected | None:
         """Note a write in progress: no verdict is based on caches that are older."""
         followed = next(
@@ -197,11 +197,11 @@ class Convergence:
         )
         if followed is None:
             return None
-        until = self.clock.now() + EVENT_DELAY if is_let_in else math.inf
+        until = self.clock.now() + EVENT_DELAY if is_admitted else math.inf
         self._expected.append(Expected(followed, ref, has_come, until, missed))
         return self._expected[-1]
 
-    def is_let_in(self, expected: Expected) -> None:
+    def mark_admitted(self, expected: Expected) -> None:
         """The server goes on with the write only now."""
         expected.until = self.clock.now() + EVENT_DELAY
 
@@ -209,7 +209,7 @@ class Convergence:
         """Return the object as the cache last showed it."""
         return self._seen[resource].objects.get(ref) if resource in self._seen else None
 
-    async def _ask_for(self, late: Expected) -> None:
+    async def _read_expected(self, late: Expected) -> None:
         """Read the object from the server, because its event is late or will not come."""
         late.until = self.clock.now() + EVENT_DELAY
         try:
@@ -253,7 +253,7 @@ class Convergence:
                 if each.has_come(self.shown(each.resource, each.ref)):
                     self._expected.remove(each)
                 elif self.clock.now() >= each.until:
-                    await self._ask_for(each)
+                    await self._read_expected(each)
             if bool(self._expected):
                 await self._within(min(left, EVENT_DELAY))
             elif self.unfinished(waiters):

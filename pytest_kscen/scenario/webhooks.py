@@ -123,8 +123,9 @@ def gates_of(pod: Obj) -> list[str]:
 
 
 def held(pod: Obj) -> list[Obj]:
-    """The JSON patch that makes a new pod wait for its turn; nothing for one that has a node, or
-    another scheduler.
+    """Return the JSON patch that adds our scheduling gate to a new pod.
+
+    Empty for a pod that has a node, or that another scheduler places.
     """
     spec = pod.get("spec") or {}
     if spec.get("nodeName") or scheduler_of(pod) != DEFAULT:
@@ -151,16 +152,16 @@ BY_OTHERS = (
     ".exists(each, request.userInfo.username.startsWith(each)) && "
     f"request.userInfo.username != '{USERS}{KUBELET}'"
 )
-"""Whose status is no news: that of whom it is."""
+"""Condition for writes of status that no controller of the cluster itself makes."""
 KINDS = {(each.group, each.plural): each.kind for each in (PODS, *SCALED)}
 
 
 class WebhookServer(Served):
-    """Open until it is closed."""
+    """Server of the admission webhooks and of the gate, from `open` until it is closed."""
 
     def __init__(
         self,
-        let_in: Callable[[Write], Awaitable[None]],
+        admit_write: Callable[[Write], Awaitable[None]],
         holds: Callable[[], bool],
         passed: Callable[[str], Awaitable[None]],
     ) -> None:
@@ -168,50 +169,51 @@ class WebhookServer(Served):
         pods must wait; `passed` returns when a controller may work.
         """
         super().__init__()
-        self._let_in = let_in
+        self._let_in = admit_write
         self._holds = holds
         self._passed = passed
         self.url = ""
-        """Of the webhooks."""
+        """Base URL of the webhooks; empty before `open`."""
         self.gate_url = ""
-        """A controller's name goes behind it."""
+        """URL of the gate, to which a controller's name is appended; empty before `open`."""
 
     async def open(self, tls: ssl.SSLContext) -> None:
+        """Serve the webhooks over TLS, and the gate over plain HTTP, each at a free port."""
+
+        async def validate(request: web.Request) -> web.Response:
+            review = await admission_request(request)
+            write = write_of(review)
+            if why := refusal(write):
+                return denied(review, why)
+            if not review.get("dryRun"):
+                await self._let_in(write)
+            return allowed(review)
+
+        async def mutate(request: web.Request) -> web.Response:
+            review = await admission_request(request)
+            return allowed(review, held(review["object"]) if self._holds() else [])
+
+        async def fill(request: web.Request) -> web.Response:
+            review = await admission_request(request)
+            return allowed(review, operation_ids.patch(review["object"]))
+
+        async def gate(request: web.Request) -> web.Response:
+            controller = request.match_info["controller"]
+            await self._passed(controller)
+            return web.json_response({"controller": controller, "may": "work"})
+
         webhooks = [
-            web.post("/validate", self._validate),
-            web.post("/mutate", self._mutate),
-            web.post("/fill", self._fill),
+            web.post("/validate", validate),
+            web.post("/mutate", mutate),
+            web.post("/fill", fill),
         ]
         self.url = f"https://{HOST}:{await self.serve(webhooks, tls)}"
-        self.gate_url = (
-            f"http://{HOST}:{await self.serve([web.get('/gate/{controller}', self._gate)])}/gate/"
-        )
-
-    async def _validate(self, request: web.Request) -> web.Response:
-        review = await admission_request(request)
-        write = write_of(review)
-        if why := refusal(write):
-            return denied(review, why)
-        if not review.get("dryRun"):
-            await self._let_in(write)
-        return allowed(review)
-
-    async def _mutate(self, request: web.Request) -> web.Response:
-        review = await admission_request(request)
-        patch = held(review["object"]) if self._holds() else []
-        return allowed(review, patch)
-
-    async def _fill(self, request: web.Request) -> web.Response:
-        review = await admission_request(request)
-        return allowed(review, operation_ids.patch(review["object"]))
-
-    async def _gate(self, request: web.Request) -> web.Response:
-        await self._passed(request.match_info["controller"])
-        return web.json_response({"controller": request.match_info["controller"], "may": "work"})
+        gates = [web.get("/gate/{controller}", gate)]
+        self.gate_url = f"http://{HOST}:{await self.serve(gates)}/gate/"
 
 
 def write_of(review: Obj) -> Write:
-    """An AdmissionReview's request as a write."""
+    """Return the request of an AdmissionReview as a write."""
     target, kind = review["resource"], review["kind"]
     namespace = "" if target["resource"] == NAMESPACES.plural else review.get("namespace") or ""
     name_of_kind = KINDS.get(
@@ -244,7 +246,7 @@ async def register(
     looked_at = (
         f"!(request.resource.resource in [{', '.join(repr(each.plural) for each in HOUSEKEEPING)}])"
     )
-    told_elsewhere = f"!has(request.subResource) || request.subResource != 'status' || {BY_OTHERS}"
+    not_by_owner = f"!has(request.subResource) || request.subResource != 'status' || {BY_OTHERS}"
     every = {
         "apiGroups": ["*"],
         "apiVersions": ["*"],
@@ -263,7 +265,7 @@ async def register(
         "operations": ["CREATE", "UPDATE"],
         "resources": [SCENARIOS.plural],
     }
-    watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at, told_elsewhere)
+    watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at, not_by_owner)
     holding = _webhook(f"{url}/mutate", bundle, policy, pods)
     filling = {**_webhook(f"{url}/fill", bundle, policy, scenarios), "name": f"ids.{NAME}.{GROUP}"}
     await api.create(VALIDATING_WEBHOOKS, _configuration(VALIDATING_WEBHOOKS, watching))
@@ -271,7 +273,7 @@ async def register(
 
 
 async def unregister(api: Api) -> None:
-    """Take them away again, if they are there."""
+    """Delete the webhook configurations, if they exist."""
     for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
         with contextlib.suppress(NotFound):
             await api.delete(resource, NAME)

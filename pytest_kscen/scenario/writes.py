@@ -159,7 +159,7 @@ class Write:
     name: str
     new: Obj | None
     old: Obj | None
-    for_whom: str = ""
+    preemptor: str = ""
     """The pod for which another one is sent away, as namespace/name, where the scheduler says
     so.
     """
@@ -200,7 +200,7 @@ class Write:
     def has_come(self, obj: Obj | None) -> bool:
         """Return True if the object, as a cache shows it, is as after this write, or later."""
         if self.verb == DELETE:
-            return is_going(obj, self.uid)
+            return is_gone_or_terminating(obj, self.uid)
         if obj is None:
             return self.verb == UPDATE or self.is_binding  # it has gone meanwhile
         if self.is_binding:
@@ -233,7 +233,7 @@ class Write:
         return f"{self.verb}d {self.resource.qualified} {where}"
 
 
-def is_going(obj: Obj | None, uid: str) -> bool:
+def is_gone_or_terminating(obj: Obj | None, uid: str) -> bool:
     """Return True if the object with this uid is gone or being deleted."""
     return (
         obj is None
@@ -347,7 +347,7 @@ def events_of(write: Write) -> Iterator[dict[str, Any]]:
             )
     elif write.verb == DELETE and write.who == SCHEDULER and write.resource.plural == PODS.plural:
         node = ((write.old or {}).get("spec") or {}).get("nodeName", "")
-        yield _by(write, pod_unscheduled=PodUnscheduled(_pod(write), node, write.for_whom))
+        yield _by(write, pod_unscheduled=PodUnscheduled(_pod(write), node, write.preemptor))
     else:
         yield _by(write, **_change(write))
 

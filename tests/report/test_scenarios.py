@@ -119,7 +119,7 @@ def test_one_table_as_rows(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["run", "--table", "pod"], "'pod' is no table of a result (did you mean 'pods'?)"),
+        (["run", "--table", "pod"], "'pod' is not a table of a result (did you mean 'pods'?)"),
         (["run", "run", "--names", "A"], "--names=A: two names with a comma between them"),
         (["run", "run"], "two runs need different names, and both are called"),
         (["run", "--scenario", "other"], "has no scenario 'other'; there are s"),

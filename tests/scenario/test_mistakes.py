@@ -289,7 +289,7 @@ def test_variable_of_the_simulator_applies(runner, monkeypatch):
     with pytest.raises(
         ValueError,
         match=(
-            r"^UPDATE_SCENARIO_RESULTS_STRATEGY='OnDune': there is no such strategy; there "
+            r"^UPDATE_SCENARIO_RESULTS_STRATEGY='OnDune': unknown strategy; there "
             r"are AtMoving"
         ),
     ):

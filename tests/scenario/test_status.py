@@ -69,7 +69,7 @@ def test_step_never_decreases(cluster):
     progress = progress_on(cluster, seconds=(0, 0.4, 0.1, 0.2))
 
     async def many_writes():
-        await progress.stands(OPERATING, major=1)
+        await progress.set_step_phase(OPERATING, major=1)
         await asyncio.gather(*(progress.next_minor(CONTROLLER_PAUSED) for _ in range(3)))
 
     cluster.runner.call(many_writes())
@@ -80,11 +80,11 @@ def test_truncated_entries_are_removed_from_the_status(cluster):
     progress = progress_on(cluster, room=2500)
 
     async def steps():
-        await progress.at(RUNNING)
+        await progress.set_phase(RUNNING)
         for major in (1, 2, 3, 4):
-            await progress.stands(OPERATING, major=major)
-            progress.happened(controller="x" * 400)
-            progress.happened(controller="y" * 100)
+            await progress.set_step_phase(OPERATING, major=major)
+            progress.record_event(controller="x" * 400)
+            progress.record_event(controller="y" * 100)
             await progress.write(step_ended=True)
 
     cluster.runner.call(steps())
@@ -101,7 +101,7 @@ def test_status_is_not_written_to_another_scenario_of_the_name(cluster):
     progress = progress_on(cluster)
     cluster.runner.call(cluster.api().delete(SCENARIOS, "test"))
     progress_on(cluster)
-    cluster.runner.call(progress.at(RUNNING))
+    cluster.runner.call(progress.set_phase(RUNNING))
 
     assert status(cluster)["phase"] == PENDING
 
@@ -112,9 +112,9 @@ def test_minor_step_during_a_phase_write_is_kept(cluster):
     play = ScenarioExecution(progress, None, None, ScenarioSpec(), 600)
 
     async def both():
-        await progress.stands(OPERATING, major=1, running="own-controller")
+        await progress.set_step_phase(OPERATING, major=1, running="own-controller")
         goes_on = asyncio.get_running_loop().create_task(
-            play._goes_on(OPERATING, CONTROLLER_RUNNING)
+            play._enter_phase(OPERATING, CONTROLLER_RUNNING)
         )
         await cluster.runner.clock.sleep(0.1)
         await progress.next_minor(CONTROLLER_PAUSED)
@@ -138,8 +138,8 @@ def test_concurrent_writes_each_receive_their_own_step(cluster):
     )
 
     async def several():
-        await progress.at(RUNNING)
-        await progress.stands(OPERATING, major=1, running="own-controller")
+        await progress.set_phase(RUNNING)
+        await progress.set_step_phase(OPERATING, major=1, running="own-controller")
         objects = [{"metadata": {"name": name}} for name in "abc"]
         writes = [
             Write(
@@ -154,7 +154,7 @@ def test_concurrent_writes_each_receive_their_own_step(cluster):
             )
             for each in objects
         ]
-        await asyncio.gather(*(play.let_in(each) for each in writes))
+        await asyncio.gather(*(play.admit_write(each) for each in writes))
 
     cluster.runner.call(several())
     told = [

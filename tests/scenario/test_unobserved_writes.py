@@ -36,7 +36,7 @@ def wait(cluster):
     async def life():
         await convergence.see(PODS)
         expected.append(
-            convergence.expect(PODS, REF, _is_bound, lambda: came.append("missed"), is_let_in=False)
+            convergence.expect(PODS, REF, _is_bound, lambda: came.append("missed"), is_admitted=False)
         )
         await convergence.reached([])
         came.append("rest")
@@ -45,7 +45,7 @@ def wait(cluster):
     picture._put(REF, made)
     cluster.runner.start(life(), "life")
     cluster.advance(0)
-    return picture, lambda: convergence.is_let_in(expected[0]), came
+    return picture, lambda: convergence.mark_admitted(expected[0]), came
 
 
 def _is_bound(seen):
@@ -53,8 +53,8 @@ def _is_bound(seen):
 
 
 def test_writes_on_the_server_are_awaited(cluster, wait):
-    picture, let_in, came = wait
-    let_in()
+    picture, admit_write, came = wait
+    admit_write()
     bound = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -73,8 +73,8 @@ def test_writes_on_the_server_are_awaited(cluster, wait):
 
 
 def test_refused_writes_are_not_awaited(cluster, wait):
-    _, let_in, came = wait
-    let_in()
+    _, admit_write, came = wait
+    admit_write()
     cluster.advance(ASKED * EVENT_DELAY - 0.1)
     assert came == []
     cluster.advance(1)
@@ -82,9 +82,9 @@ def test_refused_writes_are_not_awaited(cluster, wait):
 
 
 def test_writes_not_yet_admitted_are_not_on_the_server(cluster, wait):
-    _, let_in, came = wait
+    _, admit_write, came = wait
     cluster.advance(10 * EVENT_DELAY)
     assert came == []
-    let_in()
+    admit_write()
     cluster.advance((ASKED + 1) * EVENT_DELAY)
     assert came == ["missed", "rest"]

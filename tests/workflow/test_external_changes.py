@@ -46,7 +46,7 @@ def ended(workflow_cluster, *templates, entry="", after=0.0, then=lambda name: N
 
 
 def test_loop_through_branches_ends(workflow_cluster, monkeypatch):
-    monkeypatch.setattr("pytest_kscen.workflow.engine.transitions.MOST_NODES", 30)
+    monkeypatch.setattr("pytest_kscen.workflow.engine.processor.MOST_NODES", 30)
     phase, message, _ = ended(workflow_cluster, task("again", ("again", "exitCode == 0")))
     assert phase == FAILED
     assert (

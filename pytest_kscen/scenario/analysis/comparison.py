@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.analysis.utilization import Series
     from pytest_kscen.scenario.models import ScenarioStep
 
-MANY = 50  # rows of one table that people read
+MANY = 50  # rows of one table that a report shows
 Key = tuple[str, str, int]
 
 
@@ -55,12 +55,23 @@ class Comparison:
     def placements(self) -> list[Placement]:
         """Return the placements that differ, in the order in which the pods were created."""
         found: list[Placement] = []
-        for one, other in _pairs(self.first, self.second):
-            each = _placement(one, other)
-            majors = [step.major if step else None for step in each.steps]
-            is_same = each.nodes[0] == each.nodes[1] and majors[0] == majors[1]
-            if not is_same or "absent" in each.states:
-                found.append(each)
+        for pair in _pairs(self.first, self.second):
+            present = [history for history in pair if history]
+            nodes = [history.node if history else "" for history in pair]
+            steps = [history.scheduled if history else None for history in pair]
+            states = [history.state if history else "absent" for history in pair]
+            majors = [step.major if step else None for step in steps]
+            if nodes[0] != nodes[1] or majors[0] != majors[1] or "absent" in states:
+                found.append(
+                    Placement(
+                        present[0].namespace,
+                        ", ".join(dict.fromkeys(history.name for history in present)),
+                        present[0].number,
+                        (nodes[0], nodes[1]),
+                        (steps[0], steps[1]),
+                        (states[0], states[1]),
+                    )
+                )
         return found
 
     @cached_property
@@ -72,21 +83,21 @@ class Comparison:
         """Return one of the tables: figures, placements, steps, preemptions."""
         if table not in TABLES:
             raise ValueError(
-                f"{table!r} is no table of a comparison; there are {', '.join(TABLES)}"
+                f"{table!r} is not a table of a comparison; there are {', '.join(TABLES)}"
             )
         return TABLES[table](self)
 
     def text(self) -> str:
-        return self._told(as_text, "{}\n{}\n", underline=True)
+        return self._render(as_text, "{}\n{}\n", underline=True)
 
     def markdown(self) -> str:
-        return self._told(as_markdown, "## {}\n\n{}", underline=False)
+        return self._render(as_markdown, "## {}\n\n{}", underline=False)
 
     def picture(self) -> str:
-        """Both runs in one SVG."""
+        """Draw both runs in one SVG."""
         return picture([self.first, self.second], self.names)
 
-    def _told(self, render: Callable[[Sequence[Row]], str], form: str, *, underline: bool) -> str:
+    def _render(self, render: Callable[[Sequence[Row]], str], form: str, *, underline: bool) -> str:
         parts = []
         for title, table in TITLES.items():
             rows = self.rows(table)
@@ -147,23 +158,6 @@ def _steps(of: Comparison) -> list[Row]:
     return rows
 
 
-def _preemptions(of: Comparison) -> list[Row]:
-    rows = []
-    for name, result in zip(of.names, (of.first, of.second), strict=True):
-        for each in result.preemptions:
-            step = f"{each.step.major}.{each.step.minor}"
-            rows.append(
-                {
-                    "run": name,
-                    "pod": f"{each.namespace}/{each.pod}",
-                    "node": each.node,
-                    "step": step,
-                    "by": each.by,
-                }
-            )
-    return rows
-
-
 MEASURES: dict[str, Callable[[Result, str], Series]] = {
     "allocation": lambda result, resource: result.allocation(resource),
     "imbalance": lambda result, resource: result.imbalance(resource),
@@ -173,7 +167,17 @@ TABLES: dict[str, Callable[[Comparison], list[Row]]] = {
     "figures": _figures,
     "placements": _placements,
     "steps": _steps,
-    "preemptions": _preemptions,
+    "preemptions": lambda of: [
+        {
+            "run": name,
+            "pod": f"{each.namespace}/{each.pod}",
+            "node": each.node,
+            "step": f"{each.step.major}.{each.step.minor}",
+            "by": each.by,
+        }
+        for name, result in zip(of.names, (of.first, of.second), strict=True)
+        for each in result.preemptions
+    ],
 }
 TITLES = {
     "{} and {}": "figures",
@@ -185,7 +189,7 @@ COUNTED = ("placements", "preemptions")
 
 
 def compare(first: Result, second: Result, *, names: tuple[str, str] = ("a", "b")) -> Comparison:
-    """Two runs side by side, under these names."""
+    """Compare two runs, under these names."""
     if names[0] == names[1]:
         raise ValueError(
             f"two runs need different names, and both are called {names[0]!r}: give two names"
@@ -194,31 +198,23 @@ def compare(first: Result, second: Result, *, names: tuple[str, str] = ("a", "b"
 
 
 def _pairs(first: Result, second: Result) -> Iterator[tuple[PodHistory | None, PodHistory | None]]:
+    """Yield the pods of both runs in pairs, None for a pod that a run does not have.
+
+    Pods of one owner whose names differ are paired in their order.
+    """
     one, other = _by_key(first), _by_key(second)
-    strangers: dict[tuple[str, str], list[PodHistory]] = {}
-    for key, life in other.items():
-        if key not in one and life.origin:
-            strangers.setdefault((life.namespace, life.origin), []).append(life)
-    for key, life in one.items():
-        alike = strangers.get((life.namespace, life.origin)) if key not in other else None
+    unmatched: dict[tuple[str, str], list[PodHistory]] = {}
+    for key, history in other.items():
+        if key not in one and history.origin:
+            unmatched.setdefault((history.namespace, history.origin), []).append(history)
+    for key, history in one.items():
+        alike = unmatched.get((history.namespace, history.origin)) if key not in other else None
         match = alike.pop(0) if alike else other.get(key)
         if match:
             del other[match.namespace, match.name, match.number]
-        yield life, match
-    yield from ((None, life) for life in other.values())
+        yield history, match
+    yield from ((None, history) for history in other.values())
 
 
 def _by_key(result: Result) -> dict[Key, PodHistory]:
-    return {(life.namespace, life.name, life.number): life for life in result.pods}
-
-
-def _placement(*lives: PodHistory | None) -> Placement:
-    there = [life for life in lives if life]
-    names = ", ".join(dict.fromkeys(life.name for life in there))
-    nodes, steps, states = (
-        tuple(life.node if life else "" for life in lives),
-        tuple(life.scheduled if life else None for life in lives),
-        tuple(life.state if life else "absent" for life in lives),
-    )
-    # each has two
-    return Placement(there[0].namespace, names, there[0].number, nodes, steps, states)  # type: ignore[arg-type]
+    return {(history.namespace, history.name, history.number): history for history in result.pods}

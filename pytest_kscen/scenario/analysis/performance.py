@@ -64,12 +64,12 @@ class ScenarioSummary:
     @property
     def pending(self) -> list[str]:
         """Pods that have no node at the end."""
-        return [_called(pod) for pod in self.scene.pods if pod not in self.scene.placed]
+        return [_display_name(pod) for pod in self.scene.pods if pod not in self.scene.placed]
 
     @property
     def placed(self) -> dict[str, str]:
         """Return the final node of each pod."""
-        return {_called(pod): node for pod, node in self.scene.placed.items()}
+        return {_display_name(pod): node for pod, node in self.scene.placed.items()}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -174,6 +174,6 @@ def attach(played: ScenarioSummary, journal: Journal, largest: int) -> None:
                 """Steps are Allure's lines."""
 
 
-def _called(pod: tuple[str, str]) -> str:
+def _display_name(pod: tuple[str, str]) -> str:
     namespace, name = pod
     return name if namespace == "default" else f"{namespace}/{name}"

@@ -186,60 +186,62 @@ class PodHistory:
         return self.attempts[-1].why_not if self.attempts and not self.node else ""
 
 
-class _Lives:
+class _PodHistories:
     def __init__(self) -> None:
         self.all: list[PodHistory] = []
         self._now: dict[Name, PodHistory] = {}
         self._numbers: dict[Name, int] = {}
 
-    def see(self, event: TimelineEvent) -> None:
+    def observe(self, event: TimelineEvent) -> None:
         made, step = event.create or event.patch, event.step
         if made and made.result and made.result.get("kind") == "Pod":
-            self._made(made.result, step, is_new=event.create is not None)
+            self._record_pod(made.result, step, is_new=event.create is not None)
         elif event.delete:
             kind, name = target_of(event.delete.operation)
-            if kind == "Pod" and (life := self._now.pop(name, None)):
-                life.gone = step
+            if kind == "Pod" and (history := self._now.pop(name, None)):
+                history.gone = step
         elif event.pod_scheduled:
-            life = self._of(name_of(event.pod_scheduled.pod), step)
-            life.node, life.scheduled = event.pod_scheduled.bound_to, step
+            history = self._of(name_of(event.pod_scheduled.pod), step)
+            history.node, history.scheduled = event.pod_scheduled.bound_to, step
         elif event.pod_unscheduled:
             name = name_of(event.pod_unscheduled.pod)
-            life = self._of(name, step)
-            life.node, life.gone = life.node or event.pod_unscheduled.bound_to, step
-            life.is_preempted = True
+            history = self._of(name, step)
+            history.node, history.gone = history.node or event.pod_unscheduled.bound_to, step
+            history.is_preempted = True
             del self._now[name]
         elif event.pod_attempted:
             what = event.pod_attempted
-            life = self._of(name_of(what.pod), step)
-            number, results, message = len(life.attempts) + 1, what.results, what.message
-            life.attempts.append(
-                PodAttempt(life.namespace, life.name, number, step, results or {}, message or "")
+            history = self._of(name_of(what.pod), step)
+            number, results, message = len(history.attempts) + 1, what.results, what.message
+            history.attempts.append(
+                PodAttempt(
+                    history.namespace, history.name, number, step, results or {}, message or ""
+                )
             )
 
-    def _made(self, pod: Obj, step: ScenarioStep, *, is_new: bool) -> None:
+    def _record_pod(self, pod: Obj, step: ScenarioStep, *, is_new: bool) -> None:
         metadata = pod["metadata"]
         name = metadata.get("namespace") or "default", metadata["name"]
         if not is_new and (name in self._now or metadata.get("deletionTimestamp")):
             return
-        life = self._begin(name, step)
+        history = self._begin(name, step)
         owners = [
             f"{each['kind']} {each['name']}"
             for each in metadata.get("ownerReferences") or ()
             if each.get("controller")
         ]
-        life.origin = next(iter(owners), metadata.get("generateName") or "")
-        life.priority = pod["spec"].get("priority") or 0
-        life.node = pod["spec"].get("nodeName") or ""
-        life.is_given = bool(life.node)
+        history.origin = next(iter(owners), metadata.get("generateName") or "")
+        history.priority = pod["spec"].get("priority") or 0
+        history.node = pod["spec"].get("nodeName") or ""
+        history.is_given = bool(history.node)
 
     def _begin(self, name: Name, step: ScenarioStep) -> PodHistory:
         if name in self._now:
             self._now[name].gone = step
         number = self._numbers[name] = self._numbers.get(name, 0) + 1
-        life = self._now[name] = PodHistory(*name, number, step)
-        self.all.append(life)
-        return life
+        history = self._now[name] = PodHistory(*name, number, step)
+        self.all.append(history)
+        return history
 
     def _of(self, name: Name, step: ScenarioStep) -> PodHistory:
         """Return the pod's life; one without a creation event begins at its first event."""
@@ -248,15 +250,15 @@ class _Lives:
 
 def pod_histories(events: Iterable[TimelineEvent]) -> list[PodHistory]:
     """Return the lives of all pods, in the order in which they began."""
-    found, lasted = _Lives(), _Minors()
+    found, lasted = _PodHistories(), _Minors()
     for event in events:
-        found.see(event)
-        lasted.see(event.step)
-    for life in found.all:
-        if not life.is_given:
-            end = life.scheduled or life.gone or lasted.last
-            life.major_steps = end.major - life.created.major
-            life.minor_steps = lasted.between(life.created, end)
+        found.observe(event)
+        lasted.observe(event.step)
+    for history in found.all:
+        if not history.is_given:
+            end = history.scheduled or history.gone or lasted.last
+            history.major_steps = end.major - history.created.major
+            history.minor_steps = lasted.between(history.created, end)
     return found.all
 
 
@@ -267,7 +269,7 @@ class _Minors:
         self._most: dict[int, int] = {}
         self.last: ScenarioStep
 
-    def see(self, step: ScenarioStep) -> None:
+    def observe(self, step: ScenarioStep) -> None:
         self._most[step.major] = max(self._most.get(step.major, 0), step.minor)
         self.last = step
 
@@ -305,7 +307,7 @@ def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
     none of these is found.
     """
     found: list[Preemption] = []
-    for within in _by_step(events):
+    for within in _preemption_steps(events):
         clues = _Clues(within)
         for place, (event, _) in enumerate(within):
             if what := event.pod_unscheduled:
@@ -321,7 +323,7 @@ TimedEvents = list[tuple["TimelineEvent", int]]
 """Events, each with the priority of the pod that it is about, as it was before the event."""
 
 
-def _by_step(events: Iterable[TimelineEvent]) -> Iterable[TimedEvents]:
+def _preemption_steps(events: Iterable[TimelineEvent]) -> Iterable[TimedEvents]:
     """The major steps that have preemptions."""
     within: TimedEvents = []
     priorities: dict[Name, int] = {}

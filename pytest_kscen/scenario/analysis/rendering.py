@@ -96,7 +96,7 @@ def _is_number(value: Any) -> bool:
 def events(result: Result) -> Iterator[Row]:
     """Yield a row for each event of the timeline."""
     for event in result.timeline:
-        kind, what, node = _told(event)
+        kind, what, node = _describe(event)
         step = {"step": event.step.major, "minor": event.step.minor}
         yield {
             **step,
@@ -108,7 +108,7 @@ def events(result: Result) -> Iterator[Row]:
         }
 
 
-def _told(event: TimelineEvent) -> tuple[str, str, str]:
+def _describe(event: TimelineEvent) -> tuple[str, str, str]:
     """The event's kind, what it is about, and on which node."""
     for kind, made in (("create", event.create), ("patch", event.patch)):
         if made and made.result:
@@ -148,34 +148,34 @@ def _told(event: TimelineEvent) -> tuple[str, str, str]:
 
 def pods(result: Result) -> Iterator[Row]:
     """Yield a row for each pod."""
-    for life in result.pods:
+    for history in result.pods:
         yield {
-            **_pod(life),
-            "state": life.state,
-            "node": life.node,
-            "priority": life.priority,
-            "created": life.created.major,
-            "scheduled": life.scheduled.major if life.scheduled else None,
-            "scheduled_minor": life.scheduled.minor if life.scheduled else None,
-            "gone": life.gone.major if life.gone else None,
-            "waited": None if life.is_given else life.major_steps,
-            "waited_minor": None if life.is_given else life.minor_steps,
-            "attempts": len(life.attempts),
-            "why": life.why_not,
+            **_pod(history),
+            "state": history.state,
+            "node": history.node,
+            "priority": history.priority,
+            "created": history.created.major,
+            "scheduled": history.scheduled.major if history.scheduled else None,
+            "scheduled_minor": history.scheduled.minor if history.scheduled else None,
+            "gone": history.gone.major if history.gone else None,
+            "waited": None if history.is_given else history.major_steps,
+            "waited_minor": None if history.is_given else history.minor_steps,
+            "attempts": len(history.attempts),
+            "why": history.why_not,
         }
 
 
-def _pod(life: PodHistory) -> Row:
-    return {"namespace": life.namespace, "pod": life.name, "number": life.number}
+def _pod(history: PodHistory) -> Row:
+    return {"namespace": history.namespace, "pod": history.name, "number": history.number}
 
 
 def attempts(result: Result) -> Iterator[Row]:
     """Yield a row for each attempt to place a pod."""
-    for life, attempt in _attempts(result):
+    for history, attempt in _attempts(result):
         filtered, kept = len(attempt.filters), len(attempt.feasible)
         best = next(iter(attempt.totals.values()), None)
         yield {
-            **_attempt(life, attempt),
+            **_attempt(history, attempt),
             "node": attempt.node,
             "nominated": attempt.nominated,
             "nodes_filtered": filtered,
@@ -187,11 +187,11 @@ def attempts(result: Result) -> Iterator[Row]:
 
 def filters(result: Result) -> Iterator[Row]:
     """Yield a row for each plugin's result for each node."""
-    for life, attempt in _attempts(result):
+    for history, attempt in _attempts(result):
         for node, by in attempt.filters.items():
             for plugin, verdict in by.items():
                 yield {
-                    **_attempt(life, attempt),
+                    **_attempt(history, attempt),
                     "node": node,
                     "plugin": plugin,
                     "verdict": verdict,
@@ -200,14 +200,14 @@ def filters(result: Result) -> Iterator[Row]:
 
 def scores(result: Result) -> Iterator[Row]:
     """Yield a row for each score: as the plugin gave it, normalised, and times its weight."""
-    for life, attempt in _attempts(result):
+    for history, attempt in _attempts(result):
         raw = attempt.scores
         for node, by in attempt.final_scores.items():
             for plugin, final in by.items():
                 score = raw.get(node, {}).get(plugin)
                 is_chosen = int(node == attempt.node)
                 yield {
-                    **_attempt(life, attempt),
+                    **_attempt(history, attempt),
                     "node": node,
                     "plugin": plugin,
                     "score": score,
@@ -217,14 +217,14 @@ def scores(result: Result) -> Iterator[Row]:
 
 
 def _attempts(result: Result) -> Iterator[tuple[PodHistory, PodAttempt]]:
-    for life in result.pods:
-        for attempt in life.attempts:
-            yield life, attempt
+    for history in result.pods:
+        for attempt in history.attempts:
+            yield history, attempt
 
 
-def _attempt(life: PodHistory, attempt: PodAttempt) -> Row:
+def _attempt(history: PodHistory, attempt: PodAttempt) -> Row:
     return {
-        **_pod(life),
+        **_pod(history),
         "attempt": attempt.number,
         "step": attempt.step.major,
         "minor": attempt.step.minor,

@@ -38,16 +38,16 @@ Figures = dict[str, float]
 
 
 def summary(result: Result) -> Figures:
-    """Return the figures of a result, in the order of the report."""
+    """Return the figures of a result, in the order of the report: pods first, then resources."""
     pods = result.pods
-    attempts = [attempt for life in pods for attempt in life.attempts]
-    waited = [life for life in pods if not life.is_given]
-    major, minor = [life.major_steps for life in waited], [life.minor_steps for life in waited]
-    return {
+    attempts = [attempt for pod in pods for attempt in pod.attempts]
+    waited = [pod for pod in pods if not pod.is_given]
+    major, minor = [pod.major_steps for pod in waited], [pod.minor_steps for pod in waited]
+    found: Figures = {
         "major steps": len(result.timeline.steps),
         "pods": len(pods),
-        "pods scheduled": sum(life.scheduled is not None for life in pods),
-        "pods pending at the end": sum(life.is_pending for life in pods),
+        "pods scheduled": sum(pod.scheduled is not None for pod in pods),
+        "pods pending at the end": sum(pod.is_pending for pod in pods),
         "attempts": len(attempts),
         "attempts without a place": sum(not attempt.node for attempt in attempts),
         "preemptions": len(result.preemptions),
@@ -55,12 +55,7 @@ def summary(result: Result) -> Figures:
         "waiting, major steps, longest": max(major, default=0),
         "waiting, minor steps, mean": _mean(minor),
         "waiting, minor steps, longest": max(minor, default=0),
-        **_of_cluster(result),
     }
-
-
-def _of_cluster(result: Result) -> Figures:
-    found: Figures = {}
     for resource in result.resources:
         allocation, imbalance = result.allocation(resource), result.imbalance(resource)
         fragmentation, stranded = (
@@ -93,8 +88,35 @@ MEASURES = ("allocation", "imbalance", "range", "fragmentation", "stranded")
 
 def report(result: Result, *, markdown: bool = False) -> str:
     """Return the report as plain text, or as Markdown."""
+    steps = result.rows("steps")
+    pending = [
+        {
+            "pod": f"{pod.namespace}/{pod.name}",
+            "since step": pod.created.major,
+            "attempts": len(pod.attempts),
+            "why": pod.why_not,
+        }
+        for pod in result.pods
+        if pod.is_pending
+    ]
+    tables: list[tuple[str, list[Row]]] = [
+        ("Figures", [{"": name, "value": value} for name, value in result.summary.items()]),
+        ("Step by step", [{name: row[name] for name in COUNTS} for row in steps]),
+        *(
+            (
+                resource,
+                [
+                    {"step": row["step"], **{name: row[f"{name}_{resource}"] for name in MEASURES}}
+                    for row in steps
+                ],
+            )
+            for resource in result.resources
+        ),
+        _first_rows("Preemptions", result.rows("preemptions")),
+        _first_rows("Without a node at the end", pending),
+    ]
     parts = [f"{result.note}\n"] if result.note else []
-    for title, rows in _tables(result):
+    for title, rows in tables:
         if markdown:
             parts.append(f"## {title}\n\n{as_markdown(rows)}")
         else:
@@ -102,43 +124,14 @@ def report(result: Result, *, markdown: bool = False) -> str:
     return "\n".join(parts)
 
 
-def _tables(result: Result) -> Iterator[tuple[str, list[Row]]]:
-    yield "Figures", [{"": name, "value": value} for name, value in result.summary.items()]
-    rows = result.rows("steps")
-    yield "Step by step", [{name: row[name] for name in COUNTS} for row in rows]
-    for resource in result.resources:
-        columns = {name: f"{name}_{resource}" for name in MEASURES}
-        yield (
-            resource,
-            [
-                {"step": row["step"], **{name: row[column] for name, column in columns.items()}}
-                for row in rows
-            ],
-        )
-    yield _some("Preemptions", result.rows("preemptions"))
-    yield _some(
-        "Without a node at the end",
-        [
-            {
-                "pod": f"{life.namespace}/{life.name}",
-                "since step": life.created.major,
-                "attempts": len(life.attempts),
-                "why": life.why_not,
-            }
-            for life in result.pods
-            if life.is_pending
-        ],
-    )
-
-
-def _some(title: str, rows: list[Row]) -> tuple[str, list[Row]]:
+def _first_rows(title: str, rows: list[Row]) -> tuple[str, list[Row]]:
     shown = f", the first {MANY} are shown" if len(rows) > MANY else ""
     return f"{title} ({len(rows)}{shown})", rows[:MANY]
 
 
 T = TypeVar("T")
 ALWAYS = ("cpu", "memory", "pods", "ephemeral-storage")
-"""What the nodes of every cluster have."""
+"""Resources that nodes of every cluster have."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +179,7 @@ class Result:
 
     @cached_property
     def _had(self) -> set[str]:
-        """The resources of nodes."""
+        """Return the resources of all nodes that the cluster ever had."""
         return {
             resource
             for _, scene in replay.steps(self.timeline)
@@ -218,12 +211,12 @@ class Result:
         return self._once(utilization.spread, "spread", self._of(resource))
 
     def imbalance(self, resource: str) -> Series:
-        """The standard deviation of the nodes' utilisation."""
+        """Return the standard deviation of the nodes' utilisation, by major step."""
         return self.spread(resource).deviation
 
     def fragmentation(self, resource: str, *, pending: bool = False) -> Series:
-        """The part of the free room in which a typical pod of this scenario has no use, or one
-        that is pending.
+        """Return the share of the free room that is useless to a typical pod of this scenario, or
+        to a pending one.
         """
         return self._once(
             lambda events, resource: utilization.fragmentation(events, resource, pending=pending),
@@ -232,29 +225,29 @@ class Result:
         )
 
     def _once(
-        self, work_out: Callable[[Iterable[TimelineEvent], str], T], what: str, resource: str
+        self, compute: Callable[[Iterable[TimelineEvent], str], T], query: str, resource: str
     ) -> T:
-        if (what, resource) not in self._known:
-            self._known[what, resource] = work_out(self.timeline, resource)
-        # by the question's name it is
-        return self._known[what, resource]  # type: ignore[return-value]
+        if (query, resource) not in self._known:
+            self._known[query, resource] = compute(self.timeline, resource)
+        # one type for each query
+        return self._known[query, resource]  # type: ignore[return-value]
 
     # --- the pods ---
 
     @cached_property
     def pods(self) -> list[PodHistory]:
-        """The life of each, in the order in which they were made."""
+        """Return the histories of all pods, in the order in which they were created."""
         return pods.pod_histories(self.timeline)
 
     def pod(self, name: str, namespace: str = "") -> PodHistory:
-        """The life of this one; of one that was made more than once, the last."""
-        found = [
-            life for life in self.pods if life.name == name and namespace in ("", life.namespace)
-        ]
+        """Return the history of one pod, the last one if it was created several times.
+
+        Raise LookupError, with the nearest name, if there was none.
+        """
+        found = [pod for pod in self.pods if pod.name == name and namespace in ("", pod.namespace)]
         if not found:
             raise LookupError(
-                "the scenario had no pod "
-                f"{name!r}{nearest(name, (life.name for life in self.pods))}"
+                f"the scenario had no pod {name!r}{nearest(name, (pod.name for pod in self.pods))}"
             )
         return found[-1]
 
@@ -262,7 +255,7 @@ class Result:
         """Return the scheduler's attempts for one pod, or for all."""
         if pod:
             return self.pod(pod, namespace).attempts
-        return [attempt for life in self.pods for attempt in life.attempts]
+        return [attempt for history in self.pods for attempt in history.attempts]
 
     @cached_property
     def preemptions(self) -> list[Preemption]:
@@ -273,7 +266,7 @@ class Result:
 
     @cached_property
     def summary(self) -> dict[str, float]:
-        """The whole in some numbers."""
+        """Return the figures of the report by their names."""
         return summary(self)
 
     def report(self, *, markdown: bool = False) -> str:
@@ -288,10 +281,10 @@ class Result:
         return compare(self, other, names=names)
 
     def rows(self, table: str) -> list[Row]:
-        """Flat: `pandas.DataFrame(result.rows("pods"))`."""
+        """Return the rows of one table, flat, as in `pandas.DataFrame(result.rows("pods"))`."""
         if table not in TABLES:
             raise ValueError(
-                f"{table!r} is no table of a result{nearest(table, TABLES)}; there are "
+                f"{table!r} is not a table of a result{nearest(table, TABLES)}; there are "
                 f"{', '.join(TABLES)}"
             )
         return list(TABLES[table](self))

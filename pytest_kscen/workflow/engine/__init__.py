@@ -3,8 +3,8 @@
 Called by `run.workflow_setup` (beside a test) and `commands.workflow_engine`. Nothing else of
 `workflow` may import it; it imports tables, probes and validation.
 
-  manager       finds workflows in the API, and hands their events to the processor
-  transitions   carries out the cell of a state table for one event
+  manager       finds workflows in the API, and passes their events to the processor
+  processor     processes their events; transitions carries out the cell of a state table
   trees, templates      a running workflow in memory
   repository, statuses, pending_writes   the same in the API
   actors, node_probes, cleanup, triggers, reporting   what cells act on and events come from

@@ -28,6 +28,7 @@ from pytest_kscen.objects.resources import PODS
 from pytest_kscen.workflow.engine.actors import ActorClients, NodeObjects
 from pytest_kscen.workflow.engine.cleanup import WORKFLOW_DELETED, LeftoverCleaner
 from pytest_kscen.workflow.engine.node_probes import ProbeCoordinator
+from pytest_kscen.workflow.engine.processor import EventProcessor
 from pytest_kscen.workflow.engine.reporting import EventReporter
 from pytest_kscen.workflow.engine.repository import (
     NODE_DELETED,
@@ -44,7 +45,6 @@ from pytest_kscen.workflow.engine.statuses import (
     with_minimal_status,
 )
 from pytest_kscen.workflow.engine.templates import Definition
-from pytest_kscen.workflow.engine.transitions import EventProcessor
 from pytest_kscen.workflow.engine.trees import ROOT
 from pytest_kscen.workflow.engine.triggers import OperableTrigger, RateLimiter, Watches
 from pytest_kscen.workflow.tables.machine import EventType, NodeEvent, WorkflowKey

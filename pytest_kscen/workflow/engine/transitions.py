@@ -1,6 +1,6 @@
-"""Process one event: carry out the cell that the node's state table has for it.
+"""Transition of one node by one event: carry out the cell that its state table has for it.
 
-Called by the manager's workers, one event per workflow at a time. The status is written before any
+Called by `processor`, one event per workflow at a time. The status is written before any
 action on the cluster and before any notification, so that an interrupted engine can resume from the
 API; repeating an action changes nothing. A phase that the node's own next event ends at once is
 written together with that event's result.
@@ -9,11 +9,9 @@ written together with that event's result.
 from __future__ import annotations
 
 import contextlib
-import logging
 from typing import TYPE_CHECKING
 
 from pytest_kscen.objects.chaos_mesh import FAILED, HOLDING, INIT, OVER, TASK
-from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.workflow.container_output import missing_command_message
 from pytest_kscen.workflow.engine.actors import (
     ACTORS,
@@ -22,21 +20,19 @@ from pytest_kscen.workflow.engine.actors import (
     SAVE_BEFORE,
 )
 from pytest_kscen.workflow.engine.cleanup import FIRST_PAUSE
-from pytest_kscen.workflow.engine.pending_writes import NodeStatusWriter, StatusRefused
+from pytest_kscen.workflow.engine.pending_writes import StatusRefused
 from pytest_kscen.workflow.engine.statuses import error_text
 from pytest_kscen.workflow.engine.templates import may_retry
-from pytest_kscen.workflow.engine.trees import ROOT, deadline_message
+from pytest_kscen.workflow.engine.trees import ROOT, deadline_message, not_over
 from pytest_kscen.workflow.tables import WORKFLOW, state_machine_of
 from pytest_kscen.workflow.tables.machine import (
     DEADLINE_EVENTS,
     PASSED_TO_CHILDREN,
-    STARTING_EVENTS,
     Delay,
     Enter,
     EventType,
     Finish,
     NodeAction,
-    NodeActionError,
     NodeEvent,
     Notify,
     NotifyAfter,
@@ -44,19 +40,9 @@ from pytest_kscen.workflow.tables.machine import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pytest_kscen.workflow.engine.actors import ActorClients
-    from pytest_kscen.workflow.engine.cleanup import LeftoverCleaner
-    from pytest_kscen.workflow.engine.node_probes import ProbeCoordinator
-    from pytest_kscen.workflow.engine.reporting import EventReporter
-    from pytest_kscen.workflow.engine.repository import Repository
-    from pytest_kscen.workflow.engine.templates import Template
+    from pytest_kscen.workflow.engine.processor import EventProcessor
     from pytest_kscen.workflow.engine.trees import Tree, TreeNode
-    from pytest_kscen.workflow.engine.triggers import OperableTrigger
     from pytest_kscen.workflow.tables.machine import Step
-
-logger = logging.getLogger(__name__)
 
 INJECTED_WITHIN, CLEANED_WITHIN = 60.0, 300.0
 """Seconds within which chaos must be in effect, and be gone."""
@@ -71,161 +57,6 @@ one.
 OUTSIDE_EVENTS = (EventType.ABORTED, EventType.FAILED_ELSEWHERE)
 """Events that end a node without a fault of its own, and also cancel its last probes."""
 START_EVENTS = (EventType.CREATED, EventType.RESUMED)
-MOST_NODES = 10_000
-"""Limit of nodes per workflow: branches may lead back, but must end some day."""
-
-
-class EventProcessor:
-    """Processes the events of all workflows of one engine; shared by all workers.
-
-    Events of one workflow never overlap, as the queue hands them out one at a time. An exception in
-    a transition becomes a fault of its own node, so that no workflow affects another.
-    """
-
-    def __init__(
-        self,
-        repository: Repository,
-        trigger: OperableTrigger,
-        reporter: EventReporter,
-        clients: ActorClients,
-        probe_coordinator: ProbeCoordinator,
-        *,
-        cleaner: LeftoverCleaner,
-    ) -> None:
-        self.clients = clients
-        self.reporter = reporter
-        self.probe_coordinator = probe_coordinator
-        self._cleaner = cleaner
-        self._clock = clients.node_objects.clock
-        self._repository = repository
-        self._trigger = trigger
-        self.status_writer = NodeStatusWriter(
-            repository, trigger, reporter, self._clock, self._write
-        )
-
-    async def take(self, event: NodeEvent) -> None:
-        """Process one event. Events of unknown workflows, of ended nodes and expired ones are
-        dropped.
-        """
-        tree = self._repository.trees.get(event.workflow)
-        if tree and event.event_type is EventType.RETRY_WRITES:
-            await self.status_writer.retry_writes(tree)
-            return
-        node = tree.node(event.node) if tree else None
-        if (
-            tree is None
-            or node is None
-            or node.is_over
-            or event.phase_count not in (-1, node.phase_count)
-        ):
-            return
-        if event.about and event.about != node.object_name:
-            return
-        if event.event_type is EventType.VERDICT_CHANGED:
-            await self._save_status(tree, node)
-            return
-        if event.event_type is EventType.POD_WAITS:
-            node.waiting_reason = event.message
-            self.reporter.report_wait(tree, node)
-            await self._save_status(tree, node)
-            return
-        if self.probe_coordinator.awaits_last_probes(tree, node):
-            if event.event_type not in OUTSIDE_EVENTS:
-                node.retry_forbidden = (
-                    node.retry_forbidden or event.event_type in DEADLINE_EVENTS
-                )  # no time is left for another attempt
-                return
-            self.probe_coordinator.cancel_last_probes(tree, node)
-        await Transition(self, tree, node, event).take()
-        if not self._repository.is_current(
-            tree
-        ):  # deleted meanwhile; this event may have created an object
-            self._cleaner.remove(tree, _not_over([node]))
-
-    async def _save_status(self, tree: Tree, node: TreeNode) -> None:
-        with contextlib.suppress(StatusRefused):
-            await self.status_writer.save(tree, node)
-
-    async def _write(self, tree: Tree, node: TreeNode) -> None:
-        node.probes = self.probe_coordinator.shown(tree, node)
-        try:
-            await self._repository.save(tree, node)
-        except NotFound:  # deleted by a user; its objects are still to be deleted
-            if node.name == ROOT:
-                self.forget(tree)
-
-    def forget(self, tree: Tree) -> None:
-        """Forget a deleted workflow, and clean up what it has created; its name may be taken
-        again.
-        """
-        if self._repository.is_current(tree):
-            self._repository.forget(tree)
-            self.status_writer.forget(tree)
-            self.probe_coordinator.forget(tree)
-            self._trigger.forget(tree.key)
-            self._cleaner.remove(tree, _not_over(tree.nodes.values()))
-
-    def has_more(self, tree: Tree) -> bool:
-        return self._trigger.waits(tree.key)
-
-    def send(self, tree: Tree, event: NodeEvent, *, by: TreeNode) -> None:
-        """Send an event. One that starts something new waits until the sender's status is
-        written.
-        """
-        if not self._repository.is_current(tree):
-            return
-        if event.event_type in STARTING_EVENTS and self.status_writer.is_pending(tree, by):
-            self.status_writer.hold(tree, by, event)
-        else:
-            self._trigger.notify(event)
-
-    def send_later(
-        self,
-        tree: Tree,
-        node: TreeNode,
-        event_type: EventType,
-        instant: float,
-        *,
-        expires: bool = True,
-    ) -> None:
-        if self._repository.is_current(tree):
-            event = NodeEvent(
-                tree.key,
-                node.name,
-                event_type,
-                phase_count=node.phase_count if expires else -1,
-            )
-            self._trigger.notify_delay(event, instant - self.now())
-
-    async def clear(self, tree: Tree, node: TreeNode) -> None:
-        """Delete a node's object now, or in the background if that fails."""
-        try:
-            await self._cleaner.clear(tree, node)
-        except Exception:  # noqa: BLE001  # retried in the background
-            self.leave(tree, node)
-
-    def leave(self, tree: Tree, node: TreeNode) -> None:
-        self._cleaner.leave(tree, node)
-
-    async def make(self, tree: Tree, parent: TreeNode, templates: list[Template]) -> None:
-        """Create the next children; raise NodeActionError beyond `MOST_NODES`."""
-        tree.node_count += len(templates)
-        if tree.node_count > MOST_NODES:
-            raise NodeActionError(
-                f"the workflow would come to more than {MOST_NODES} nodes: check its branches "
-                "for a loop that never ends"
-            )
-        made: list[TreeNode] = []
-        try:
-            for template in templates:
-                # those created before a refusal are reported
-                made.append(await self._repository.make(tree, parent, template))  # noqa: PERF401
-        finally:
-            if made:
-                self.reporter.report_created(tree, parent, made)
-
-    def now(self) -> float:
-        return self._clock.now()
 
 
 class Transition:
@@ -256,8 +87,8 @@ class Transition:
             for step in self._steps():
                 await self._step(step)
         except StatusRefused:
-            # What it is about is not begun before its status is written; only then its time to
-            # be in effect begins.
+            # The action is not begun before the status is written, so its time limit is not set
+            # either.
             self._node.until.pop(Delay.INJECTION, None)
             self._delayed = [
                 delayed for delayed in self._delayed if delayed[0] is not EventType.NOT_INJECTED
@@ -319,13 +150,13 @@ class Transition:
             return
         if self._event.event_type is EventType.FAULT and node.fault_unhandled:
             node.message = node.message or why
-            if left := [
+            if running := [
                 each
                 for each in tree.nodes.values()
                 if each.parent == node.name and not each.is_over
             ]:
                 self._notifications = [
-                    (each, EventType.FAILED_ELSEWHERE, node.message) for each in left
+                    (each, EventType.FAILED_ELSEWHERE, node.message) for each in running
                 ]
                 return
             await self._processor.clear(tree, node)
@@ -346,7 +177,7 @@ class Transition:
                 passed = event_type or PASSED_TO_CHILDREN[self._node.ending or EventType.FAULT]
                 self._notifications += [
                     (child, passed, self._node.message)
-                    for child in _not_over(self._tree.children(self._node))
+                    for child in not_over(self._tree.children(self._node))
                 ]
             case NotifyAfter(event_type, delay):
                 self._notify_after(event_type, delay)
@@ -373,9 +204,13 @@ class Transition:
         if failure and node.ending is EventType.PARENT_DEADLINE:  # a failure is more severe
             node.record_cause(EventType.FAULT, failure)
         if phase == FAILED:
-            of_child = self._child_message() if node.ending in DEADLINE_EVENTS else ""
+            child_message = self._child_message() if node.ending in DEADLINE_EVENTS else ""
             node.message = (
-                failure or of_child or node.message or self._event.message or self._child_message()
+                failure
+                or child_message
+                or node.message
+                or self._event.message
+                or self._child_message()
             )
             if may_retry(self._tree, node):
                 self._enter(INIT)
@@ -444,7 +279,7 @@ class Transition:
         )
         match act:
             case NodeAction.RECORD_CAUSE:
-                node.record_cause(self._event.event_type, self._why())
+                node.record_cause(self._event.event_type, self._cause_message())
             case NodeAction.MAKE_CHILDREN:
                 await self._processor.make(self._tree, node, self._tree.next_below(node))
             case NodeAction.MAKE_EXIT:
@@ -486,7 +321,10 @@ class Transition:
             node.has_created = self._is_unsaved = True
         self._processor.reporter.report_action(act, node)
 
-    def _why(self) -> str:
+    def _cause_message(self) -> str:
+        """Return the message of an early end: for a delay that is over, with the reason known to
+        the watches.
+        """
         if self._event.event_type is EventType.NOT_INJECTED:
             why = self._processor.clients.watches.why_not_injected(self._tree, self._node)
             return f"it was not in effect within {INJECTED_WITHIN:g} s: {why}"
@@ -529,10 +367,6 @@ class Transition:
             )
             if not self._node.is_over and self._event.event_type is not EventType.FAULT:
                 self._notifications = [(self._node, EventType.FAULT, error_text(error))]
-
-
-def _not_over(nodes: Iterable[TreeNode]) -> list[TreeNode]:
-    return [node for node in nodes if not node.is_over]
 
 
 def _with_name(node: TreeNode) -> str:

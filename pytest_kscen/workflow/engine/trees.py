@@ -30,7 +30,7 @@ from pytest_kscen.workflow.tables.machine import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.workflow.engine.templates import Definition, Template
@@ -250,6 +250,10 @@ class Tree:
         if result is NodeResult.AS_CHILDREN:
             return FAILED if node.ending else SUCCEED
         return phase_when_ended(node) if result is NodeResult.AS_ENDED else result.value
+
+
+def not_over(nodes: Iterable[TreeNode]) -> list[TreeNode]:
+    return [node for node in nodes if not node.is_over]
 
 
 def phase_when_ended(node: TreeNode) -> str:

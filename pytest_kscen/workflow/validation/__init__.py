@@ -4,7 +4,7 @@ Called by `files`, the admission webhook and the engine's manager. Must not call
 
   workflows      a Workflow or Schedule as a whole, and the graph of its templates
   templates      one template, its Schedule and its probes
-  chaos, chaos_fields   the spec of each kind of chaos, as Chaos Mesh's definitions have it
+  chaos, chaos_fields, chaos_selectors   the spec of each kind of chaos, as Chaos Mesh has it
   value_checks   checks of single values, combined from small functions
   lenient_reading       reading of unvalidated objects
 """

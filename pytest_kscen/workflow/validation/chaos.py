@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.arguments import nearest
-from pytest_kscen.workflow.validation.chaos_fields import BLOCKS, PAYLOADS, amount
+from pytest_kscen.workflow.validation.chaos_fields import BLOCKS, PAYLOADS
+from pytest_kscen.workflow.validation.chaos_selectors import amount
 from pytest_kscen.workflow.validation.value_checks import ValidationIssue, error
 
 if TYPE_CHECKING:

@@ -1,117 +1,33 @@
-"""Fields of each chaos kind's spec, from Chaos Mesh's definitions, and of selectors."""
+"""Fields of each chaos kind's spec, as Chaos Mesh's definitions have them.
+
+Called by `chaos`, which adds the rules between fields. Data only: no kind is treated specially.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.objects.arguments import nearest
+from pytest_kscen.workflow.validation.chaos_selectors import MACHINE_SELECTOR, SELECTED
 from pytest_kscen.workflow.validation.value_checks import (
     DURATION,
-    HUNDRED,
     NAME,
     PERCENT,
     TEXT,
-    WHOLE,
     Shape,
-    ValidationIssue,
-    a_label_key,
-    a_label_value,
     a_list,
     a_map,
     a_record,
     amount_or_percent,
     anything,
     duration,
-    error,
     one_of,
     rate,
     shown,
     text,
-    warning,
     whole,
     yes_or_no,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pytest_kscen.objects.documents import Path
-    from pytest_kscen.objects.resources import Obj
-
-
-FIXED, FIXED_PERCENT, RANDOM_MAX_PERCENT = "fixed", "fixed-percent", "random-max-percent"
-MODES = ("one", "all", FIXED, FIXED_PERCENT, RANDOM_MAX_PERCENT)
-OF_VALUES = ("In", "NotIn")
-OPERATORS = (*OF_VALUES, "Exists", "DoesNotExist")
-POD_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
-
-
-def labels(value: Any, path: Path) -> Iterator[ValidationIssue]:
-    yield from a_map(text(a_label_value))(value, path)
-    for key in value if isinstance(value, dict) else ():
-        if wrong := a_label_key(str(key)):
-            yield error((*path, str(key)), wrong)
-
-
-def _expression(value: Any, path: Path) -> Iterator[ValidationIssue]:
-    fields = {"key": text(a_label_key), "operator": one_of(*OPERATORS), "values": a_list(TEXT)}
-    yield from a_record(fields, "key", "operator")(value, path)
-    if not isinstance(value, dict) or value.get("operator") not in OPERATORS:
-        return
-    takes_values = value["operator"] in OF_VALUES
-    if takes_values != bool(value.get("values")):
-        how = "needs values to compare with" if takes_values else "takes no values"
-        yield error(
-            (*path, "values") if value.get("values") else path,
-            f"the operator {value['operator']} {how}",
-        )
-
-
-ANY_SELECTOR: dict[str, Shape] = {
-    "namespaces": a_list(NAME),
-    "fieldSelectors": a_map(TEXT),
-    "labelSelectors": labels,
-    "expressionSelectors": a_list(_expression),
-    "annotationSelectors": a_map(TEXT),
-}
-POD_SELECTOR = a_record(
-    {
-        **ANY_SELECTOR,
-        "nodes": a_list(NAME),
-        "pods": a_map(a_list(NAME)),
-        "nodeSelectors": labels,
-        "podPhaseSelectors": a_list(one_of(*POD_PHASES)),
-    }
-)
-MACHINE_SELECTOR = a_record({**ANY_SELECTOR, "physicalMachines": a_map(a_list(NAME))})
-
-SELECTED: dict[str, Shape] = {"mode": one_of(*MODES), "value": TEXT, "selector": POD_SELECTOR}
-
-
-def amount(spec: Obj, path: Path) -> Iterator[ValidationIssue]:
-    """Yield issues of `value`, the number of selected targets, which some modes require."""
-    mode, value = spec.get("mode"), spec.get("value")
-    if mode not in MODES or not isinstance(value, str | None):
-        return
-    if mode not in (FIXED, FIXED_PERCENT, RANDOM_MAX_PERCENT):
-        if value:
-            yield warning((*path, "value"), f"value is ignored with the mode {mode}")
-    elif not value:
-        yield error(
-            (*path, "mode"),
-            (
-                f"the mode {mode} needs a value, the number or share of selected targets: write "
-                "it in quotes"
-            ),
-        )
-    elif not WHOLE.fullmatch(value) or not int(value) or (mode != FIXED and int(value) > HUNDRED):
-        bounds = "above 0" if mode == FIXED else "from 1 to 100"
-        yield error(
-            (*path, "value"),
-            f"{value!r} does not fit the mode {mode}: write a whole number {bounds}, in quotes",
-        )
-
 
 PORT = whole(1, 65535)
 COUNT = whole(0)
@@ -119,60 +35,17 @@ EXTRA: dict[str, Shape] = {"duration": DURATION, "remoteCluster": TEXT}
 IN_PODS = {**EXTRA, **SELECTED}
 IN_CONTAINERS = {**IN_PODS, "containerNames": a_list(NAME)}
 CLOUD = {**EXTRA, "secretName": TEXT}
-CLOCKS = tuple(
-    f"CLOCK_{name}"
-    for name in (
-        *(
-            "REALTIME",
-            "MONOTONIC",
-            "PROCESS_CPUTIME_ID",
-            "THREAD_CPUTIME_ID",
-            "MONOTONIC_RAW",
-            "REALTIME_COARSE",
-        ),
-        *("MONOTONIC_COARSE", "BOOTTIME", "REALTIME_ALARM", "BOOTTIME_ALARM"),
-    )
-)
+CLOCKS = (
+    "CLOCK_REALTIME", "CLOCK_MONOTONIC", "CLOCK_PROCESS_CPUTIME_ID", "CLOCK_THREAD_CPUTIME_ID",
+    "CLOCK_MONOTONIC_RAW", "CLOCK_REALTIME_COARSE", "CLOCK_MONOTONIC_COARSE", "CLOCK_BOOTTIME",
+    "CLOCK_REALTIME_ALARM", "CLOCK_BOOTTIME_ALARM",
+)  # fmt: skip
 FILE_CALLS = (
-    *(
-        "lookup",
-        "forget",
-        "getattr",
-        "setattr",
-        "readlink",
-        "mknod",
-        "mkdir",
-        "unlink",
-        "rmdir",
-        "symlink",
-        "rename",
-        "link",
-    ),
-    *(
-        "open",
-        "read",
-        "write",
-        "flush",
-        "release",
-        "fsync",
-        "opendir",
-        "readdir",
-        "releasedir",
-        "fsyncdir",
-        "statfs",
-    ),
-    *(
-        "setxattr",
-        "getxattr",
-        "listxattr",
-        "removexattr",
-        "access",
-        "create",
-        "getlk",
-        "setlk",
-        "bmap",
-    ),
-)
+    "lookup", "forget", "getattr", "setattr", "readlink", "mknod", "mkdir", "unlink", "rmdir",
+    "symlink", "rename", "link", "open", "read", "write", "flush", "release", "fsync",
+    "opendir", "readdir", "releasedir", "fsyncdir", "statfs", "setxattr", "getxattr",
+    "listxattr", "removexattr", "access", "create", "getlk", "setlk", "bmap",
+)  # fmt: skip
 
 
 FILE_CALL = text(
@@ -286,6 +159,11 @@ MEMORY = a_record(
     },
     "workers",
 )
+
+JVM_TEXTS = (
+    "class", "database", "exception", "memType", "method", "mysqlConnectorVersion", "name",
+    "returnValue", "ruleData", "sqlType", "table",
+)  # fmt: skip
 
 BLOCKS: dict[str, Shape] = {
     "AWSChaos": a_record(
@@ -409,22 +287,7 @@ BLOCKS: dict[str, Shape] = {
         {
             **IN_CONTAINERS,
             "action": one_of("latency", "return", "exception", "stress", "gc", "ruleData", "mysql"),
-            **dict.fromkeys(
-                (
-                    *(
-                        "class",
-                        "database",
-                        "exception",
-                        "memType",
-                        "method",
-                        "mysqlConnectorVersion",
-                        "name",
-                        "returnValue",
-                    ),
-                    *("ruleData", "sqlType", "table"),
-                ),
-                TEXT,
-            ),
+            **dict.fromkeys(JVM_TEXTS, TEXT),
             **dict.fromkeys(("cpuCount", "latency", "pid"), COUNT),
             "port": whole(0, 65535),
         },

@@ -165,41 +165,15 @@ HARMLESS = ("statusCheck",)
 """Blocks that Chaos Mesh ignores in templates of other types."""
 NEEDED = {TASK: "task", STATUS_CHECK: "statusCheck", SCHEDULE: "schedule"}
 
+UNCHECKED_CONTAINER_FIELDS = (
+    "args", "command", "env", "envFrom", "imagePullPolicy", "lifecycle", "livenessProbe",
+    "ports", "readinessProbe", "resizePolicy", "resources", "restartPolicy",
+    "restartPolicyRules", "securityContext", "startupProbe", "stdin", "stdinOnce",
+    "terminationMessagePath", "terminationMessagePolicy", "tty", "volumeDevices",
+    "volumeMounts", "workingDir",
+)  # fmt: skip
 CONTAINER = {
-    **dict.fromkeys(
-        (
-            *(
-                "args",
-                "command",
-                "env",
-                "envFrom",
-                "imagePullPolicy",
-                "lifecycle",
-                "livenessProbe",
-                "ports",
-                "readinessProbe",
-            ),
-            *(
-                "resizePolicy",
-                "resources",
-                "restartPolicy",
-                "restartPolicyRules",
-                "securityContext",
-                "startupProbe",
-                "stdin",
-            ),
-            *(
-                "stdinOnce",
-                "terminationMessagePath",
-                "terminationMessagePolicy",
-                "tty",
-                "volumeDevices",
-                "volumeMounts",
-            ),
-            "workingDir",
-        ),
-        anything,
-    ),
+    **dict.fromkeys(UNCHECKED_CONTAINER_FIELDS, anything),
     "name": text(label_name),
     "image": NAME,
 }

@@ -175,13 +175,13 @@ def test_csv_and_json_lines_have_the_same_flat_rows(table):
 def test_unknown_table_is_refused():
     with pytest.raises(
         ValueError,
-        match=r"^'pod' is no table of a result \(did you mean 'pods'\?\); there are events, pods, ",
+        match=r"^'pod' is not a table of a result \(did you mean 'pods'\?\); there are events, pods, ",
     ):
         spread().rows("pod")
     with pytest.raises(
         ValueError,
         match=(
-            r"^'pods' is no table of a comparison; there are figures, placements, steps, "
+            r"^'pods' is not a table of a comparison; there are figures, placements, steps, "
             r"preemptions$"
         ),
     ):

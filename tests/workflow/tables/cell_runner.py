@@ -17,10 +17,10 @@ from pytest_kscen.objects.resources import CONFIG_MAPS, PODS, owner_reference
 from pytest_kscen.workflow.engine.actors import ActorClients, NodeObjects
 from pytest_kscen.workflow.engine.cleanup import LeftoverCleaner
 from pytest_kscen.workflow.engine.node_probes import ProbeCoordinator
+from pytest_kscen.workflow.engine.processor import EventProcessor
 from pytest_kscen.workflow.engine.reporting import EventReporter
 from pytest_kscen.workflow.engine.repository import PARENT_ANNOTATION, Repository
 from pytest_kscen.workflow.engine.templates import Definition
-from pytest_kscen.workflow.engine.transitions import EventProcessor
 from pytest_kscen.workflow.engine.trees import ROOT
 from pytest_kscen.workflow.engine.triggers import OperableTrigger
 from pytest_kscen.workflow.tables.machine import EventType, NodeEvent
