@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-# Whether a written document fits a Scenario's own schema: the API server would refuse the
-# rest, but could name no line.
-
-
 Path = tuple[str, ...]
 
 TYPES: dict[str, tuple[type, str]] = {
@@ -80,17 +76,35 @@ PLACE = re.compile(r"spec\.operations\[(\d+)\]")
 
 
 class ScenarioRefused(DocumentRefused):
-    """Document that is no playable Scenario. The message has file, line and reason."""
+    """Document that is not a playable Scenario. The message has file, line and reason."""
 
 
 def scenario_of(source: Any, name: str = "", scheduler: Any = None) -> Obj:
-    """The one Scenario of a file, or the object itself; by another name, or with a scheduler's
-    configuration, if one is given.
+    """Return the Scenario of an object, or of a file that has exactly one.
+
+    It gets another name, or a scheduler's configuration, if one is given; a configuration in the
+    same file applies otherwise. Raise ScenarioRefused with the reason.
     """
     if isinstance(source, dict):
         scenario = checked(Document("the object", source))
     elif isinstance(source, str | pathlib.Path):
-        scenario = _only_one(pathlib.Path(source))
+        path = pathlib.Path(source)
+        found = documents(path)
+        if not found:
+            raise ScenarioRefused(
+                f"{path} is empty: a Scenario begins with apiVersion: {SCENARIOS.api_version} "
+                "and kind: Scenario"
+            )
+        scenarios = [each for each in found if each.kind_is(SCENARIOS.api_version, SCENARIOS.kind)]
+        if len(scenarios) > 1:
+            names = ", ".join(f"{each.name!r}" for each in scenarios)
+            raise ScenarioRefused(
+                f"{path} has {len(scenarios)} Scenarios, {names}: give one as an object, or "
+                "each its own file"
+            )
+        scenario = read_from_file(scenarios[0] if scenarios else found[0])
+        if configuration := configuration_among(found):
+            scenario = configured(scenario, configuration)
     else:
         raise ScenarioRefused(
             f"{source!r} is neither a Scenario nor the path of a file that has one"
@@ -101,7 +115,7 @@ def scenario_of(source: Any, name: str = "", scheduler: Any = None) -> Obj:
 
 
 def configuration_from(source: Any) -> Obj:
-    """The KubeSchedulerConfiguration of a file, or the object itself."""
+    """Return the KubeSchedulerConfiguration of a file that has nothing else, or of an object."""
     found = (
         [Document("the object", source)]
         if isinstance(source, dict)
@@ -110,7 +124,7 @@ def configuration_from(source: Any) -> Obj:
     configuration = configuration_among(found)
     if len(found) != 1 or configuration is None:
         raise ScenarioRefused(
-            f"{source} is no {CONFIGURATION}, which would say kind: {CONFIGURATION}"
+            f"{source} is not a {CONFIGURATION}: write one document with kind: {CONFIGURATION}"
         )
     return configuration
 
@@ -130,25 +144,6 @@ def is_configuration(document: Document) -> bool:
     return isinstance(document.content, dict) and document.content.get("kind") == CONFIGURATION
 
 
-def _only_one(path: pathlib.Path) -> Obj:
-    found = documents(path)
-    if not found:
-        raise ScenarioRefused(
-            f"{path} is empty: a Scenario begins with apiVersion: {SCENARIOS.api_version} "
-            "and kind: Scenario"
-        )
-    scenarios = [each for each in found if each.kind_is(SCENARIOS.api_version, SCENARIOS.kind)]
-    if len(scenarios) > 1:
-        names = ", ".join(f"{each.name!r}" for each in scenarios)
-        raise ScenarioRefused(
-            f"{path} has {len(scenarios)} Scenarios, {names}: give one as an object, or "
-            "each its own file"
-        )
-    scenario = read_from_file(scenarios[0] if scenarios else found[0])
-    configuration = configuration_among(found)
-    return configured(scenario, configuration) if configuration else scenario
-
-
 def with_ids(message: str, operations: Sequence[Obj]) -> str:
     """Return an API server's message with the ids of operations in place of their numbers."""
 
@@ -166,11 +161,11 @@ def checked(document: Document) -> Obj:
     obj, where = document.content, document.at()
     if not isinstance(obj, dict):
         kind = "a list" if isinstance(obj, list) else f"the {type(obj).__name__} {obj!r}"
-        raise ScenarioRefused(f"{where} is no Scenario but {kind}")
+        raise ScenarioRefused(f"{where} is not a Scenario but {kind}")
     for key, wanted in (("apiVersion", SCENARIOS.api_version), ("kind", SCENARIOS.kind)):
         if obj.get(key) != wanted:
-            said = f"has the {key} {obj[key]!r}" if obj.get(key) else f"has no {key}"
-            raise ScenarioRefused(f"{document.at(key)} {said}: that of a Scenario is {wanted!r}")
+            found = f"has the {key} {obj[key]!r}" if obj.get(key) else f"has no {key}"
+            raise ScenarioRefused(f"{document.at(key)} {found}: that of a Scenario is {wanted!r}")
     metadata = obj.get("metadata")
     if (
         not isinstance(metadata, dict)

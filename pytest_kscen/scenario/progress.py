@@ -147,13 +147,15 @@ class Progress:
         )
 
     def _reaches(self, step: StepStatus) -> Awaitable[None]:
+        """Record the step at once; await the result to wait until it is written."""
+
+        async def write() -> None:
+            async with self._turn:  # a later write is never older
+                await self._patch({"stepStatus": written(self.step)})
+
         self.step = step
         self.actor.note("scenario-step", scenario=self.name, **written(step))
-        return self._write_step()
-
-    async def _write_step(self) -> None:
-        async with self._turn:  # what is written later is never older
-            await self._patch({"stepStatus": written(self.step)})
+        return write()
 
     async def write(self, *, step_ended: bool = False) -> None:
         """Write phase and step, and the result if it is due.

@@ -158,29 +158,30 @@ class StatusCheckController:
         """Tasks by the uid of their StatusCheck."""
 
     async def run(self) -> Never:
+        """Start a task for each StatusCheck, and cancel it when the check is deleted."""
+
+        def changed(new: Obj | None, old: Obj | None) -> None:
+            if (
+                old
+                and (new is None or _uid(new) != _uid(old))
+                and (task := self._tasks.pop(_uid(old), None))
+            ):
+                task.cancel()
+            if new is None:
+                return
+            task = self._tasks.get(_uid(new))
+            if new["metadata"].get("deletionTimestamp"):
+                if task:
+                    task.cancel()
+            elif task is None:
+                name = f"status check {new['metadata']['name']}"
+                self._tasks[_uid(new)] = group.create_task(self._follow(new), name=name)
+
         checks = Informer(self._actor.api, self._actor.clock, self._resource)
         async with asyncio.TaskGroup() as group:
-            self._group = group
-            checks.on_change(self._changed)
+            checks.on_change(changed)
             group.create_task(checks.run(), name=self._resource.plural)
         raise AssertionError
-
-    def _changed(self, new: Obj | None, old: Obj | None) -> None:
-        if (
-            old
-            and (new is None or _uid(new) != _uid(old))
-            and (task := self._tasks.pop(_uid(old), None))
-        ):
-            task.cancel()
-        if new is None:
-            return
-        task = self._tasks.get(_uid(new))
-        if new["metadata"].get("deletionTimestamp"):
-            if task:
-                task.cancel()
-        elif task is None:
-            name = f"status check {new['metadata']['name']}"
-            self._tasks[_uid(new)] = self._group.create_task(self._follow(new), name=name)
 
     async def _follow(self, check: Obj) -> None:
         """Run a check to completion; an error affects it alone."""

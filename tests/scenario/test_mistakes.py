@@ -41,8 +41,8 @@ def on_terms(runner, terms):
         ),
         ("a: [1", ":1 is no YAML: while parsing a flow sequence expected ',' or ']'"),
         ("a:\n\t- b", ":2 is no YAML: "),
-        ("- a\n- b", ":1 is no Scenario but a list"),
-        ("just text", ":1 is no Scenario but the str 'just text'"),
+        ("- a\n- b", ":1 is not a Scenario but a list"),
+        ("just text", ":1 is not a Scenario but the str 'just text'"),
         (
             "kind: Scenario",
             (

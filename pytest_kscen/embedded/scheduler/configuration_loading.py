@@ -134,15 +134,38 @@ def load_configuration(written: str | Obj, registry: Registry) -> SchedulerConfi
             obj = yaml.safe_load(written)
         except yaml.YAMLError as error:
             raise ConfigurationError(f"not valid YAML: {error}") from None
-    wrong = list(_CONFIGURATION(obj, ""))
-    if not wrong:
-        wrong = list(_configuration_errors(obj, registry)) or list(_point_errors(obj, registry))
+    wrong = (
+        list(_CONFIGURATION(obj, ""))
+        or list(_configuration_errors(obj, registry))
+        or list(_point_errors(obj, registry))
+    )
     if wrong:
         raise ConfigurationError("\n".join(wrong))
     profiles: list[Obj] = obj.get("profiles") or [{}]
     return SchedulerConfiguration(
         profiles=tuple(map(_profile, profiles)),
-        extenders=tuple(_extender(one) for one in obj.get("extenders") or ()),
+        extenders=tuple(
+            ExtenderConfiguration(
+                url=extender["urlPrefix"],
+                filter=extender.get("filterVerb") or "",
+                prioritize=extender.get("prioritizeVerb") or "",
+                preempt=extender.get("preemptVerb") or "",
+                bind=extender.get("bindVerb") or "",
+                weight=extender.get("weight") or 1,
+                timeout=seconds_of_text(extender.get("httpTimeout") or "5s"),
+                node_cache_capable=bool(extender.get("nodeCacheCapable")),
+                managed=tuple(one["name"] for one in extender.get("managedResources") or ()),
+                ignored_by_scheduler=tuple(
+                    one["name"]
+                    for one in extender.get("managedResources") or ()
+                    if one.get("ignoredByScheduler")
+                ),
+                ignorable=bool(extender.get("ignorable")),
+                https=bool(extender.get("enableHTTPS")),
+                tls=extender.get("tlsConfig") or {},
+            )
+            for extender in obj.get("extenders") or ()
+        ),
         percentage=obj.get("percentageOfNodesToScore") or 0,
         parallelism=obj.get("parallelism") or 16,
         initial_backoff=float(obj.get("podInitialBackoffSeconds") or 1),
@@ -260,23 +283,4 @@ def _profile(obj: Obj) -> ProfileConfiguration:
         plugins,
         arguments,
         obj.get("percentageOfNodesToScore"),
-    )
-
-
-def _extender(obj: Obj) -> ExtenderConfiguration:
-    managed = obj.get("managedResources") or ()
-    return ExtenderConfiguration(
-        url=obj["urlPrefix"],
-        filter=obj.get("filterVerb") or "",
-        prioritize=obj.get("prioritizeVerb") or "",
-        preempt=obj.get("preemptVerb") or "",
-        bind=obj.get("bindVerb") or "",
-        weight=obj.get("weight") or 1,
-        timeout=seconds_of_text(obj["httpTimeout"]) if obj.get("httpTimeout") else 5.0,
-        node_cache_capable=bool(obj.get("nodeCacheCapable")),
-        managed=tuple(one["name"] for one in managed),
-        ignored_by_scheduler=tuple(one["name"] for one in managed if one.get("ignoredByScheduler")),
-        ignorable=bool(obj.get("ignorable")),
-        https=bool(obj.get("enableHTTPS")),
-        tls=obj.get("tlsConfig") or {},
     )

@@ -158,14 +158,14 @@ class EventHandlers:
             for action in (Action.ADD, Action.OTHER, Action.DELETE)
         }
 
-        def tell(new: Obj | None, old: Obj | None) -> None:
+        def changed(new: Obj | None, old: Obj | None) -> None:
             self._queue.handle_event(
                 events[Action.OTHER if new and old else Action.ADD if new else Action.DELETE],
                 old,
                 new,
             )
 
-        return tell
+        return changed
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
         node = new or old
@@ -175,7 +175,12 @@ class EventHandlers:
         if new and old:
             events = node_changes(new, old)
             info = self._snapshot.get(name)
-            if info and not events and _has_equal_resources(new, old):
+            if (
+                info
+                and not events
+                and (new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"))
+                and _capacity_and_images(new) == _capacity_and_images(old)
+            ):
                 info.obj = new
                 return
         else:
@@ -272,10 +277,6 @@ def _is_finished(pod: Obj) -> bool:
     return (pod.get("status") or {}).get("phase") in FINAL_PHASES
 
 
-def _has_equal_resources(new: Obj, old: Obj) -> bool:
-    """Return True if both versions of a node give the same row: equal spec, capacity and images."""
-    return bool(
-        (new.get("spec") is old.get("spec") or new.get("spec") == old.get("spec"))
-        and (new.get("status") or {}).get("capacity") == (old.get("status") or {}).get("capacity")
-        and (new.get("status") or {}).get("images") == (old.get("status") or {}).get("images")
-    )
+def _capacity_and_images(node: Obj) -> tuple[object, object]:
+    status = node.get("status") or {}
+    return status.get("capacity"), status.get("images")

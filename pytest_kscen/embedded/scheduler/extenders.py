@@ -124,7 +124,13 @@ class _TimedRequest:
         self.overdue = False
 
     def send(self, path: str, body: bytes) -> tuple[int, bytes]:
-        deadline = threading.Timer(self._timeout, self._abort)
+        def abort() -> None:
+            self.overdue = True
+            with contextlib.suppress(OSError):
+                if self._connection.sock is not None:
+                    self._connection.sock.shutdown(SHUT_BOTH)
+
+        deadline = threading.Timer(self._timeout, abort)
         deadline.daemon = True
         deadline.start()
         try:
@@ -139,12 +145,6 @@ class _TimedRequest:
         finally:
             deadline.cancel()
             self._connection.close()
-
-    def _abort(self) -> None:
-        self.overdue = True
-        with contextlib.suppress(OSError):
-            if self._connection.sock is not None:
-                self._connection.sock.shutdown(SHUT_BOTH)
 
 
 def _ssl_context(configuration: ExtenderConfiguration) -> ssl.SSLContext:

@@ -74,7 +74,16 @@ def find_feasible_nodes(
     else:
         found = _filter_one_by_one(current, nodes, start, wanted)
     if state.attempt is not None:
-        _record_results(profile, state, filters, found)
+        names = [profile.name_of(plugin) for plugin in filters]
+        passed = dict.fromkeys(names, PASSED)
+        for node in found.nodes:
+            state.attempt.filter[node.name] = passed
+        for node_name, status in found.statuses.items():
+            before = names[: names.index(status.plugin)] if status.plugin in names else names
+            state.attempt.filter[node_name] = {
+                **dict.fromkeys(before, PASSED),
+                status.plugin: status.message,
+            }
     return found
 
 
@@ -242,23 +251,6 @@ class _BulkFilter:
                 if status is not None:
                     found[node.name] = status
         return found
-
-
-def _record_results(
-    profile: SchedulerProfile, state: CycleState, filters: list[Plugin], found: FilterResult
-) -> None:
-    """Record for each node which filters passed it, and which one refused it."""
-    assert state.attempt is not None
-    names = [profile.name_of(plugin) for plugin in filters]
-    passed = dict.fromkeys(names, PASSED)
-    for node in found.nodes:
-        state.attempt.filter[node.name] = passed
-    for node_name, status in found.statuses.items():
-        before = names[: names.index(status.plugin)] if status.plugin in names else names
-        state.attempt.filter[node_name] = {
-            **dict.fromkeys(before, PASSED),
-            status.plugin: status.message,
-        }
 
 
 class SchedulingAttempt(NamedTuple):

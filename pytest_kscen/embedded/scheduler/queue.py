@@ -227,7 +227,14 @@ class SchedulingQueue:
         """Return the next pod, which is in flight from now on; None if there is none. Events that
         arrive meanwhile are kept for it.
         """
-        queued = self._choose_by_judge() or self._first_active() or self._backoffs.early()
+        queued: QueuedPod | None = None
+        if self.judge is not None:
+            retried = sorted(
+                (queued for queued in self._active.values() if queued.attempts), key=self._key
+            )
+            retried += self._backoffs.rejected()
+            queued = self.judge(retried) if len(retried) > 1 else None
+        queued = queued or self._first_active() or self._backoffs.early()
         if queued is None:
             return None
         if queued.pod.ref in self._backoffs.pods:
@@ -236,16 +243,6 @@ class SchedulingQueue:
         queued.attempts += 1
         self._in_flight[queued.pod.uid] = []
         return queued
-
-    def _choose_by_judge(self) -> QueuedPod | None:
-        """Return the pod that the judge picks, if there is a judge and more than one candidate."""
-        if self.judge is None:
-            return None
-        again = sorted(
-            (queued for queued in self._active.values() if queued.attempts), key=self._key
-        )
-        again += self._backoffs.rejected()
-        return self.judge(again) if len(again) > 1 else None
 
     def _first_active(self) -> QueuedPod | None:
         while self._heap:

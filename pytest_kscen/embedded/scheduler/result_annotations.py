@@ -52,8 +52,11 @@ def result_annotations(attempt: Attempt) -> dict[str, str]:
 
 
 def with_history(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
-    """Return these annotations plus the history with them as its last entry. `old` are the pod's
-    annotations so far; those of others count towards the size limit.
+    """Return these annotations plus the history with them as its last entry.
+
+    `old` are the pod's annotations so far; those of others count towards the size limit. Beyond it,
+    attempts of the history are dropped, the oldest first, then this attempt's results, the largest
+    first.
     """
     try:
         history = orjson.loads(old.get(HISTORY, "[]"))
@@ -64,15 +67,7 @@ def with_history(new: dict[str, str], old: dict[str, str]) -> dict[str, str]:
         for key, value in old.items()
         if not key.startswith(RESULTS)
     )
-    return _fit(
-        new, [*history, new] if isinstance(history, list) else [new], MAX_ANNOTATION_BYTES - foreign
-    )
-
-
-def _fit(new: dict[str, str], history: list[Any], room: int) -> dict[str, str]:
-    """Return what fits into `room` bytes: attempts of the history are dropped first, the oldest
-    first, then this attempt's results, the largest first.
-    """
+    history = [*history, new] if isinstance(history, list) else [new]
     cut = 0
     dropped: list[str] = []
     new = dict(new)
@@ -82,7 +77,7 @@ def _fit(new: dict[str, str], history: list[Any], room: int) -> dict[str, str]:
             parts = [*([f"{cut} attempts of the history"] if cut else ()), *dropped]
             whole[CUT] = f"dropped to stay within {MAX_ANNOTATION_BYTES} bytes: {', '.join(parts)}"
         size = sum(len(key.encode()) + len(value.encode()) for key, value in whole.items())
-        if size <= room or not (history or new):
+        if size <= MAX_ANNOTATION_BYTES - foreign or not (history or new):
             return whole
         if history:
             history = history[1:]

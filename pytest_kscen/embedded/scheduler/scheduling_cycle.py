@@ -131,7 +131,6 @@ class FailureHandler:
 
 
 NO_NOMINATION = Nomination("")
-NOT_BOUND = Status(Code.SKIP)
 
 
 class SchedulingCycle:
@@ -366,8 +365,13 @@ class SchedulingCycle:
     async def _bind(self, current: SchedulingAttempt, node: str) -> None:
         profile, _, pod, state = current
         try:
-            status = await self._bind_by_extender(current, node)
-            status = await profile.bind(state, pod, node) if status is NOT_BOUND else status
+            for extender in profile.handle.extenders:
+                if extender.binds and extender.is_interested(pod):
+                    await extender.bind(state, pod, node)
+                    status = None
+                    break
+            else:
+                status = await profile.bind(state, pod, node)
         except (ApiError, OSError, ExtenderError) as error:
             status = failure(str(error))
         if status is not None:
@@ -379,14 +383,6 @@ class SchedulingCycle:
         if state.attempt is not None and self.sink is not None:
             state.attempt.bound = True
             await self.sink.record(state.attempt)
-
-    async def _bind_by_extender(self, current: SchedulingAttempt, node: str) -> Status | None:
-        """Bind through the first interested extender that binds; NOT_BOUND if there is none."""
-        for extender in current.profile.handle.extenders:
-            if extender.binds and extender.is_interested(current.pod):
-                await extender.bind(current.state, current.pod, node)
-                return None
-        return NOT_BOUND
 
     async def _revert(self, current: SchedulingAttempt, node: str, status: Status) -> None:
         """Take the pod off its assumed node and report the failure."""

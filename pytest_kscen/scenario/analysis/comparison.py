@@ -117,19 +117,6 @@ class Comparison:
         return self.text()
 
 
-def _figures(of: Comparison) -> list[Row]:
-    one, other = of.first.summary, of.second.summary
-    rows = []
-    for name in {**one, **other}:
-        values = one.get(name), other.get(name)
-        # neither is None
-        difference = None if None in values else round(values[1] - values[0], 9)  # type: ignore[operator]
-        rows.append(
-            {"": name, of.names[0]: values[0], of.names[1]: values[1], "difference": difference}
-        )
-    return rows
-
-
 def _placements(of: Comparison) -> list[Row]:
     rows = []
     for each in of.placements:
@@ -164,7 +151,16 @@ MEASURES: dict[str, Callable[[Result, str], Series]] = {
     "fragmentation": lambda result, resource: result.fragmentation(resource),
 }
 TABLES: dict[str, Callable[[Comparison], list[Row]]] = {
-    "figures": _figures,
+    "figures": lambda of: [
+        {
+            "": name,
+            of.names[0]: one,
+            of.names[1]: other,
+            "difference": None if one is None or other is None else round(other - one, 9),
+        }
+        for name in {**of.first.summary, **of.second.summary}
+        for one, other in [(of.first.summary.get(name), of.second.summary.get(name))]
+    ],
     "placements": _placements,
     "steps": _steps,
     "preemptions": lambda of: [

@@ -16,7 +16,6 @@ from pytest_kscen.scenario.analysis.timeline import KINDS, Timeline
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterator
 
     from pytest_kscen.journal import Journal
 
@@ -36,7 +35,7 @@ class ScenarioSummary:
     """Seconds of cluster time."""
     timeline: Timeline
     scene: ClusterState
-    """The cluster at the end."""
+    """State of the cluster at the end."""
 
     @classmethod
     def of(
@@ -63,7 +62,7 @@ class ScenarioSummary:
 
     @property
     def pending(self) -> list[str]:
-        """Pods that have no node at the end."""
+        """Return the names of the pods that have no node at the end."""
         return [_display_name(pod) for pod in self.scene.pods if pod not in self.scene.placed]
 
     @property
@@ -83,12 +82,26 @@ class ScenarioSummary:
 
 
 def summary(played: ScenarioSummary) -> list[str]:
+    """Return the lines of a played scenario for people: result, pods, and allocation by step."""
     count = len(played.timeline.steps)
-    how_far = f"{count} step{'s' * (count != 1)}, {in_words(played.lasted)} of cluster time"
+    length = f"{count} step{'s' * (count != 1)}, {in_words(played.lasted)} of cluster time"
+    pods = []
+    if played.scene.pods or played.counts.get("podScheduled"):
+        waiting = played.pending
+        more = f" and {len(waiting) - MOST_NAMES} more" if len(waiting) > MOST_NAMES else ""
+        names = ", ".join(waiting[:MOST_NAMES]) + more
+        pending = f", {len(waiting)} without a node: {names}" if waiting else ""
+        preempted = (
+            f", {played.counts['podUnscheduled']} preempted"
+            if "podUnscheduled" in played.counts
+            else ""
+        )
+        scheduled = f"{played.counts.get('podScheduled', 0)} scheduled{preempted}"
+        pods = [f"  pods: {scheduled}, {len(played.placed)} on nodes at the end{pending}"]
     return [
-        f"scenario {played.name}: {played.phase} after {how_far}; seed {played.seed}",
+        f"scenario {played.name}: {played.phase} after {length}; seed {played.seed}",
         *([f"  {played.message}"] if played.message else []),
-        *_pods(played),
+        *pods,
         *(
             f"  {resource} allocated by step: "
             f"{', '.join(f'{step}: {share:.0%}' for step, share in by_step.items())}"
@@ -96,24 +109,6 @@ def summary(played: ScenarioSummary) -> list[str]:
             if any(by_step.values())
         ),
     ]
-
-
-def _pods(played: ScenarioSummary) -> Iterator[str]:
-    if not played.scene.pods and not played.counts.get("podScheduled"):
-        return
-    waiting = played.pending
-    more = f" and {len(waiting) - MOST_NAMES} more" if len(waiting) > MOST_NAMES else ""
-    names = ", ".join(waiting[:MOST_NAMES]) + more
-    pending = f", {len(waiting)} without a node: {names}" if waiting else ""
-    preempted = (
-        f", {played.counts['podUnscheduled']} preempted"
-        if "podUnscheduled" in played.counts
-        else ""
-    )
-    yield (
-        f"  pods: {played.counts.get('podScheduled', 0)} scheduled{preempted}, "
-        f"{len(played.placed)} on nodes at the end{pending}"
-    )
 
 
 def properties(played: ScenarioSummary) -> list[tuple[str, object]]:
@@ -149,7 +144,7 @@ def as_json(played: ScenarioSummary) -> bytes:
 
 
 def archive(folder: pathlib.Path, played: ScenarioSummary) -> None:
-    """Beside its journal."""
+    """Write the outcome as JSON and the summary as text beside the scenario's journal."""
     (folder / "outcome.json").write_bytes(as_json(played))
     write_lines(folder / "summary.txt", summary(played))
 

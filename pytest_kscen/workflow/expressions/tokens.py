@@ -81,7 +81,14 @@ def tokens_of(text: str) -> list[ExpressionToken]:
     while at < len(text):
         found = TOKEN.match(text, at)
         if not found:
-            raise PositionedError(_unreadable(text, at), at)
+            letter, meant = text[at], SUGGESTIONS.get(text[at])
+            if letter in "\"'":
+                raise PositionedError(f"the string has no closing {letter}", at)
+            if letter.isdigit() or letter == ".":
+                piece = text[at : at + 20].split(maxsplit=1)[0]
+                raise PositionedError(f"{piece!r} is not a number", at)
+            hint = f" (did you mean {meant!r}?)" if meant else ""
+            raise PositionedError(f"{letter!r} is unknown here{hint}", at)
         sort, piece, end = str(found.lastgroup), found[0], found.end()
         if sort == "number":
             token, at = ExpressionToken(sort, piece, at, _number(piece, at)), end
@@ -96,16 +103,6 @@ def tokens_of(text: str) -> list[ExpressionToken]:
     return [*tokens, ExpressionToken("end", "", len(text))]
 
 
-def _unreadable(text: str, at: int) -> str:
-    letter = text[at]
-    if letter in "\"'":
-        return f"the string has no closing {letter}"
-    if letter.isdigit() or letter == ".":
-        return f"{text[at : at + 20].split(maxsplit=1)[0]!r} is no number"
-    meant = f" (did you mean {SUGGESTIONS[letter]!r}?)" if letter in SUGGESTIONS else ""
-    return f"{letter!r} means nothing here{meant}"
-
-
 def _number(piece: str, at: int) -> int | float:
     plain = piece.replace("_", "")
     if plain[:2].lower() in {"0x", "0o", "0b"}:
@@ -118,7 +115,7 @@ def _number(piece: str, at: int) -> int | float:
     else:
         value = int(plain) if len(plain) < 400 else 2**64  # noqa: PLR2004  # bounds the time
     if value not in INT64:
-        raise PositionedError(f"{piece} is no whole number of 64 bits", at)
+        raise PositionedError(f"{piece} is not a 64-bit whole number", at)
     return value
 
 
@@ -128,11 +125,12 @@ def _unescaped(inside: str, at: int) -> str:
         if code or found[4]:
             number = int(code, 16) if code else int(found[4], 8)
             if number > 0x10FFFF or 0xD800 <= number < 0xE000:  # noqa: PLR2004
-                raise PositionedError(f"{found[0]} is no character", at)
+                raise PositionedError(f"{found[0]} is not a character", at)
             return chr(number)
         if found[5] not in ESCAPED:
             raise PositionedError(
-                f"{found[0]!r} is no escape: write '\\\\' for a backslash", at + 1 + found.start()
+                f"{found[0]!r} is not an escape: write '\\\\' for a backslash",
+                at + 1 + found.start(),
             )
         return ESCAPED[found[5]]
 

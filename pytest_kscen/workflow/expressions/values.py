@@ -50,7 +50,7 @@ def kind_of(value: Any) -> str:
     if kind is None:
         kind = MAP if isinstance(value, Mapping) else ARRAY if isinstance(value, Sequence) else None
     if kind is None:
-        raise PositionedError(f"a {type(value).__name__} is no value of expressions")
+        raise PositionedError(f"a {type(value).__name__} is not a value of expressions")
     return kind
 
 
@@ -208,9 +208,9 @@ def _reckoned(sign: str, left: Any, right: Any) -> int | float:
 
 def _within(value: float) -> int | float:
     if isinstance(value, int) and value not in INT64:
-        raise PositionedError("the result is no whole number of 64 bits")
+        raise PositionedError("the result is not a 64-bit whole number")
     if isinstance(value, float) and not math.isfinite(value):
-        raise PositionedError("the result is no finite number")
+        raise PositionedError("the result is not a finite number")
     return value
 
 

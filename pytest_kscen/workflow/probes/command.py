@@ -53,13 +53,34 @@ class CommandProbe:
         )
 
     async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
-        api = context.actor.api
-        pod = await api.create(PODS, self._pod(context, within))
-        name = pod["metadata"]["name"]
+        actor, api = context.actor, context.actor.api
+        labels = {
+            **actor.labels,
+            WORKFLOW_LABEL: context.subject.get("workflow"),
+            NODE_LABEL: context.subject.get("node"),
+        }
+        name = f"{context.of[:50]}-probe-{actor.chance.suffix()}"
+        pod = {
+            "apiVersion": PODS.api_version,
+            "kind": PODS.kind,
+            "metadata": {
+                "name": name,
+                "namespace": context.namespace,
+                "labels": {key: value for key, value in labels.items() if value},
+                **({"ownerReferences": [context.owner]} if context.owner else {}),
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "activeDeadlineSeconds": math.ceil(within),  # if the engine ends before deleting it
+                "terminationGracePeriodSeconds": 0,
+                "containers": [self.container],
+            },
+        }
+        await api.create(PODS, pod)
         try:
             ended = await wait_for(
                 api,
-                context.actor.clock,
+                actor.clock,
                 PODS,
                 name,
                 context.namespace,
@@ -79,30 +100,6 @@ class CommandProbe:
                 await api.delete(
                     PODS, name, context.namespace, grace_period=0, propagation="Background"
                 )
-
-    def _pod(self, context: ProbeContext, within: float) -> Obj:
-        actor, subject = context.actor, context.subject
-        labels = {
-            **actor.labels,
-            WORKFLOW_LABEL: subject.get("workflow"),
-            NODE_LABEL: subject.get("node"),
-        }
-        return {
-            "apiVersion": PODS.api_version,
-            "kind": PODS.kind,
-            "metadata": {
-                "name": f"{context.of[:50]}-probe-{actor.chance.suffix()}",
-                "namespace": context.namespace,
-                "labels": {key: value for key, value in labels.items() if value},
-                **({"ownerReferences": [context.owner]} if context.owner else {}),
-            },
-            "spec": {
-                "restartPolicy": "Never",
-                "activeDeadlineSeconds": math.ceil(within),  # if the engine ends before deleting it
-                "terminationGracePeriodSeconds": 0,
-                "containers": [self.container],
-            },
-        }
 
     async def _judge(self, context: ProbeContext, pod: Obj) -> ProbeOutcome:
         status = pod["status"]

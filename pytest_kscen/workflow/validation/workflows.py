@@ -106,7 +106,13 @@ def validate_tree(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     yield from cycles
     if not any(each.is_error for each in cycles):
         yield from _measures(tree)
-    yield from _unreachable(tree)
+    reached = set(depth_first(tree.roots, tree.possible)[0])
+    # The templates below an unknown type are unknown.
+    if tree.entry in tree.templates and all(tree.templates[name].is_known for name in reached):
+        why = f"it cannot be reached from the entry {tree.entry!r}, so it never runs"
+        for name, draft in tree.templates.items():
+            if name and name not in reached:
+                yield _in(draft, warning(draft.path, why))
     yield from _endless(tree)
     yield from _longer_than_parent(tree)
 
@@ -190,23 +196,6 @@ def _measures(tree: TemplateGraph) -> Iterator[ValidationIssue]:
                 "child named twice counts twice"
             )
             yield _in(draft, error(draft.path, about))
-
-
-def _unreachable(tree: TemplateGraph) -> Iterator[ValidationIssue]:
-    if tree.entry not in tree.templates:
-        return
-    reached = set(depth_first(tree.roots, tree.possible)[0])
-    if any(not tree.templates[name].is_known for name in reached):
-        return  # the templates below an unknown type are unknown
-    for name, draft in tree.templates.items():
-        if name and name not in reached:
-            yield _in(
-                draft,
-                warning(
-                    draft.path,
-                    f"it cannot be reached from the entry {tree.entry!r}, so it never runs",
-                ),
-            )
 
 
 def _endless(tree: TemplateGraph) -> Iterator[ValidationIssue]:

@@ -2,18 +2,24 @@
 no scheduler decides.
 """
 
+import numpy as np
+
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.child_tasks import ChildTasks
 from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.scheduler.framework.attempt import CycleState
 from pytest_kscen.embedded.scheduler.framework.handle import Handle, TieBreaker, WaitingPods
-from pytest_kscen.embedded.scheduler.framework.node_table import rows_of
 from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NominatedPods, PodInfo
 from pytest_kscen.embedded.scheduler.framework.snapshot import Snapshot
 from pytest_kscen.embedded.scheduler.framework.status import Code
 from pytest_kscen.embedded.scheduler.queue import SchedulingQueue
 from pytest_kscen.kube.informer import Informers
 from pytest_kscen.objects.resources import NAMESPACES
+
+
+def rows_of(nodes):
+    return np.fromiter((node.row for node in nodes), np.intp)
+
 
 SKIPPED = "skipped"
 

@@ -106,7 +106,7 @@ def test_expression_values(text, expected):
 @pytest.mark.parametrize(
     ("text", "column", "why"),
     [
-        ("exitCode = 0", 10, "'=' means nothing here (did you mean '=='?)"),
+        ("exitCode = 0", 10, "'=' is unknown here (did you mean '=='?)"),
         ("exitCode == ", 13, "a value is expected here, not the end"),
         (
             "stdout contain 'x'",
@@ -117,15 +117,15 @@ def test_expression_values(text, expected):
         ("length(stdout)", 1, "there is no function 'length' (did you mean 'len'?)"),
         ("(exitCode == 0", 15, "')' is expected here, not the end"),
         ("stdout == 'x", 11, "the string has no closing '"),
-        (r"stdout == '\d'", 12, r"'\\d' is no escape: write '\\' for a backslash"),
+        (r"stdout == '\d'", 12, r"'\\d' is not an escape: write '\\' for a backslash"),
         ("# > 1", 1, "'#' stands for an element, and means something only in a closure"),
         ("all([1], # > 1)", 10, "'{' is expected here, not '#'"),
         ("stdout.upper()", 8, "there are no methods, so 'upper' cannot be called"),
         ("__import__('os').system('true')", 1, "there is no function '__import__'"),
         ("stdout matches '('", 16, "error parsing regexp: missing closing ): `(`"),
-        ("99999999999999999999", 1, "99999999999999999999 is no whole number of 64 bits"),
+        ("99999999999999999999", 1, "99999999999999999999 is not a 64-bit whole number"),
         ("1e999", 1, "1e999 is beyond a 64-bit number"),
-        ("12ab", 1, "'12ab' is no number"),
+        ("12ab", 1, "'12ab' is not a number"),
         ("exitcode == 0", 1, "there is no variable 'exitcode' (did you mean 'exitCode'?)"),
         (
             "stdout == 0 || exitCod == 1",
@@ -136,7 +136,7 @@ def test_expression_values(text, expected):
         ("stdout > 1", 8, "'>' compares two numbers or two strings, not a string and an int"),
         ("1 / 0", 3, "it divides by zero"),
         ("1.5 % 2", 5, "'%' needs two whole numbers, not a float and an int"),
-        ("9223372036854775807 + 1", 21, "the result is no whole number of 64 bits"),
+        ("9223372036854775807 + 1", 21, "the result is not a 64-bit whole number"),
         ("10.0 ** 400", 6, "'**' has no result here that is a 64-bit number"),
         ("(-8) ** 0.5", 6, "'**' has no result here that is a 64-bit number"),
         ("nothing.x", 9, "nil has no members"),
@@ -343,7 +343,7 @@ def test_large_output_can_be_searched():
 
 
 def test_external_values_of_foreign_types():
-    with pytest.raises(ExpressionError, match="a set is no value of expressions"):
+    with pytest.raises(ExpressionError, match="a set is not a value of expressions"):
         compile_expression("a == 1").evaluate({"a": {1}})
 
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_kscen.embedded.scheduler.framework.pods_and_nodes import NodeInfo
-    from pytest_kscen.objects.resources import Obj
 
     Rows: TypeAlias = np.ndarray[Any, np.dtype[np.intp]]
     Scores: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -109,7 +108,13 @@ class NodeTable:
         self.pod_capacity = np.zeros(self._size, np.int64)
         """Maximum number of pods on the node."""
         self.unschedulable = np.zeros(self._size, np.bool_)
-        self.taints = CodeColumn(self._size, _taint_tuples)
+        self.taints = CodeColumn(
+            self._size,
+            lambda node: tuple(
+                (taint["key"], taint.get("value") or "", taint["effect"])
+                for taint in (*node.hard_taints, *node.soft_taints)
+            ),
+        )
         self.order: Rows = np.zeros(0, np.intp)
         self._amounts: dict[str, ResourceColumns] = {}
         self._labels: dict[str, CodeColumn] = {}
@@ -156,19 +161,19 @@ class NodeTable:
                 node.row = len(self.nodes)
                 self.nodes.append(node)
                 if node.row >= self._size:
-                    self._grow()
+                    more, self._size = self._size, 2 * self._size
+                    self.pods = np.concatenate((self.pods, np.zeros(more, np.int64)))
+                    self.pod_capacity = np.concatenate(
+                        (self.pod_capacity, np.zeros(more, np.int64))
+                    )
+                    self.unschedulable = np.concatenate(
+                        (self.unschedulable, np.zeros(more, np.bool_))
+                    )
+                    for column in self._columns():
+                        column.grow(self._size)
             self.write(node)
         self.order = np.fromiter((node.row for node in nodes), np.intp, len(nodes))
         self.changes += 1
-
-    def _grow(self) -> None:
-        more = self._size
-        self._size *= 2
-        self.pods = np.concatenate((self.pods, np.zeros(more, np.int64)))
-        self.pod_capacity = np.concatenate((self.pod_capacity, np.zeros(more, np.int64)))
-        self.unschedulable = np.concatenate((self.unschedulable, np.zeros(more, np.bool_)))
-        for column in self._columns():
-            column.grow(self._size)
 
     def _columns(self) -> list[ResourceColumns | CodeColumn]:
         return [self.taints, self.names, *self._amounts.values(), *self._labels.values()]
@@ -189,12 +194,3 @@ class NodeTable:
         self.pods[row] = node.load.pods
         for amount in self._amounts.values():
             amount.write_load(row, node)
-
-
-def rows_of(nodes: Iterable[NodeInfo]) -> Rows:
-    return np.fromiter((node.row for node in nodes), np.intp)
-
-
-def _taint_tuples(node: NodeInfo) -> tuple[tuple[str, str, str], ...]:
-    taints: list[Obj] = [*node.hard_taints, *node.soft_taints]
-    return tuple((taint["key"], taint.get("value") or "", taint["effect"]) for taint in taints)

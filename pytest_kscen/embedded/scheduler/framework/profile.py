@@ -6,7 +6,7 @@ the scheduler has a sink.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.embedded.scheduler.framework.attempt import SUCCESS, WAITING
 from pytest_kscen.embedded.scheduler.framework.plugin import POINTS, overrides
@@ -64,10 +64,14 @@ class SchedulerProfile:
         self.handle = handle
         handle.profile = self
         classes = {name: resolve(name) for name in configuration.names()}
-        self.plugins: dict[str, Plugin] = {
-            name: _make_plugin(cls, name, configuration.arguments.get(name, {}), handle)
-            for name, cls in classes.items()
-        }
+        self.plugins: dict[str, Plugin] = {}
+        for name, cls in classes.items():
+            check_plugin_class(cls)
+            try:
+                self.plugins[name] = cls(configuration.arguments.get(name, {}), handle)
+            except Exception as error:
+                raise ValueError(f"the plugin {name!r} cannot be created: {error!r}") from error
+            self.plugins[name].name = name
         self._names = {plugin: name for name, plugin in self.plugins.items()}
         points = {
             point: [
@@ -349,13 +353,3 @@ def check_filter_status(status: Status, name: str) -> Status:
         if status.rejects
         else failure(f'running "{name}" filter plugin: {status.message}').by(name)
     )
-
-
-def _make_plugin(cls: type[Plugin], name: str, args: Any, handle: Handle) -> Plugin:
-    check_plugin_class(cls)
-    try:
-        plugin = cls(args, handle)
-    except Exception as error:
-        raise ValueError(f"the plugin {name!r} cannot be created: {error!r}") from error
-    plugin.name = name
-    return plugin

@@ -106,7 +106,16 @@ class Snapshot:
         if self._stale:
             self._stale = False
             self.nodes = _interleave_zones(self._present.values())
-            self._choose_table()
+            if len(self.nodes) < self.large:
+                self.table = None
+                for node in self.nodes:
+                    node.row = -1
+            else:
+                if self.table is None:
+                    from pytest_kscen.embedded.scheduler.framework.node_table import NodeTable
+
+                    self.table = NodeTable()
+                self.table.set_nodes(self.nodes)
         if self.table is None:
             return
         for node in self._changed.values():
@@ -117,18 +126,6 @@ class Snapshot:
                 self.table.write_load(node)
         self._changed.clear()
         self._loaded.clear()
-
-    def _choose_table(self) -> None:
-        if len(self.nodes) < self.large:
-            self.table = None
-            for node in self.nodes:
-                node.row = -1
-            return
-        if self.table is None:
-            from pytest_kscen.embedded.scheduler.framework.node_table import NodeTable
-
-            self.table = NodeTable()
-        self.table.set_nodes(self.nodes)
 
     def update_node(self, name: str, obj: Obj | None) -> NodeInfo:
         """Set a node's object, or remove the node if it is None. Its pods stay recorded until they

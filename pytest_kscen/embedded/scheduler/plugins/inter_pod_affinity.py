@@ -221,11 +221,8 @@ class InterPodAffinity(Plugin):
         existing_anti_affinity_counts = DomainCounts(
             self._sums(
                 (term.key, tally, 1)
-                for term, tally in [
-                    (term, tally)
-                    for term, tally in self._term_counts.candidates(pod, namespace_labels)
-                    if term.kind is kind
-                ]
+                for term, tally in self._term_counts.candidates(pod, namespace_labels)
+                if term.kind is kind
             )
         )
         if not terms.required and not terms.forbidden and existing_anti_affinity_counts.is_empty:
@@ -259,7 +256,17 @@ class InterPodAffinity(Plugin):
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
         affinity: AffinityState = state[NAME]
-        if affinity.required and not _satisfies_affinity(affinity, pod, node.labels):
+        labels = node.labels
+        if affinity.required and (
+            any(key not in labels for key, _ in affinity.required)
+            or not (
+                all(
+                    affinity.affinity_counts.at(key, labels[key]) > 0
+                    for key, _ in affinity.required
+                )
+                or affinity.is_first_of_group(pod)
+            )
+        ):
             return AFFINITY_MISMATCH
         if affinity.anti_affinity_counts.matches_domain_of(node.labels):
             return ANTI_AFFINITY_MISMATCH
@@ -300,24 +307,22 @@ class InterPodAffinity(Plugin):
             )
             for term in preferred
         ]
+        existing: list[tuple[str, Any, int]] = []
+        namespace_labels = self._labels_of_namespace(pod.namespace)
+        for term, tally in self._term_counts.candidates(pod, namespace_labels):
+            if term.kind is TermKind.PREFERENCE:
+                existing.append((term.key, tally, term.weight))
+            elif term.kind is TermKind.AFFINITY and self._hard_affinity_weight:
+                existing.append((term.key, tally, self._hard_affinity_weight))
         found = [
             (key, tally, weight)
-            for key, tally, weight in (*own, *self._existing_pod_terms(pod))
+            for key, tally, weight in (*own, *existing)
             if any(node.obj is not None and key in node.labels for node in tally.on)
         ]
         if not found:
             return SKIP
         state[SCORES] = self._sums(found)
         return None
-
-    def _existing_pod_terms(self, pod: PodInfo) -> Iterable[tuple[str, Any, int]]:
-        """Yield topology key, counts and weight for terms of assigned pods that match this pod."""
-        namespace_labels = self._labels_of_namespace(pod.namespace)
-        for term, tally in self._term_counts.candidates(pod, namespace_labels):
-            if term.kind is TermKind.PREFERENCE:
-                yield term.key, tally, term.weight
-            elif term.kind is TermKind.AFFINITY and self._hard_affinity_weight:
-                yield term.key, tally, self._hard_affinity_weight
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         return sum(
@@ -371,14 +376,6 @@ class InterPodAffinity(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return affinity_interests()
-
-
-def _satisfies_affinity(affinity: AffinityState, pod: PodInfo, labels: Mapping[str, str]) -> bool:
-    if any(key not in labels for key, _ in affinity.required):
-        return False
-    return all(
-        affinity.affinity_counts.at(key, labels[key]) > 0 for key, _ in affinity.required
-    ) or affinity.is_first_of_group(pod)
 
 
 def _or(one: Mask | None, other: Mask) -> Mask:

@@ -106,13 +106,17 @@ class NodeAffinity(Plugin):
         return [*self._added_preferences, *(_affinity(pod).get(PREFERRED) or ())]
 
     def events(self) -> Sequence[Interest]:
-        return (Interest(NODE, Action.ADD | Action.NODE_LABEL, self._became_right),)
-
-    def _became_right(self, pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-        if new is None or (self._added is not None and not matches_node_selector(self._added, new)):
-            return False
-        return node_matches_pod(pod.obj, new) and (
-            old is None or not node_matches_pod(pod.obj, old)
+        return (
+            Interest(
+                NODE,
+                Action.ADD | Action.NODE_LABEL,
+                lambda pod, old, new: (
+                    new is not None
+                    and (self._added is None or matches_node_selector(self._added, new))
+                    and node_matches_pod(pod.obj, new)
+                    and (old is None or not node_matches_pod(pod.obj, old))
+                ),
+            ),
         )
 
 

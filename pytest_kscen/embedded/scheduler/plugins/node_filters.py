@@ -65,12 +65,21 @@ class NodePorts(Plugin):
         return PORTS_IN_USE if node.load.ports and node.load.ports_clash(pod.demand) else None
 
     def events(self) -> Sequence[Interest]:
-        return Interest(POD, Action.DELETE, _frees_a_port), Interest(NODE, Action.ADD)
-
-
-def _frees_a_port(pod: PodInfo, old: Obj | None, _: Obj | None) -> bool:
-    freed = demand_of(old).ports if old else ()
-    return any(port.clashes(other) for port in pod.demand.ports for other in freed)
+        return (
+            Interest(
+                POD,
+                Action.DELETE,
+                lambda pod, old, _: (
+                    old is not None
+                    and any(
+                        port.clashes(other)
+                        for other in demand_of(old).ports
+                        for port in pod.demand.ports
+                    )
+                ),
+            ),
+            Interest(NODE, Action.ADD),
+        )
 
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -89,12 +98,14 @@ class NodeUnschedulable(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest(NODE, Action.ADD | Action.NODE_TAINT, _became_schedulable),
             Interest(
-                POD,
-                Action.POD_TOLERATION,
-                is_same_pod,
+                NODE,
+                Action.ADD | Action.NODE_TAINT,
+                lambda _, old, new: (
+                    new is not None and not _is_cordoned(new) and (old is None or _is_cordoned(old))
+                ),
             ),
+            Interest(POD, Action.POD_TOLERATION, is_same_pod),
         )
 
 
@@ -102,11 +113,8 @@ def _tolerates(pod: PodInfo) -> bool:
     return any(tolerates(toleration, UNSCHEDULABLE_TAINT) for toleration in pod.tolerations)
 
 
-def _became_schedulable(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    def closed(node: Obj | None) -> bool:
-        return bool(((node or {}).get("spec") or {}).get("unschedulable"))
-
-    return new is not None and not closed(new) and (old is None or closed(old))
+def _is_cordoned(node: Obj) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
 
 
 FEATURES_MISSING = unresolvable("node(s) didn't match Pod's required features").by(
@@ -114,14 +122,12 @@ FEATURES_MISSING = unresolvable("node(s) didn't match Pod's required features").
 )
 
 
-def _restarts_all(spec: Obj) -> bool:
-    containers = (*spec["containers"], *(spec.get("initContainers") or ()))
-    rules = (rule for each in containers for rule in each.get("restartPolicyRules") or ())
-    return any(rule.get("action") == "RestartAllContainers" for rule in rules)
-
-
 FEATURE_REQUIREMENTS: dict[str, Callable[[Obj], bool]] = {
-    "RestartAllContainersOnContainerExits": _restarts_all,
+    "RestartAllContainersOnContainerExits": lambda spec: any(
+        rule.get("action") == "RestartAllContainers"
+        for container in (*spec["containers"], *(spec.get("initContainers") or ()))
+        for rule in container.get("restartPolicyRules") or ()
+    ),
     "UserNamespacesHostNetworkSupport": lambda spec: (
         bool(spec.get("hostNetwork")) and spec.get("hostUsers") is False
     ),

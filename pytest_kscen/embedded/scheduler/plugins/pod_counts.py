@@ -193,7 +193,12 @@ class MatchingPodCounts(Watcher):
         """Return the counts by node of pods that match all of these selectors."""
         tally = self._tallies.pop(selectors, None)
         if tally is None:
-            tally = self._start_counting(selectors)
+            tally = PodCounts()
+            self._by_selector.add(selectors, selectors[0].labels, (selectors, tally))
+            for group in self._candidates(selectors[0]).values():
+                if group.matches(selectors):
+                    tally.add_all(group.on)
+                    group.tallies[selectors] = tally
         self._tallies[selectors] = tally
         if len(self._tallies) > self._max_counts:
             oldest = next(iter(self._tallies))
@@ -201,15 +206,6 @@ class MatchingPodCounts(Watcher):
             self._by_selector.remove(oldest, oldest[0].labels)
             for group in self._groups.values():
                 group.tallies.pop(oldest, None)
-        return tally
-
-    def _start_counting(self, selectors: PodSelectors) -> PodCounts:
-        tally = PodCounts()
-        self._by_selector.add(selectors, selectors[0].labels, (selectors, tally))
-        for group in self._candidates(selectors[0]).values():
-            if group.matches(selectors):
-                tally.add_all(group.on)
-                group.tallies[selectors] = tally
         return tally
 
     def _candidates(self, selector: PodSelector) -> Mapping[EqualPodsKey, _EqualPods]:

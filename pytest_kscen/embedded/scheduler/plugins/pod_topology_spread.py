@@ -62,10 +62,27 @@ def spread_interests(constraints_of: ConstraintsOf) -> Sequence[Interest]:
                 same_namespace = one["metadata"].get("namespace") == pod.namespace
                 if not (same_namespace and is_placed(one)):
                     return False
-        return _pod_changed(constraints_of(pod), pod, old, new)
+        constraints = constraints_of(pod)
+        if old is None or new is None:
+            return any(one.matches(_labels(new or old)) for one in constraints)
+        tolerates_more = old["spec"].get("tolerations") != new["spec"].get("tolerations")
+        return (
+            new["metadata"]["uid"] == pod.uid
+            and tolerates_more
+            and any(one.honors_taints for one in constraints)
+        ) or any(one.matches(_labels(old)) != one.matches(_labels(new)) for one in constraints)
 
     def node_changed(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-        return _node_changed(constraints_of(pod), old, new)
+        constraints = constraints_of(pod)
+        had, has = _has_all(constraints, old), _has_all(constraints, new)
+        if old is None or new is None:
+            return had or has
+        if had != has:
+            return True
+        return has and (
+            any(_labels(old).get(one.key) != _labels(new).get(one.key) for one in constraints)
+            or (old.get("spec") or {}).get("taints") != (new.get("spec") or {}).get("taints")
+        )
 
     return (
         Interest(
@@ -77,37 +94,8 @@ def spread_interests(constraints_of: ConstraintsOf) -> Sequence[Interest]:
     )
 
 
-def _pod_changed(
-    constraints_of: Sequence[SpreadConstraint], pod: PodInfo, old: Obj | None, new: Obj | None
-) -> bool:
-    if old and new:
-        bears_more = old["spec"].get("tolerations") != new["spec"].get("tolerations")
-        if (
-            new["metadata"]["uid"] == pod.uid
-            and bears_more
-            and any(one.honors_taints for one in constraints_of)
-        ):
-            return True
-        return any(one.matches(_labels(old)) != one.matches(_labels(new)) for one in constraints_of)
-    return any(one.matches(_labels(new or old)) for one in constraints_of)
-
-
-def _node_changed(
-    constraints_of: Sequence[SpreadConstraint], old: Obj | None, new: Obj | None
-) -> bool:
-    had, has = _has_all(constraints_of, old), _has_all(constraints_of, new)
-    if old is None or new is None:
-        return had or has
-    if had != has:
-        return True
-    return has and (
-        any(_labels(old).get(one.key) != _labels(new).get(one.key) for one in constraints_of)
-        or (old.get("spec") or {}).get("taints") != (new.get("spec") or {}).get("taints")
-    )
-
-
-def _has_all(constraints_of: Sequence[SpreadConstraint], node: Obj | None) -> bool:
-    return node is not None and all(one.key in _labels(node) for one in constraints_of)
+def _has_all(constraints: Sequence[SpreadConstraint], node: Obj | None) -> bool:
+    return node is not None and all(one.key in _labels(node) for one in constraints)
 
 
 def _labels(obj: Obj | None) -> Mapping[str, str]:
@@ -236,25 +224,15 @@ class PodTopologySpread(Plugin):
             if any(ignored)
             else nodes
         )
-        state[SCORES] = SpreadScoreState(
-            [(one, *self._weighed(pod, one, needed, scored)) for one in constraints], ignored
-        )
+        parts: list[tuple[SpreadConstraint, Any, float]] = []
+        for one in constraints:
+            if one.key == HOSTNAME:  # each host is a domain, whatever the inclusion policies
+                parts.append((one, self._tally(pod, one), math.log(len(scored) + 2)))
+            else:
+                domains = {node.labels.get(one.key, "") for node in scored}
+                parts.append((one, self._sums(pod, one, needed), math.log(len(domains) + 2)))
+        state[SCORES] = SpreadScoreState(parts, ignored)
         return None
-
-    def _weighed(
-        self,
-        pod: PodInfo,
-        constraint: SpreadConstraint,
-        needed: Sequence[SpreadConstraint],
-        scored: Sequence[NodeInfo],
-    ) -> tuple[Any, float]:
-        """Return counts and weight of a soft constraint. Each host is a domain of its own, counted
-        regardless of the inclusion policies.
-        """
-        if constraint.key == HOSTNAME:
-            return self._tally(pod, constraint), math.log(len(scored) + 2)
-        domains = {node.labels.get(constraint.key, "") for node in scored}
-        return self._sums(pod, constraint, needed), math.log(len(domains) + 2)
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         evenness: SpreadScoreState = state[SCORES]

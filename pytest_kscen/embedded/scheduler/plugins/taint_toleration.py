@@ -76,12 +76,16 @@ class TaintToleration(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest(NODE, Action.ADD | Action.NODE_TAINT, _became_tolerable),
             Interest(
-                POD,
-                Action.POD_TOLERATION,
-                is_same_pod,
+                NODE,
+                Action.ADD | Action.NODE_TAINT,
+                lambda pod, old, new: (
+                    new is not None
+                    and not (old is not None and _tolerates_all(pod, old))
+                    and _tolerates_all(pod, new)
+                ),
             ),
+            Interest(POD, Action.POD_TOLERATION, is_same_pod),
         )
 
 
@@ -120,10 +124,5 @@ def _count_intolerable_soft(taints: Iterable[Obj], pod: PodInfo) -> int:
     )
 
 
-def _became_tolerable(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    was = old is not None and first_untolerated_taint(taints_of(old), pod.tolerations) is None
-    return (
-        new is not None
-        and not was
-        and first_untolerated_taint(taints_of(new), pod.tolerations) is None
-    )
+def _tolerates_all(pod: PodInfo, node: Obj) -> bool:
+    return first_untolerated_taint(taints_of(node), pod.tolerations) is None

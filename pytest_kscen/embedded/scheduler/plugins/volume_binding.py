@@ -292,7 +292,15 @@ class VolumeBinding(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest("StorageClass", Action.ADD | Action.UPDATE, _topologies_changed),
+            Interest(
+                "StorageClass",
+                Action.ADD | Action.UPDATE,
+                lambda _, old, new: (
+                    old is None
+                    or new is None
+                    or old.get("allowedTopologies") != new.get("allowedTopologies")
+                ),
+            ),
             Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, is_claim_of_pod),
             Interest("PersistentVolume", Action.ADD | Action.UPDATE),
             Interest("CSIStorageCapacity", Action.ADD | Action.UPDATE),
@@ -304,9 +312,3 @@ class VolumeBinding(Plugin):
 def is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
     """Return True if the changed claim is used by the refused pod, also as an ephemeral volume."""
     return new is not None and Ref.of(new) in claims_of(pod.obj)
-
-
-def _topologies_changed(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    return (
-        old is None or new is None or old.get("allowedTopologies") != new.get("allowedTopologies")
-    )

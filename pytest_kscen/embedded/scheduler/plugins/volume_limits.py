@@ -122,7 +122,17 @@ class NodeVolumeLimits(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest("CSINode", Action.ADD | Action.UPDATE, _limit_raised),
+            Interest(
+                "CSINode",
+                Action.ADD | Action.UPDATE,
+                lambda _, old, new: (
+                    old is None
+                    or any(
+                        count > _limits(old).get(driver, 0)
+                        for driver, count in _limits(new).items()
+                    )
+                ),
+            ),
             Interest(
                 POD,
                 Action.DELETE,
@@ -141,11 +151,6 @@ def _limits(csi_node: Obj | None) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count is not None}
 
 
-def _limit_raised(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    before, now = _limits(old), _limits(new)
-    return old is None or any(count > before.get(name, 0) for name, count in now.items())
-
-
 DISK_CONFLICT = unschedulable("node(s) had no available disk").by("VolumeRestrictions")
 CLAIM_IN_USE = unschedulable(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
@@ -158,13 +163,6 @@ def _both_read_only(one: Obj, other: Obj) -> bool:
     return bool(one.get("readOnly") and other.get("readOnly"))
 
 
-def _same_image(one: Obj, other: Obj) -> bool:
-    monitors = set(one.get("monitors") or ()) & set(other.get("monitors") or ())
-    return bool(monitors) and all(
-        one.get(name, "rbd") == other.get(name, "rbd") for name in ("pool", "image")
-    )
-
-
 CONFLICTS: dict[str, Callable[[Obj, Obj], bool]] = {
     "gcePersistentDisk": lambda one, other: (
         one.get("pdName") == other.get("pdName") and not _both_read_only(one, other)
@@ -173,7 +171,11 @@ CONFLICTS: dict[str, Callable[[Obj, Obj], bool]] = {
     "iscsi": lambda one, other: (
         one.get("iqn") == other.get("iqn") and not _both_read_only(one, other)
     ),
-    "rbd": lambda one, other: _same_image(one, other) and not _both_read_only(one, other),
+    "rbd": lambda one, other: (
+        not set(one.get("monitors") or ()).isdisjoint(other.get("monitors") or ())
+        and all(one.get(name, "rbd") == other.get(name, "rbd") for name in ("pool", "image"))
+        and not _both_read_only(one, other)
+    ),
 }
 """Conditions by kind of volume under which two volumes cannot be on one node."""
 
@@ -240,7 +242,18 @@ class VolumeRestrictions(Plugin):
 
     def events(self) -> Sequence[Interest]:
         return (
-            Interest(POD, Action.DELETE, _frees_volume),
+            Interest(
+                POD,
+                Action.DELETE,
+                lambda pod, old, _: (
+                    old is not None
+                    and old["metadata"].get("namespace", "") == pod.namespace
+                    and (
+                        not set(_named_claims(old)).isdisjoint(_named_claims(pod.obj))
+                        or _disks_conflict(_restricted_disks(pod.spec.get("volumes") or ()), old)
+                    )
+                ),
+            ),
             Interest(NODE, Action.ADD),
             Interest("PersistentVolumeClaim", Action.ADD, is_claim_of_pod),
         )
@@ -267,10 +280,3 @@ def _disks_conflict(disks: list[tuple[str, Obj]], other: Obj) -> bool:
         for kind, disk in disks
         for other_kind, taken in theirs
     )
-
-
-def _frees_volume(pod: PodInfo, old: Obj | None, _: Obj | None) -> bool:
-    if old is None or old["metadata"].get("namespace", "") != pod.namespace:
-        return False
-    shared = set(_named_claims(old)) & set(_named_claims(pod.obj))
-    return bool(shared) or _disks_conflict(_restricted_disks(pod.spec.get("volumes") or ()), old)

@@ -109,8 +109,22 @@ class VolumeZone(Plugin):
                 ),
             ),
             Interest(NODE, Action.ADD | Action.NODE_LABEL),
-            Interest("PersistentVolumeClaim", Action.ADD | Action.UPDATE, _is_claim_of_pod),
-            Interest("PersistentVolume", Action.ADD | Action.UPDATE, _zones_changed),
+            Interest(
+                "PersistentVolumeClaim",
+                Action.ADD | Action.UPDATE,
+                lambda pod, _, new: (
+                    new is not None
+                    and new["metadata"].get("namespace") == pod.namespace
+                    and new["metadata"]["name"] in _claim_names(pod)
+                ),
+            ),
+            Interest(
+                "PersistentVolume",
+                Action.ADD | Action.UPDATE,
+                lambda _, old, new: (
+                    not (old and new) or _zone_requirements(old) != _zone_requirements(new)
+                ),
+            ),
         )
 
 
@@ -135,15 +149,3 @@ def _zone_requirements(volume: Obj) -> list[ZoneRequirement]:
         for label in LABELS
         if label in labels
     ]
-
-
-def _is_claim_of_pod(pod: PodInfo, _: Obj | None, new: Obj | None) -> bool:
-    return (
-        new is not None
-        and new["metadata"].get("namespace") == pod.namespace
-        and new["metadata"]["name"] in _claim_names(pod)
-    )
-
-
-def _zones_changed(_: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    return not (old and new) or _zone_requirements(old) != _zone_requirements(new)
