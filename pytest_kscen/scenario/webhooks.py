@@ -165,11 +165,11 @@ class WebhookServer(Served):
         holds: Callable[[], bool],
         passed: Callable[[str], Awaitable[None]],
     ) -> None:
-        """Prepare the server. `let_in` is called with each write; `holds` returns True if new
+        """Prepare the server. `admit_write` is called with each write; `holds` returns True if new
         pods must wait; `passed` returns when a controller may work.
         """
         super().__init__()
-        self._let_in = admit_write
+        self._admit_write = admit_write
         self._holds = holds
         self._passed = passed
         self.url = ""
@@ -186,7 +186,7 @@ class WebhookServer(Served):
             if why := refusal(write):
                 return denied(review, why)
             if not review.get("dryRun"):
-                await self._let_in(write)
+                await self._admit_write(write)
             return allowed(review)
 
         async def mutate(request: web.Request) -> web.Response:

@@ -204,7 +204,7 @@ def test_kubectl_booleans_are_reported(validate):
         bare.replace("name: N", "name: no"),
     )
     assert [line for line in lines if "unquoted" in line] == [f"1.yaml:3: {said}"]
-    assert "1.yaml:12: error: False is no text: put it in quotes" in lines
+    assert "1.yaml:12: error: False is not a string: put it in quotes" in lines
 
 
 def test_our_samples_are_valid(capsys):

@@ -77,16 +77,16 @@ def anything(
 def text(check: Check = lambda _: "", *, empty: bool = True) -> Shape:
     """Return a check for texts, of a given form if there is one."""
 
-    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
+    def check_value(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, str):
             quoted = ": put it in quotes" if isinstance(value, bool | int | float) else ""
-            yield error(path, f"{shown(value)} is no text{quoted}")
+            yield error(path, f"{shown(value)} is not a string{quoted}")
         elif not value and not empty:
             yield error(path, f"{path[-1]} is empty")
         elif complaint := check(value):
             yield error(path, complaint)
 
-    return look
+    return check_value
 
 
 def one_of(*words: str) -> Shape:
@@ -102,20 +102,20 @@ def one_of(*words: str) -> Shape:
 
 def whole(low: int | None = None, high: int | None = None) -> Shape:
 
-    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
+    def check_value(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, int) or isinstance(value, bool):
-            yield error(path, f"{shown(value)} is no whole number")
+            yield error(path, f"{shown(value)} is not a whole number")
         elif low is not None and value < low:
-            yield error(path, f"{value} is too small: {low} is the least")
+            yield error(path, f"{value} is too small: the minimum is {low}")
         elif high is not None and value > high:
-            yield error(path, f"{value} is too large: {high} is the most")
+            yield error(path, f"{value} is too large: the maximum is {high}")
 
-    return look
+    return check_value
 
 
 def number(value: Any, path: Path) -> Iterator[ValidationIssue]:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        yield error(path, f"{shown(value)} is no number")
+        yield error(path, f"{shown(value)} is not a number")
 
 
 def yes_or_no(value: Any, path: Path) -> Iterator[ValidationIssue]:
@@ -124,37 +124,37 @@ def yes_or_no(value: Any, path: Path) -> Iterator[ValidationIssue]:
 
 
 def a_list(of: Shape, *, least: int = 0) -> Shape:
-    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
+    def check_value(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, list):
-            yield error(path, f"{shown(value)} is no list")
+            yield error(path, f"{shown(value)} is not a list")
             return
         if len(value) < least:
             yield error(path, f"{path[-1]} is empty")
         for place, each in enumerate(value):
             yield from of(each, (*path, str(place)))
 
-    return look
+    return check_value
 
 
 def a_map(of: Shape) -> Shape:
 
-    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
+    def check_value(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, Mapping):
-            yield error(path, f"{shown(value)} is no map")
+            yield error(path, f"{shown(value)} is not a map")
             return
         for key, each in value.items():
             yield from of(each, (*path, str(key)))
 
-    return look
+    return check_value
 
 
 def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
     """Return a check for maps with known fields, each with its own form."""
 
-    def look(value: Any, path: Path) -> Iterator[ValidationIssue]:
+    def check_value(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, Mapping):
             names = known(fields or dict.fromkeys(required))
-            yield error(path, f"{shown(value)} is no map{names and f' with {names}'}")
+            yield error(path, f"{shown(value)} is not a map{names and f' with {names}'}")
             return
         for name in required:
             if value.get(name) is None:
@@ -168,7 +168,7 @@ def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
             elif each is not None:
                 yield from fields[key](each, (*path, key))
 
-    return look
+    return check_value
 
 
 def shown(value: Any) -> str:
@@ -221,7 +221,7 @@ def percent(value: str) -> str:
     if DECIMAL.fullmatch(value) and float(value) <= HUNDRED:
         return ""
     return (
-        f"{value!r} is no percentage: write a number from 0 to 100, in quotes and without the sign"
+        f"{value!r} is not a percentage: write a number from 0 to 100 in quotes, without the sign"
     )
 
 
@@ -229,7 +229,7 @@ def rate(value: str) -> str:
     return (
         ""
         if RATE.fullmatch(value)
-        else f"{value!r} is no rate: write a whole number and its unit, as in 10mbps or 512kbps"
+        else f"{value!r} is not a rate: write a whole number and its unit, for example 10mbps"
     )
 
 
@@ -239,7 +239,7 @@ def amount_or_percent(value: str) -> str:
     return (
         ""
         if AMOUNT.fullmatch(value)
-        else f"{value!r} is no amount of memory: write one as in 256MB, or a share as in 50%"
+        else f"{value!r} is not an amount of memory: write for example 256MB, or a share as 50%"
     )
 
 
@@ -259,7 +259,7 @@ def status_code(value: str) -> str:
         numbers
     ) in (1, 2)
     if not fine:
-        return f"{value!r} is no status code: write one, as in '200', or a range, as in '200-399'"
+        return f"{value!r} is not a status code: write for example '200', or a range as '200-399'"
     return (
         ""
         if int(numbers[0]) <= int(numbers[-1])
@@ -267,18 +267,18 @@ def status_code(value: str) -> str:
     )
 
 
-def _in_words(check: NameCheck, what: str) -> Check:
-    def look(value: str) -> str:
+def _name_check(check: NameCheck, what: str) -> Check:
+    def name_error(value: str) -> str:
         wrong = check(value)
-        return f"{value!r} is no {what}: {'; '.join(wrong)}" if wrong else ""
+        return f"{value!r} is not a {what}: {'; '.join(wrong)}" if wrong else ""
 
-    return look
+    return name_error
 
 
-subdomain = _in_words(dns1123_subdomain, "name")
-label_name = _in_words(dns1123_label, "name")
-a_label_key = _in_words(label_key, "label's key")
-a_label_value = _in_words(label_value, "label's value")
+subdomain = _name_check(dns1123_subdomain, "name")
+label_name = _name_check(dns1123_label, "name")
+a_label_key = _name_check(label_key, "label's key")
+a_label_value = _name_check(label_value, "label's value")
 
 TEXT = text()
 NAME = text(empty=False)

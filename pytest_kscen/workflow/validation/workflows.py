@@ -187,7 +187,7 @@ def _measures(tree: TemplateGraph) -> Iterator[ValidationIssue]:
                 draft,
                 error(
                     draft.path,
-                    f"the tree below it is {depth[root]} levels deep: {DEEPEST} is the most",
+                    f"the tree below it is {depth[root]} levels deep: the maximum is {DEEPEST}",
                 ),
             )
         if size[root] > LARGEST:
@@ -319,7 +319,7 @@ def _issues(obj: Any) -> Iterator[ValidationIssue]:
         yield error(
             (),
             (
-                f"{shown(obj)} is no object: one begins with apiVersion: {API_VERSIONS[0]} "
+                f"{shown(obj)} is not an object: start with apiVersion: {API_VERSIONS[0]} "
                 f"and kind: {WORKFLOW}"
             ),
         )
@@ -338,7 +338,7 @@ def _issues(obj: Any) -> Iterator[ValidationIssue]:
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         yield error(
-            ("spec",), f"{shown(spec)} is no spec" if spec is not None else "spec is missing"
+            ("spec",), f"{shown(spec)} is not a map" if spec is not None else "spec is missing"
         )
     elif obj.get("kind") in (SCHEDULE_KIND, CRON_WORKFLOW):
         is_cron = obj["kind"] == CRON_WORKFLOW

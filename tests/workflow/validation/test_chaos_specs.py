@@ -208,7 +208,7 @@ BAD = [
     (
         "PodChaos",
         {"action": "pod-kill", "mode": "fixed", "value": 2, "selector": {}},
-        "value: template 'hurt': 2 is no text: put it in",
+        "value: template 'hurt': 2 is not a string: put it in",
     ),
     (
         "PodChaos",
@@ -228,22 +228,22 @@ BAD = [
     (
         "PodChaos",
         {"action": "pod-kill", "mode": "all", "selector": {"namespaces": "default"}},
-        "namespaces: template 'hurt': 'default' is no list",
+        "namespaces: template 'hurt': 'default' is not a list",
     ),
     (
         "PodChaos",
         {"action": "pod-kill", "mode": "all", "selector": {"labelSelectors": {"a b": "c"}}},
-        "'a b' is no label's key",
+        "'a b' is not a label's key",
     ),
     (
         "PodChaos",
         {"action": "pod-kill", "mode": "all", "selector": {"labelSelectors": {"a": "b c"}}},
-        "'b c' is no label's value",
+        "'b c' is not a label's value",
     ),
     (
         "PodChaos",
         {"action": "pod-kill", "mode": "all", "selector": {"pods": ["a"]}},
-        "selector.pods: template 'hurt': ['a'] is no map",
+        "selector.pods: template 'hurt': ['a'] is not a map",
     ),
     (
         "PodChaos",
@@ -280,7 +280,7 @@ BAD = [
     (
         "PodChaos",
         {"action": "pod-kill", **PODS, "gracePeriod": -1},
-        "gracePeriod: template 'hurt': -1 is too small: 0 is the least",
+        "gracePeriod: template 'hurt': -1 is too small: the minimum is 0",
     ),
     (
         "NetworkChaos",
@@ -315,18 +315,18 @@ BAD = [
     (
         "NetworkChaos",
         {"action": "loss", **PODS, "loss": {"loss": 25}},
-        "loss.loss: template 'hurt': 25 is no text: put it in quotes",
+        "loss.loss: template 'hurt': 25 is not a string: put it in quotes",
     ),
     (
         "NetworkChaos",
         {"action": "loss", **PODS, "loss": {"loss": "25%"}},
-        "'25%' is no percentage: write a number from 0 to 100",
+        "'25%' is not a percentage: write a number from 0 to 100",
     ),
-    ("NetworkChaos", {"action": "loss", **PODS, "loss": {"loss": "101"}}, "'101' is no percentage"),
+    ("NetworkChaos", {"action": "loss", **PODS, "loss": {"loss": "101"}}, "'101' is not a percentage"),
     (
         "NetworkChaos",
         {"action": "loss", **PODS, "loss": {"loss": "1", "correlation": "-1"}},
-        "'-1' is no percentage",
+        "'-1' is not a percentage",
     ),
     (
         "NetworkChaos",
@@ -341,12 +341,12 @@ BAD = [
     (
         "NetworkChaos",
         {"action": "bandwidth", **PODS, "bandwidth": {**BANDWIDTH, "rate": "1mbit"}},
-        "'1mbit' is no rate",
+        "'1mbit' is not a rate",
     ),
     (
         "NetworkChaos",
         {"action": "bandwidth", **PODS, "bandwidth": {**BANDWIDTH, "limit": 0}},
-        "0 is too small: 1 is the least",
+        "0 is too small: the minimum is 1",
     ),
     ("StressChaos", PODS, "StressChaos needs one of stressors, stressngStressors"),
     (
@@ -362,12 +362,12 @@ BAD = [
     (
         "StressChaos",
         {**PODS, "stressors": {"cpu": {"workers": 1, "load": 101}}},
-        "101 is too large: 100 is the most",
+        "101 is too large: the maximum is 100",
     ),
     (
         "StressChaos",
         {**PODS, "stressors": {"memory": {"workers": 1, "size": "much"}}},
-        "'much' is no amount of memory",
+        "'much' is not an amount of memory",
     ),
     ("IOChaos", {"action": "latency", **FILES}, "the action latency needs delay"),
     ("IOChaos", {"action": "fault", "errno": 0, **FILES}, "the action fault needs errno"),
@@ -381,7 +381,7 @@ BAD = [
     (
         "IOChaos",
         {"action": "fault", "errno": 5, **FILES, "percent": 101},
-        "101 is too large: 100 is the most",
+        "101 is too large: the maximum is 100",
     ),
     ("TimeChaos", {"timeOffset": "late", **PODS}, "'late' is not a duration"),
     (
@@ -427,7 +427,7 @@ BAD = [
         {"action": "mysql", "mysqlConnectorVersion": "7", "latency": 1, **PODS},
         "'7' is none of '5', '8'",
     ),
-    ("KernelChaos", {"failKernRequest": {"failtype": 3}, **PODS}, "3 is too large: 2 is the most"),
+    ("KernelChaos", {"failKernRequest": {"failtype": 3}, **PODS}, "3 is too large: the maximum is 2"),
     ("AWSChaos", {"action": "detach-volume", **EC2}, "the action detach-volume needs volumeID"),
     (
         "AzureChaos",

@@ -134,7 +134,7 @@ BAD = [
     # the object
     (
         [1],
-        "[1] is no object: one begins with apiVersion: chaos-mesh.org/v1alpha1 and kind: Workflow",
+        "[1] is not an object: start with apiVersion: chaos-mesh.org/v1alpha1 and kind: Workflow",
     ),
     (
         changed(GOOD["the least"], kind="Workflo"),
@@ -150,14 +150,14 @@ BAD = [
     (changed(GOOD["the least"], metadata=None), "metadata: metadata.name is missing"),
     (
         changed(GOOD["the least"], metadata={"name": "W"}),
-        "metadata.name: 'W' is no name: a lowercase RFC 1123 subdomain",
+        "metadata.name: 'W' is not a name: a lowercase RFC 1123 subdomain",
     ),
     (
         changed(GOOD["the least"], metadata={"name": "w" * 64}),
         "metadata.name: the name has 64 characters, 63 is the most",
     ),
     (changed(GOOD["the least"], spec=None), "spec: spec is missing"),
-    (changed(GOOD["the least"], spec=[]), "spec: [] is no spec"),
+    (changed(GOOD["the least"], spec=[]), "spec: [] is not a map"),
     (of("retry", {"limit": 2**70}), "it cannot be written as JSON: "),
     (of("labels", "x" * 1_600_000), "bytes: API servers accept at most 1,500,000"),
     (
@@ -187,9 +187,9 @@ BAD = [
         workflow(suspend(), onExit="paus"),
         "spec.onExit: there is no template 'paus' (did you mean 'pause'?)",
     ),
-    (workflow(suspend(), templates={}), "spec.templates: {} is no list"),
-    (workflow(suspend(), templates=["a"]), "spec.templates[0]: 'a' is no map with name"),
-    (workflow(suspend(retry="a")), "retry: template 'pause': 'a' is no map with limit"),
+    (workflow(suspend(), templates={}), "spec.templates: {} is not a list"),
+    (workflow(suspend(), templates=["a"]), "spec.templates[0]: 'a' is not a map with name"),
+    (workflow(suspend(retry="a")), "retry: template 'pause': 'a' is not a map with limit"),
     (
         workflow(suspend(), suspend()),
         "spec.templates[1].name: template 'pause': another template is named 'pause'",
@@ -227,7 +227,7 @@ BAD = [
     (
         workflow(suspend("Pause")),
         (
-            "spec.templates[0].name: template 'Pause': 'Pause' is no name: a lowercase RFC "
+            "spec.templates[0].name: template 'Pause': 'Pause' is not a name: a lowercase RFC "
             "1123 subdomain"
         ),
     ),
@@ -258,7 +258,7 @@ BAD = [
             ("-1m", "'-1m' is negative"),
             ("0s", "'0s' is zero: it must be more"),
             ("9" * 9 + "h", "is longer than any duration"),
-            (90, "90 is no text: put it in quotes"),
+            (90, "90 is not a string: put it in quotes"),
         ]
     ),
     (
@@ -301,7 +301,7 @@ BAD = [
     (
         workflow({**task("t"), "task": {"container": {"name": "A"}}}),
         "container: template 't': image is missing",
-        "container.name: template 't': 'A' is no name",
+        "container.name: template 't': 'A' is not a name",
     ),
     (workflow(without(status_check(), "statusCheck")), "template 'check': statusCheck is missing"),
     (
@@ -310,7 +310,7 @@ BAD = [
     ),
     (
         of("retry", {"limit": -1, "backoff": {"factor": 0.5}}),
-        "retry.limit: template 'pause': -1 is too small: 0 is the least",
+        "retry.limit: template 'pause': -1 is too small: the minimum is 0",
         "0.5 is too small: 1 is",
     ),
     (
@@ -375,7 +375,7 @@ BAD = [
     (workflow(suspend(), serial("x", "y"), serial("y", "x")), "x → y → x is an endless loop"),
     (
         workflow(*(serial(f"s{n}", f"s{n + 1}") for n in range(1000)), suspend("s1000")),
-        "template 's0': the tree below it is 1001 levels deep: 200 is the most",
+        "template 's0': the tree below it is 1001 levels deep: the maximum is 200",
     ),
     (
         workflow(*(serial(f"s{n}", *[f"s{n + 1}"] * 2) for n in range(100)), suspend("s100")),
@@ -405,10 +405,10 @@ BAD = [
         for name, value, words in [
             ("mode", "Forever", "'Forever' is none of Synchronous, Continuous"),
             ("type", "TCP", "'TCP' is none of HTTP"),
-            ("failureThreshold", 0, "0 is too small: 1 is the least"),
-            ("successThreshold", "1", "'1' is no whole number"),
-            ("recordsHistoryLimit", 1001, "1001 is too large: 1000 is the most"),
-            ("intervalSeconds", True, "True is no whole number"),
+            ("failureThreshold", 0, "0 is too small: the minimum is 1"),
+            ("successThreshold", "1", "'1' is not a whole number"),
+            ("recordsHistoryLimit", 1001, "1001 is too large: the maximum is 1000"),
+            ("intervalSeconds", True, "True is not a whole number"),
         ]
     ),
     (
@@ -418,9 +418,9 @@ BAD = [
     *(
         (workflow(status_check(http={"url": "http://a", "criteria": {"statusCode": code}})), words)
         for code, words in [
-            (200, "criteria.statusCode: template 'check': 200 is no text: put it in quotes"),
-            ("2xx", "'2xx' is no status code: write one, as in '200', or a range, as in '200-399'"),
-            ("99", "'99' is no status code"),
+            (200, "criteria.statusCode: template 'check': 200 is not a string: put it in quotes"),
+            ("2xx", "'2xx' is not a status code: write for example '200', or a range as '200-399'"),
+            ("99", "'99' is not a status code"),
             ("300-200", "'300-200' is an empty range: its end is below its start"),
         ]
     ),
@@ -459,10 +459,10 @@ BAD = [
         schedule(concurrencyPolicy="Replace"),
         "spec.concurrencyPolicy: 'Replace' is none of Forbid, Allow",
     ),
-    (schedule(historyLimit=0), "spec.historyLimit: 0 is too small: 1 is the least"),
+    (schedule(historyLimit=0), "spec.historyLimit: 0 is too small: the minimum is 1"),
     (
         schedule(startingDeadlineSeconds=-1),
-        "spec.startingDeadlineSeconds: -1 is too small: 0 is the least",
+        "spec.startingDeadlineSeconds: -1 is too small: the minimum is 0",
     ),
     (
         schedule(type="Workflow", workflow={"entry": "a", "templates": [suspend()]}, podChaos=None),

@@ -78,10 +78,7 @@ class DefaultPreemption(Plugin):
         ]
         candidates, refusals = self._find_candidates(state, pod, nodes)
         if not candidates:
-            count = len(self.handle.snapshot.nodes)
-            reasons = [reason for status in refusals.values() for reason in status.reasons]
-            words = count_reasons([*reasons, *[NOT_HELPFUL] * (count - len(refusals))])
-            return Nomination("", f"preemption: 0/{count} nodes are available: {words}.")
+            return Nomination("", f"preemption: {self._explain_refusals(refusals)}")
         try:
             candidates = await self._filter_by_extenders(state, pod, candidates)
         except ExtenderError as error:
@@ -108,6 +105,13 @@ class DefaultPreemption(Plugin):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
+    def _explain_refusals(self, refusals: Mapping[str, Status]) -> str:
+        """Return kube-scheduler's sentence on nodes where preemption does not help."""
+        count = len(self.handle.snapshot.nodes)
+        reasons = [reason for status in refusals.values() for reason in status.reasons]
+        words = count_reasons([*reasons, *[NOT_HELPFUL] * (count - len(refusals))])
+        return f"0/{count} nodes are available: {words}."
+
     def _find_candidates(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> tuple[dict[str, Victims], dict[str, Status]]:
@@ -124,8 +128,7 @@ class DefaultPreemption(Plugin):
             PreemptionBudgets(self._budgets),
             self.handle.context.timestamp(),
         )
-        share = len(nodes) * self._min_percentage // 100
-        wanted = min(max(share, self._min_candidates), len(nodes))
+        wanted = self._candidates_wanted(len(nodes))
         start = self.handle.chance.below(len(nodes)) if wanted < len(nodes) else 0
         for number in range(len(nodes)):
             node = nodes[(start + number) % len(nodes)]
@@ -142,6 +145,12 @@ class DefaultPreemption(Plugin):
             if without_violations and len(without_violations) + len(violating) >= wanted:
                 break
         return {**without_violations, **violating}, refusals
+
+    def _candidates_wanted(self, nodes: int) -> int:
+        """Return how many candidates end the search, by percentage and minimum of the plugin's
+        arguments.
+        """
+        return min(max(nodes * self._min_percentage // 100, self._min_candidates), nodes)
 
     async def _filter_by_extenders(
         self, state: CycleState, pod: PodInfo, candidates: dict[str, Victims]
