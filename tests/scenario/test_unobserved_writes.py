@@ -36,7 +36,9 @@ def wait(cluster):
     async def life():
         await convergence.see(PODS)
         expected.append(
-            convergence.expect(PODS, REF, _is_bound, lambda: came.append("missed"), is_admitted=False)
+            convergence.expect(
+                PODS, REF, _is_bound, lambda: came.append("missed"), is_admitted=False
+            )
         )
         await convergence.reached([])
         came.append("rest")

@@ -322,7 +322,11 @@ BAD = [
         {"action": "loss", **PODS, "loss": {"loss": "25%"}},
         "'25%' is not a percentage: write a number from 0 to 100",
     ),
-    ("NetworkChaos", {"action": "loss", **PODS, "loss": {"loss": "101"}}, "'101' is not a percentage"),
+    (
+        "NetworkChaos",
+        {"action": "loss", **PODS, "loss": {"loss": "101"}},
+        "'101' is not a percentage",
+    ),
     (
         "NetworkChaos",
         {"action": "loss", **PODS, "loss": {"loss": "1", "correlation": "-1"}},
@@ -427,7 +431,11 @@ BAD = [
         {"action": "mysql", "mysqlConnectorVersion": "7", "latency": 1, **PODS},
         "'7' is none of '5', '8'",
     ),
-    ("KernelChaos", {"failKernRequest": {"failtype": 3}, **PODS}, "3 is too large: the maximum is 2"),
+    (
+        "KernelChaos",
+        {"failKernRequest": {"failtype": 3}, **PODS},
+        "3 is too large: the maximum is 2",
+    ),
     ("AWSChaos", {"action": "detach-volume", **EC2}, "the action detach-volume needs volumeID"),
     (
         "AzureChaos",
