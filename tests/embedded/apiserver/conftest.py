@@ -102,7 +102,7 @@ class BareServer:
 
 
 class WatchReader:
-    """A watch, read as far as it goes without waiting."""
+    """Reader of a watch that never waits."""
 
     def __init__(self, runner, watch):
         self.runner, self.watch = runner, watch
@@ -115,7 +115,7 @@ class WatchReader:
         self.ended = True
 
     def new(self):
-        """What has come since the last look."""
+        """Return the events since the last call."""
         self.runner.advance(0)
         events, self.events = self.events, []
         return events

@@ -24,7 +24,7 @@ KEY = (
 )
 
 
-def test_the_server_fills_in_what_is_its_own(site):
+def test_creation_sets_server_fields(site):
     given = {"uid": "1", "creationTimestamp": "2020-01-01T00:00:00Z", "deletionTimestamp": "2020-01-01T00:00:00Z",
              "deletionGracePeriodSeconds": 5, "selfLink": "/x"}  # fmt: skip
     metadata = site.create(site.thing, "a", metadata=given)["metadata"]
@@ -40,17 +40,17 @@ def test_the_server_fills_in_what_is_its_own(site):
     assert site.code == 201
 
 
-def test_the_body_is_left_alone(site):
+def test_request_body_is_not_changed(site):
     body = {"metadata": {"name": "a"}, "spec": {"list": [1]}}
     site.ask("create", site.thing, body=body)
     assert body == {"metadata": {"name": "a"}, "spec": {"list": [1]}}
 
 
-def test_a_status_is_not_given_at_birth(site):
+def test_creation_ignores_status(site):
     assert "status" not in site.create(site.thing, "a", status={"ready": True})
 
 
-def test_a_dry_run_is_answered_and_not_kept(site):
+def test_dry_run_is_answered_but_not_stored(site):
     made = site.create(site.thing, "a", dry_run=True)
     assert made["metadata"]["uid"]
     assert "resourceVersion" not in made["metadata"]
@@ -60,21 +60,21 @@ def test_a_dry_run_is_answered_and_not_kept(site):
 
 
 class TestNames:
-    def test_a_generated_name_ends_in_five_characters(self, site):
+    def test_generated_name_has_five_character_suffix(self, site):
         name = site.create(site.thing, metadata={"generateName": "a-"})["metadata"]["name"]
         assert (name[:2], len(name)) == ("a-", 7)
 
-    def test_a_long_stem_is_cut(self, site):
+    def test_long_name_prefix_is_truncated(self, site):
         name = site.create(site.thing, metadata={"generateName": "x" * 80})["metadata"]["name"]
         assert (name[:58], len(name)) == ("x" * 58, 63)
 
-    def test_a_limit_range_without_a_name_gets_one(self, site):
+    def test_limit_range_without_name_receives_one(self, site):
         limits = Resource("", "v1", "limitranges", "LimitRange")
         body = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": ""}}
         one, other = (site.ask("create", limits, body=body)["metadata"] for _ in range(2))
         assert len({one["name"], other["name"], one["uid"], other["uid"]}) == 4
 
-    def test_a_name_that_somebody_has_is_not_generated(self, site, monkeypatch):
+    def test_generated_name_avoids_existing_names(self, site, monkeypatch):
         suffixes = iter(["aaaaa", "aaaaa", "bbbbb"])
         monkeypatch.setattr(site.core.chance.stream("names"), "suffix", lambda: next(suffixes))
         made = [
@@ -83,7 +83,7 @@ class TestNames:
         ]
         assert made == ["naaaaa", "nbbbbb"]
 
-    def test_when_every_generated_name_is_taken_it_is_said(self, site, monkeypatch):
+    def test_exhausted_generated_names_are_refused(self, site, monkeypatch):
         monkeypatch.setattr(site.core.chance.stream("names"), "suffix", lambda: "aaaaa")
         site.create(site.thing, metadata={"generateName": "n"})
         with pytest.raises(AlreadyExists) as refusal:
@@ -105,20 +105,20 @@ class TestNames:
             ),
         ],
     )
-    def test_what_is_no_name(self, site, metadata, words):
+    def test_invalid_name_is_refused(self, site, metadata, words):
         with pytest.raises(Invalid) as refusal:
             site.ask("create", site.thing, body={"metadata": metadata})
         name = metadata.get("name", "")
         assert str(refusal.value) == f'Thing.example.com "{name}" is invalid: {words}'
 
-    def test_a_name_is_taken_once(self, site):
+    def test_duplicate_name_is_refused(self, site):
         site.create(CONFIG_MAPS, "a", data={"x": "1"})
         with pytest.raises(AlreadyExists, match=r'^configmaps "a" already exists$') as refusal:
             site.create(CONFIG_MAPS, "a")
         assert refusal.value.status["details"] == {"name": "a", "kind": "configmaps"}
         assert site.get(CONFIG_MAPS, "a")["data"] == {"x": "1"}
 
-    def test_a_name_is_taken_until_its_object_is_gone(self, site):
+    def test_name_is_taken_during_deletion(self, site):
         site.create(CONFIG_MAPS, "a", metadata={"finalizers": ["x/y"]})
         site.delete(CONFIG_MAPS, "a")
         with pytest.raises(
@@ -127,8 +127,8 @@ class TestNames:
             site.create(CONFIG_MAPS, "a")
 
 
-class TestPlaces:
-    def test_the_namespace_is_the_requests(self, site):
+class TestNamespaces:
+    def test_namespace_is_set_from_request(self, site):
         with pytest.raises(
             BadRequest, match=r"^the namespace of the provided object does not match"
         ):
@@ -136,7 +136,7 @@ class TestPlaces:
         with pytest.raises(MethodNotAllowed):
             site.ask("create", CONFIG_MAPS, namespace="", body={"metadata": {"name": "a"}})
 
-    def test_what_lives_nowhere_has_none(self, site):
+    def test_cluster_scoped_object_has_no_namespace(self, site):
         assert (
             "namespace" not in site.create(site.world, "w", metadata={"namespace": "x"})["metadata"]
         )
@@ -188,15 +188,15 @@ class TestMetadata:
             ),
         ],
     )
-    def test_what_may_not_stand_there(self, site, metadata, words):
+    def test_invalid_metadata_is_refused(self, site, metadata, words):
         with pytest.raises(Invalid) as refusal:
             site.create(site.odd, "a", metadata=metadata)
         assert str(refusal.value) == f'Odd.example.com "a" is invalid: {words}'
 
-    def test_annotations_may_be_as_large_as_that(self, site):
+    def test_annotation_size_limit(self, site):
         site.create(CONFIG_MAPS, "a", metadata={"annotations": {"x": "y" * 262143}})
 
-    def test_one_owner_controls(self, site):
+    def test_second_controller_reference_is_refused(self, site):
         owners = [
             {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": True}
             for name in "xy"
@@ -207,7 +207,7 @@ class TestMetadata:
         ):
             site.create(CONFIG_MAPS, "a", metadata={"ownerReferences": owners})
 
-    def test_an_owner_is_named_once(self, site):
+    def test_duplicate_owner_is_warned_of(self, site):
         owner = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "1"}
         made = site.create(CONFIG_MAPS, "a", metadata={"ownerReferences": [owner, dict(owner)]})
         assert made["metadata"]["ownerReferences"] == [owner]
@@ -220,7 +220,7 @@ class TestMetadata:
             )
         ]
 
-    def test_custom_resources_may_have_odd_finalizers(self, site):
+    def test_custom_resource_accepts_unqualified_finalizer(self, site):
         site.create(site.thing, "a", metadata={"finalizers": ["odd", "x.y", "x/y"]})
         why = "to avoid accidental conflicts with other finalizer writers"
         assert site.warnings == [
@@ -233,7 +233,7 @@ class TestMetadata:
         site.patch(site.thing, "a", {"spec": {"size": 1}})
         assert site.warnings == []
 
-    def test_a_new_object_has_no_version(self, site):
+    def test_resource_version_in_creation_is_refused(self, site):
         with pytest.raises(
             ApiError, match=r"^resourceVersion should not be set on objects to be created$"
         ) as refusal:
@@ -262,28 +262,28 @@ class TestKinds:
             ),
         ],
     )
-    def test_a_body_of_another_kind(self, site, head, words):
+    def test_body_of_other_kind_is_refused(self, site, head, words):
         with pytest.raises(BadRequest) as refusal:
             site.ask("create", CONFIG_MAPS, body={**head, "metadata": {"name": "a"}})
         assert str(refusal.value) == words
 
     @pytest.mark.parametrize("body", [None, [], "x", 5])
-    def test_a_body_that_is_no_object(self, site, body):
+    def test_non_object_body_is_refused(self, site, body):
         with pytest.raises(BadRequest, match="must be an object of kind ConfigMap"):
             site.ask("create", CONFIG_MAPS, body=body)
 
-    def test_an_unknown_resource(self, site):
+    def test_unknown_resource_is_not_found(self, site):
         with pytest.raises(NotFound, match=r"^the server could not find the requested resource$"):
             site.create(Resource("nowhere.io", "v1", "whats", "What"), "a")
 
-    def test_a_verb_that_a_resource_does_not_have(self, site):
+    def test_unsupported_verb_is_refused(self, site):
         with pytest.raises(
             MethodNotAllowed,
             match=r"^the server does not allow this method on the requested resource$",
         ):
             site.get(Resource("", "v1", "bindings", "Binding"), "a")
 
-    def test_nothing_is_half_done_when_something_is_refused(self, site):
+    def test_refusal_changes_nothing(self, site):
         before = site.store.revision
         for resource, body in (
             (PODS, {"metadata": {"name": "a", "labels": {"-": ""}}}),

@@ -28,8 +28,8 @@ def pod(site):
     )
 
 
-class TestAnswers:
-    def test_most_kinds_are_answered_with_a_status(self, site):
+class TestResponses:
+    def test_most_kinds_return_status(self, site):
         uid = site.create(site.thing, "a")["metadata"]["uid"]
         assert site.delete(site.thing, "a") == {
             "kind": "Status",
@@ -41,12 +41,12 @@ class TestAnswers:
         with pytest.raises(NotFound, match=r'^things\.example\.com "a" not found$'):
             site.delete(site.thing, "a")
 
-    def test_some_with_their_last_state(self, site):
+    def test_some_kinds_return_last_state(self, site):
         account = site.create(SERVICE_ACCOUNTS, "a")
         gone = site.delete(SERVICE_ACCOUNTS, "a")
         assert gone["metadata"] == {**account["metadata"], "resourceVersion": "3"}
 
-    def test_a_dry_run_leaves_everything(self, site, pod):
+    def test_dry_run_deletes_nothing(self, site, pod):
         made = site.create(site.thing, "a")
         assert site.delete(site.thing, "a", dry_run=True)["status"] == "Success"
         assert grace(site.delete(PODS, "p", dry_run=True)) == (at(30), 30, None)
@@ -55,7 +55,7 @@ class TestAnswers:
 
 
 class TestPreconditions:
-    def test_the_uid(self, site):
+    def test_uid_precondition(self, site):
         uid = site.create(site.thing, "a")["metadata"]["uid"]
         with pytest.raises(Conflict) as refusal:
             site.delete(site.thing, "a", precondition_uid="x")
@@ -66,7 +66,7 @@ class TestPreconditions:
         )
         site.delete(site.thing, "a", precondition_uid=uid)
 
-    def test_the_version(self, site):
+    def test_version_precondition(self, site):
         site.create(site.thing, "a")
         with pytest.raises(
             Conflict,
@@ -80,7 +80,7 @@ class TestPreconditions:
 
 
 class TestFinalizers:
-    def test_an_object_goes_with_its_last_one(self, site):
+    def test_removal_of_last_finalizer_deletes_object(self, site):
         site.create(site.thing, "a", metadata={"finalizers": ["x/y", "x/z"]})
         assert grace(site.delete(site.thing, "a")) == (at(0), 0, ["x/y", "x/z"])
         site.runner.advance(5)
@@ -96,18 +96,18 @@ class TestFinalizers:
         with pytest.raises(NotFound):
             site.get(site.thing, "a")
 
-    def test_none_is_added_to_what_is_going(self, site):
+    def test_finalizer_cannot_be_added_during_deletion(self, site):
         site.create(site.thing, "a", metadata={"finalizers": ["x/y"]})
         site.delete(site.thing, "a")
         with pytest.raises(Invalid, match=r'found new finalizers \[\]string\{"a/b", "c/d"\}$'):
             site.patch(site.thing, "a", {"metadata": {"finalizers": ["c/d", "x/y", "a/b"]}})
 
-    def test_a_deletion_counts_as_a_change(self, site):
+    def test_deletion_mark_increments_generation(self, site):
         site.create(site.thing, "a", metadata={"finalizers": ["x/y"]})
         assert site.delete(site.thing, "a")["metadata"]["generation"] == 2
         assert site.delete(site.thing, "a")["metadata"]["generation"] == 2
 
-    def test_the_collectors_finalizers_may_change_later(self, site):
+    def test_garbage_collector_finalizers_may_change(self, site):
         site.create(site.thing, "a")
         assert grace(site.delete(site.thing, "a", propagation="Foreground")) == (
             at(0),
@@ -129,17 +129,17 @@ class TestFinalizers:
             ({"orphan_dependents": False}, ["x/y"], 202),
         ],
     )
-    def test_how_dependents_end_is_a_finalizer(self, site, options, finalizers, code):
+    def test_propagation_policy_sets_finalizer(self, site, options, finalizers, code):
         site.create(site.thing, "a", metadata={"finalizers": ["x/y"]})
         assert grace(site.delete(site.thing, "a", **options))[2] == finalizers
         assert site.code == code
 
     @pytest.mark.parametrize("finalizers", [["orphan", "orphan"], ["x/y", "orphan", "x/y"]])
-    def test_duplicate_finalizers_stay(self, site, finalizers):
+    def test_duplicate_finalizers_are_kept(self, site, finalizers):
         site.create(site.thing, "a", metadata={"finalizers": finalizers})
         assert grace(site.delete(site.thing, "a"))[2] == finalizers
 
-    def test_a_job_leaves_its_pods_and_an_event_has_none(self, site):
+    def test_default_propagation_policy_of_kinds(self, site):
         pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
         site.create(JOBS, "j", spec={"template": {"spec": pod}})
         assert grace(site.delete(JOBS, "j"))[2] == ["orphan"]
@@ -148,7 +148,7 @@ class TestFinalizers:
 
 
 class TestGrace:
-    def test_a_pod_is_given_time_that_only_shrinks(self, site, pod):
+    def test_grace_period_can_only_shrink(self, site, pod):
         assert grace(site.delete(PODS, "p", grace_period=20)) == (at(20), 20, None)
         assert grace(site.delete(PODS, "p", grace_period=60)) == (at(20), 20, None)
         assert grace(site.delete(PODS, "p")) == (at(20), 20, None)
@@ -160,7 +160,7 @@ class TestGrace:
         with pytest.raises(NotFound):
             site.get(PODS, "p")
 
-    def test_it_is_the_pods_own_unless_said_otherwise(self, site):
+    def test_grace_period_defaults_to_spec(self, site):
         containers = [{"name": "c", "image": "i"}]
         site.create(
             PODS,
@@ -169,23 +169,23 @@ class TestGrace:
         )
         assert grace(site.delete(PODS, "p")) == (at(7), 7, None)
 
-    def test_less_than_nothing_is_a_second(self, site, pod):
+    def test_negative_grace_period_is_one_second(self, site, pod):
         assert grace(site.delete(PODS, "p", grace_period=-3)) == (at(1), 1, None)
 
     @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-    def test_what_has_ended_goes_at_once(self, site, pod, phase):
+    def test_finished_pod_is_deleted_immediately(self, site, pod, phase):
         site.patch(PODS, "p", {"status": {"phase": phase}}, subresource="status")
         site.delete(PODS, "p", grace_period=60)
         assert site.names(PODS) == []
 
-    def test_so_does_what_runs_nowhere(self, site):
+    def test_unscheduled_pod_is_deleted_immediately(self, site):
         site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
         watch = site.watch(PODS, resource_version=str(site.store.revision))
         gone = site.delete(PODS, "p")
         assert (grace(gone), gone["metadata"]["generation"]) == ((at(0), 0, None), 2)
         assert watch.received() == [("MODIFIED", "p"), ("DELETED", "p")]
 
-    def test_finalizers_hold_it_longer(self, site, pod):
+    def test_finalizers_delay_deletion_after_grace_period(self, site, pod):
         assert grace(site.delete(PODS, "p", propagation="Foreground")) == (
             at(30),
             30,
@@ -199,7 +199,7 @@ class TestGrace:
         site.patch(PODS, "p", {"metadata": {"finalizers": None}})
         assert site.names(PODS) == []
 
-    def test_a_running_grace_outlives_the_finalizers(self, site, pod):
+    def test_grace_period_continues_without_finalizers(self, site, pod):
         site.patch(PODS, "p", {"metadata": {"finalizers": ["x/y"]}})
         site.delete(PODS, "p")
         site.patch(PODS, "p", {"metadata": {"finalizers": None}})
@@ -207,7 +207,7 @@ class TestGrace:
 
 
 class TestCollections:
-    def test_it_deletes_what_a_list_finds(self, site):
+    def test_collection_deletes_listed_objects(self, site):
         for name in "abc":
             site.create(CONFIG_MAPS, name, metadata={"labels": {"of": name}})
         found = site.ask("deletecollection", CONFIG_MAPS, labels="of in (a, c)")
@@ -215,7 +215,7 @@ class TestCollections:
         assert (found["kind"], found["metadata"]["resourceVersion"]) == ("ConfigMapList", "4")
         assert site.names(CONFIG_MAPS) == ["b"]
 
-    def test_a_limit_is_kept_and_a_dry_run_too(self, site):
+    def test_collection_respects_limit_and_dry_run(self, site):
         for name in "abc":
             site.create(CONFIG_MAPS, name)
         site.ask("deletecollection", CONFIG_MAPS, dry_run=True)
@@ -223,7 +223,7 @@ class TestCollections:
         site.ask("deletecollection", CONFIG_MAPS, limit=2)
         assert site.names(CONFIG_MAPS) == ["c"]
 
-    def test_each_object_is_deleted_as_its_kind_is(self, site, pod):
+    def test_collection_uses_deletion_of_kind(self, site, pod):
         site.ask("deletecollection", PODS, grace_period=9)
         assert grace(site.get(PODS, "p")) == (at(9), 9, None)
 
@@ -247,7 +247,7 @@ class TestNamespaces:
         }
         return site.update(self.SPACES, body, subresource="finalize")
 
-    def test_it_is_terminating_until_both_lists_are_empty(self, site, space):
+    def test_namespace_terminates_until_finalizers_are_empty(self, site, space):
         going = site.delete(self.SPACES, "s")
         assert (going["status"], grace(going)) == ({"phase": "Terminating"}, (at(0), None, ["x/y"]))
         assert site.delete(self.SPACES, "s")["metadata"]["resourceVersion"] == "3"
@@ -256,14 +256,14 @@ class TestNamespaces:
         site.patch(self.SPACES, "s", {"metadata": {"finalizers": None}})
         assert site.names(self.SPACES) == []
 
-    def test_in_either_order(self, site, space):
+    def test_finalizer_lists_are_emptied_in_any_order(self, site, space):
         site.delete(self.SPACES, "s")
         site.patch(self.SPACES, "s", {"metadata": {"finalizers": None}})
         assert site.names(self.SPACES) == ["s"]
         self.finalize(site)
         assert site.names(self.SPACES) == []
 
-    def test_without_finalizers_a_second_deletion_ends_it(self, site):
+    def test_second_deletion_without_finalizers_completes(self, site):
         site.create(self.SPACES, "s")
         self.finalize(site)
         site.delete(self.SPACES, "s")
@@ -271,7 +271,7 @@ class TestNamespaces:
         site.delete(self.SPACES, "s")
         assert site.names(self.SPACES) == []
 
-    def test_only_its_own_door_changes_the_finalizers_of_its_spec(self, site, space):
+    def test_spec_finalizers_change_through_finalize_only(self, site, space):
         site.patch(self.SPACES, "s", {"spec": {"finalizers": None}})
         assert site.get(self.SPACES, "s")["spec"]["finalizers"] == ["kubernetes"]
 
@@ -283,5 +283,5 @@ class TestNamespaces:
             ({"propagation": "Orphan"}, ["x/y", "orphan"]),
         ],
     )
-    def test_how_dependents_end(self, site, space, options, finalizers):
+    def test_propagation_policy_of_namespace(self, site, space, options, finalizers):
         assert grace(site.delete(self.SPACES, "s", **options))[2] == finalizers

@@ -14,7 +14,7 @@ TOO_LARGE = {
 
 
 @pytest.fixture
-def five(site):
+def five_objects(site):
     for number in range(5):
         site.create(
             CONFIG_MAPS, f"c{number}", metadata={"labels": {"even": str(number % 2 == 0).lower()}}
@@ -23,7 +23,7 @@ def five(site):
 
 
 def pages(site, resource, limit, **options):
-    """All pages of a list: their names, and what is said to follow each."""
+    """Return the names and the remaining count of each page of a list."""
     while True:
         found = site.list(resource, limit=limit, **options)
         metadata = found["metadata"]
@@ -43,20 +43,22 @@ def token(**content):
 
 
 class TestSelection:
-    def test_labels_and_fields(self, five):
-        assert five.names(CONFIG_MAPS, labels="even=true") == ["c0", "c2", "c4"]
-        assert five.names(CONFIG_MAPS, labels="even=true", fields="metadata.name!=c2") == [
+    def test_label_and_field_selectors_filter(self, five_objects):
+        assert five_objects.names(CONFIG_MAPS, labels="even=true") == ["c0", "c2", "c4"]
+        assert five_objects.names(CONFIG_MAPS, labels="even=true", fields="metadata.name!=c2") == [
             "c0",
             "c4",
         ]
-        assert five.names(CONFIG_MAPS, fields="metadata.name=c2") == ["c2"]
-        assert five.names(CONFIG_MAPS, fields="metadata.name=c2,metadata.name=c3") == []
-        assert five.names(CONFIG_MAPS, fields="metadata.name=c2", labels="even=false") == []
-        assert five.names(CONFIG_MAPS, namespace="") == ["c0", "c1", "c2", "c3", "c4"]
-        assert five.names(CONFIG_MAPS, namespace="", fields="metadata.namespace=other") == []
-        assert five.names(CONFIG_MAPS, namespace="nowhere") == []
+        assert five_objects.names(CONFIG_MAPS, fields="metadata.name=c2") == ["c2"]
+        assert five_objects.names(CONFIG_MAPS, fields="metadata.name=c2,metadata.name=c3") == []
+        assert five_objects.names(CONFIG_MAPS, fields="metadata.name=c2", labels="even=false") == []
+        assert five_objects.names(CONFIG_MAPS, namespace="") == ["c0", "c1", "c2", "c3", "c4"]
+        assert (
+            five_objects.names(CONFIG_MAPS, namespace="", fields="metadata.namespace=other") == []
+        )
+        assert five_objects.names(CONFIG_MAPS, namespace="nowhere") == []
 
-    def test_a_kinds_own_fields(self, site):
+    def test_kind_specific_field_selectors(self, site):
         for size in (1, 2):
             site.create(site.thing, f"t{size}", spec={"size": size})
         assert site.names(site.thing, fields="spec.size=2") == ["t2"]
@@ -76,16 +78,16 @@ class TestSelection:
             ),
         ],
     )
-    def test_what_cannot_be_selected(self, site, options, words):
+    def test_invalid_selector_is_refused(self, site, options, words):
         with pytest.raises(BadRequest) as refusal:
             site.list(CONFIG_MAPS, **options)
         assert str(refusal.value) == words
 
-    def test_a_kind_with_fields_of_its_own_says_less(self, site):
+    def test_kind_with_own_fields_has_short_error(self, site):
         with pytest.raises(BadRequest, match=r"^field label not supported: spec\.x$"):
             site.list(site.thing, fields="spec.x=1")
 
-    def test_events_are_seen_in_both_groups(self, site):
+    def test_events_are_listed_in_both_groups(self, site):
         newer = Resource("events.k8s.io", "v1", "events", "Event")
         about = {"kind": "Pod", "name": "p", "namespace": "default", "apiVersion": "v1"}
         site.create(
@@ -115,49 +117,53 @@ class TestSelection:
 
 
 class TestPages:
-    def test_each_says_how_much_follows(self, five):
-        assert list(pages(five, CONFIG_MAPS, 2)) == [
+    def test_page_reports_remaining_count(self, five_objects):
+        assert list(pages(five_objects, CONFIG_MAPS, 2)) == [
             (["c0", "c1"], 3),
             (["c2", "c3"], 1),
             (["c4"], None),
         ]
-        assert list(pages(five, CONFIG_MAPS, 5)) == [(["c0", "c1", "c2", "c3", "c4"], None)]
+        assert list(pages(five_objects, CONFIG_MAPS, 5)) == [(["c0", "c1", "c2", "c3", "c4"], None)]
 
-    def test_selectors_keep_it_dark(self, five):
-        assert list(pages(five, CONFIG_MAPS, 2, labels="even=true")) == [
+    def test_selector_hides_remaining_count(self, five_objects):
+        assert list(pages(five_objects, CONFIG_MAPS, 2, labels="even=true")) == [
             (["c0", "c2"], None),
             (["c4"], None),
         ]
-        assert list(pages(five, CONFIG_MAPS, 1, labels="even=false")) == [
+        assert list(pages(five_objects, CONFIG_MAPS, 1, labels="even=false")) == [
             (["c1"], None),
             (["c3"], None),
             ([], None),
         ]
-        assert list(pages(five, CONFIG_MAPS, 1, fields="metadata.name=c2")) == [(["c2"], None)]
+        assert list(pages(five_objects, CONFIG_MAPS, 1, fields="metadata.name=c2")) == [
+            (["c2"], None)
+        ]
 
-    def test_all_are_of_one_moment(self, five):
-        walk = pages(five, CONFIG_MAPS, 2)
+    def test_pages_share_one_version(self, five_objects):
+        walk = pages(five_objects, CONFIG_MAPS, 2)
         seen = [next(walk)]
-        five.delete(CONFIG_MAPS, "c0")
-        five.delete(CONFIG_MAPS, "c3")
-        five.create(CONFIG_MAPS, "c2a")
-        five.patch(CONFIG_MAPS, "c4", {"data": {"x": "1"}})
+        five_objects.delete(CONFIG_MAPS, "c0")
+        five_objects.delete(CONFIG_MAPS, "c3")
+        five_objects.create(CONFIG_MAPS, "c2a")
+        five_objects.patch(CONFIG_MAPS, "c4", {"data": {"x": "1"}})
         assert [*seen, *walk] == [(["c0", "c1"], 3), (["c2", "c3"], 1), (["c4"], None)]
 
-    def test_what_lives_nowhere_has_pages_too(self, site):
+    def test_cluster_scoped_list_is_paged(self, site):
         for name in "abc":
             site.create(NODES, name)
         assert [names for names, _ in pages(site, NODES, 2)] == [["a", "b"], ["c"]]
 
-    def test_the_moment_may_be_over(self, five):
-        first = five.list(CONFIG_MAPS, limit=2)
-        five.create(CONFIG_MAPS, "c1a")
-        five.store.compact()
+    def test_expired_page_is_refused(self, five_objects):
+        first = five_objects.list(CONFIG_MAPS, limit=2)
+        five_objects.create(CONFIG_MAPS, "c1a")
+        five_objects.store.compact()
         with pytest.raises(
             Expired, match=r"^The provided continue parameter is too old to display a consistent"
         ) as refusal:
-            five.list(CONFIG_MAPS, limit=2, continue_token=first["metadata"]["continue"])
-        rest = five.list(CONFIG_MAPS, continue_token=refusal.value.status["metadata"]["continue"])
+            five_objects.list(CONFIG_MAPS, limit=2, continue_token=first["metadata"]["continue"])
+        rest = five_objects.list(
+            CONFIG_MAPS, continue_token=refusal.value.status["metadata"]["continue"]
+        )
         assert [item["metadata"]["name"] for item in rest["items"]] == ["c1a", "c2", "c3", "c4"]
         assert rest["metadata"] == {"resourceVersion": "7"}
 
@@ -174,18 +180,18 @@ class TestPages:
             (token(rv=5, start="/../../x"), "/../../x"),
         ],
     )
-    def test_what_is_no_token(self, site, text, why):
+    def test_invalid_continue_token_is_refused(self, site, text, why):
         with pytest.raises(BadRequest) as refusal:
             site.list(CONFIG_MAPS, continue_token=text)
         assert str(refusal.value) == f"invalid continue token: continue key is not valid: {why}"
 
-    def test_a_token_stands_for_the_version(self, five):
-        following = five.list(CONFIG_MAPS, limit=2)["metadata"]["continue"]
+    def test_continue_token_contains_version(self, five_objects):
+        following = five_objects.list(CONFIG_MAPS, limit=2)["metadata"]["continue"]
         with pytest.raises(
             BadRequest, match=r"^specifying resource version is not allowed when using continue$"
         ):
-            five.list(CONFIG_MAPS, continue_token=following, resource_version="2")
-        assert five.names(CONFIG_MAPS, continue_token=following, resource_version="0") == [
+            five_objects.list(CONFIG_MAPS, continue_token=following, resource_version="2")
+        assert five_objects.names(CONFIG_MAPS, continue_token=following, resource_version="0") == [
             "c2",
             "c3",
             "c4",
@@ -202,7 +208,7 @@ class TestPages:
         ),
         limit=st.integers(1, 4),
     )
-    def test_tokens_cover_all_whatever_is_written_meanwhile(self, site, names, writes, limit):
+    def test_pages_are_complete_despite_writes(self, site, names, writes, limit):
         site.store.__init__()
         for name in names:
             site.create(CONFIG_MAPS, name.split("/")[1], namespace=name.split("/")[0])
@@ -222,33 +228,35 @@ class TestPages:
         assert seen == expected
 
 
-class TestMoments:
-    def test_exactly_then_or_not_before(self, five):
-        five.delete(CONFIG_MAPS, "c4")
-        exact = five.list(CONFIG_MAPS, resource_version="6", resource_version_match="Exact")
+class TestVersions:
+    def test_exact_and_minimum_version(self, five_objects):
+        five_objects.delete(CONFIG_MAPS, "c4")
+        exact = five_objects.list(CONFIG_MAPS, resource_version="6", resource_version_match="Exact")
         assert (len(exact["items"]), exact["metadata"]) == (5, {"resourceVersion": "6"})
         for match in ("", "NotOlderThan"):
-            later = five.list(CONFIG_MAPS, resource_version="6", resource_version_match=match)
+            later = five_objects.list(
+                CONFIG_MAPS, resource_version="6", resource_version_match=match
+            )
             assert (len(later["items"]), later["metadata"]) == (4, {"resourceVersion": "7"})
-        page = five.list(CONFIG_MAPS, resource_version="6", limit=2)["metadata"]
+        page = five_objects.list(CONFIG_MAPS, resource_version="6", limit=2)["metadata"]
         assert (page["resourceVersion"], page["remainingItemCount"]) == ("6", 3)
 
-    def test_any_will_do(self, five):
-        found = five.list(CONFIG_MAPS, resource_version="0", limit=2)
+    def test_any_version_returns_current_list(self, five_objects):
+        found = five_objects.list(CONFIG_MAPS, resource_version="0", limit=2)
         assert (len(found["items"]), found["metadata"]) == (5, {"resourceVersion": "6"})
 
-    def test_the_past_may_be_over(self, five):
-        five.store.compact()
+    def test_expired_version_is_refused(self, five_objects):
+        five_objects.store.compact()
         with pytest.raises(
             Expired, match=r"^The resourceVersion for the provided list is too old\.$"
         ):
-            five.list(CONFIG_MAPS, resource_version="2", resource_version_match="Exact")
-        assert len(five.list(CONFIG_MAPS, resource_version="2")["items"]) == 5
+            five_objects.list(CONFIG_MAPS, resource_version="2", resource_version_match="Exact")
+        assert len(five_objects.list(CONFIG_MAPS, resource_version="2")["items"]) == 5
 
-    def test_the_future_is_not_known(self, five):
+    def test_future_version_is_refused(self, five_objects):
         for ask in (
-            lambda: five.list(CONFIG_MAPS, resource_version="9"),
-            lambda: five.get(CONFIG_MAPS, "c1", resource_version="9"),
+            lambda: five_objects.list(CONFIG_MAPS, resource_version="9"),
+            lambda: five_objects.get(CONFIG_MAPS, "c1", resource_version="9"),
         ):
             with pytest.raises(
                 ServerTimeout, match=r"^Timeout: Too large resource version: 9, current: 6$"
@@ -256,11 +264,11 @@ class TestMoments:
                 ask()
             assert refusal.value.status["details"] == TOO_LARGE
 
-    def test_what_is_no_version(self, five):
+    def test_invalid_version_is_refused(self, five_objects):
         why = 'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax'
         with pytest.raises(BadRequest) as refusal:
-            five.list(CONFIG_MAPS, resource_version="x")
+            five_objects.list(CONFIG_MAPS, resource_version="x")
         assert str(refusal.value) == f"invalid resource version: {why}"
         with pytest.raises(ApiError) as refusal:
-            five.get(CONFIG_MAPS, "c1", resource_version="x")
+            five_objects.get(CONFIG_MAPS, "c1", resource_version="x")
         assert (str(refusal.value), refusal.value.code) == (why, 500)

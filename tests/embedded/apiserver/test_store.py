@@ -29,7 +29,7 @@ def names_after(objects):
     return [(obj["metadata"]["namespace"], obj["metadata"]["name"]) for obj in objects]
 
 
-def test_every_commit_has_a_revision_of_its_own():
+def test_commits_have_distinct_revisions():
     store = Store()
     first, second = put(store, "a", "x"), put(store, "a", "y")
     assert [obj["metadata"]["resourceVersion"] for obj in (first, second)] == ["2", "3"]
@@ -37,7 +37,7 @@ def test_every_commit_has_a_revision_of_its_own():
     assert first["metadata"]["resourceVersion"] == "2"
 
 
-def test_namespaces_are_in_the_order_of_their_keys():
+def test_namespaces_are_ordered_by_key():
     store = Store()
     for namespace, name in reversed(PLACES):
         put(store, namespace, name)
@@ -47,7 +47,7 @@ def test_namespaces_are_in_the_order_of_their_keys():
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.booleans()), max_size=40), st.data())
-def test_the_past_is_what_it_was(writes, data):
+def test_past_revisions_are_unchanged(writes, data):
     store, states = Store(), []
     for place, is_kept in writes:
         states.append((store.revision, list(store.all("", "things"))))
@@ -66,7 +66,7 @@ def test_the_past_is_what_it_was(writes, data):
         assert [obj for _, obj in store.all_at("", "things", after[0], revision, after)] == inside
 
 
-def test_old_changes_are_forgotten(monkeypatch):
+def test_old_changes_expire(monkeypatch):
     monkeypatch.setattr(shelves, "HISTORY", 10)
     store = Store()
     for number in range(31):
@@ -82,7 +82,7 @@ def test_old_changes_are_forgotten(monkeypatch):
     assert resource_store.position_after(25) == 24
 
 
-def test_compaction_forgets_all_and_reaches_shelves_that_are_made_later():
+def test_compaction_covers_later_resources():
     store = Store()
     put(store, "a", "x")
     store.compact()
@@ -93,7 +93,7 @@ def test_compaction_forgets_all_and_reaches_shelves_that_are_made_later():
     )
 
 
-def test_what_is_older_than_a_revision_is_forgotten():
+def test_compaction_drops_older_revisions():
     store = Store()
     for number in range(4):
         put(store, "a", f"x{number}")
@@ -114,7 +114,7 @@ def test_what_is_older_than_a_revision_is_forgotten():
 
 
 @pytest.mark.parametrize("order", [["c", "a", "b"], ["a", "b", "c"]])
-def test_names_stay_in_order_through_removals(order):
+def test_names_stay_ordered_through_removals(order):
     store = Store()
     for name in order:
         put(store, "n", name)
@@ -126,9 +126,9 @@ def test_names_stay_in_order_through_removals(order):
     assert names_after(store.all("", "things", "n")) == [("n", "b"), ("n", "c"), ("n", "d")]
 
 
-def test_a_removed_name_is_dropped_without_a_listing():
+def test_removed_name_is_released_without_listing():
     class Name(str):  # noqa: SLOT000  # slots could not be watched
-        """One that can be watched."""
+        """String type that supports weak references."""
 
     store, name = Store(), Name("x")
     forgotten = weakref.ref(name)
@@ -139,7 +139,7 @@ def test_a_removed_name_is_dropped_without_a_listing():
     assert forgotten() is None
 
 
-def test_what_lasts_keeps_nothing_of_its_past(monkeypatch):
+def test_long_lived_object_keeps_no_history(monkeypatch):
     monkeypatch.setattr(stores, "FREEZE_INTERVAL", 10)
     settled = []
     monkeypatch.setattr(
@@ -163,7 +163,7 @@ def test_what_lasts_keeps_nothing_of_its_past(monkeypatch):
     store.close()
 
 
-def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed(monkeypatch):
+def test_large_store_is_frozen_until_closed(monkeypatch):
     monkeypatch.setattr(stores, "FREEZE_INTERVAL", 10)
     store, before = Store(), gc.get_freeze_count()
     for number in range(8):
@@ -176,8 +176,8 @@ def test_a_large_store_is_out_of_the_garbage_collectors_sight_until_it_is_closed
 
 
 @pytest.fixture
-def usual(monkeypatch):
-    """The thresholds of a process in which no store is open."""
+def default_thresholds(monkeypatch):
+    """Set the thresholds of a process without an open store."""
     monkeypatch.setattr(freezing, "_open_stores", weakref.WeakSet())
     monkeypatch.setattr(freezing, "_original_threshold", None)
     before = gc.get_threshold()
@@ -186,41 +186,41 @@ def usual(monkeypatch):
     gc.set_threshold(*before)
 
 
-def test_while_a_store_is_open_the_garbage_collector_looks_at_much_at_once(usual):
+def test_open_store_raises_gc_thresholds(default_thresholds):
     one, other = Store(), Store()
-    assert gc.get_threshold() > usual
+    assert gc.get_threshold() > default_thresholds
     one.close()
     one.close()
-    assert gc.get_threshold() > usual
+    assert gc.get_threshold() > default_thresholds
     other.close()
-    assert gc.get_threshold() == usual
+    assert gc.get_threshold() == default_thresholds
 
 
-def test_a_dropped_store_counts_as_closed(usual):
+def test_dropped_store_counts_as_closed(default_thresholds):
     store = Store()
-    assert gc.get_threshold() > usual
+    assert gc.get_threshold() > default_thresholds
     del store
     gc.collect()
-    assert gc.get_threshold() == usual
+    assert gc.get_threshold() == default_thresholds
 
 
-def test_thresholds_that_somebody_else_sets_stay(usual):
+def test_foreign_gc_thresholds_are_kept(default_thresholds):
     store = Store()
     gc.set_threshold(5, 6, 7)
     store.close()
     assert gc.get_threshold() == (5, 6, 7)
 
 
-class Ring:
-    """Garbage that only the collector finds."""
+class CyclicGarbage:
+    """Garbage that only the cyclic collector finds."""
 
     def __init__(self):
         self.itself = self
 
 
-def test_garbage_is_kept_out_of_sight_no_longer_than_there_is_a_store(monkeypatch):
+def test_garbage_is_collected_after_store_is_closed(monkeypatch):
     monkeypatch.setattr(stores, "FREEZE_INTERVAL", 4)
-    store, ring = Store(), Ring()
+    store, ring = Store(), CyclicGarbage()
     was = weakref.ref(ring)
     for _ in range(4):
         put(store, "a", "x")
@@ -233,20 +233,20 @@ def test_garbage_is_kept_out_of_sight_no_longer_than_there_is_a_store(monkeypatc
 
 
 @pytest.fixture
-def only_asked():
-    """The collector does not look by itself."""
+def no_automatic_gc():
+    """Disable automatic garbage collection."""
     gc.disable()
     yield
     gc.enable()
 
 
-@pytest.mark.usefixtures("only_asked")
-def test_garbage_is_looked_for_when_memory_has_doubled(monkeypatch):
+@pytest.mark.usefixtures("no_automatic_gc")
+def test_collection_runs_when_memory_has_doubled(monkeypatch):
     monkeypatch.setattr(stores, "FREEZE_INTERVAL", 4)
-    store, early = Store(), Ring()
+    store, early = Store(), CyclicGarbage()
     for _ in range(3):
         put(store, "a", "x")
-    early, was_early, was_new = None, weakref.ref(early), weakref.ref(Ring())
+    early, was_early, was_new = None, weakref.ref(early), weakref.ref(CyclicGarbage())
     found, much = [], []
     for _ in range(12):
         much += [[] for _ in range(sys.getallocatedblocks() // 10)]
@@ -257,11 +257,11 @@ def test_garbage_is_looked_for_when_memory_has_doubled(monkeypatch):
     store.close()
 
 
-def test_what_one_store_leaves_is_not_kept_by_the_next(monkeypatch):
+def test_garbage_of_one_store_is_not_kept_by_next(monkeypatch):
     monkeypatch.setattr(stores, "FREEZE_INTERVAL", 2)
     left = []
     for _ in range(3):
-        store, ring = Store(), Ring()
+        store, ring = Store(), CyclicGarbage()
         put(store, "a", "x")
         put(store, "a", "y")
         left.append(weakref.ref(ring))
@@ -270,7 +270,7 @@ def test_what_one_store_leaves_is_not_kept_by_the_next(monkeypatch):
     assert [one() is None for one in left[:2]] == [True, True]
 
 
-def test_what_one_store_keeps_out_of_sight_no_other_brings_back(monkeypatch):
+def test_stores_keep_each_others_frozen_objects(monkeypatch):
     monkeypatch.setattr(stores, "FREEZE_INTERVAL", 2)
     one, other = Store(), Store()
     for store in (one, other):

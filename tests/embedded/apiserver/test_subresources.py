@@ -37,7 +37,7 @@ def binding(name="p", **target):
 
 class TestScale:
     @pytest.fixture
-    def web(self, site):
+    def deployment(self, site):
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}}
         selector = {
             "matchLabels": {"a": "b"},
@@ -50,9 +50,9 @@ class TestScale:
     def scale(self, site, body=None, verb="update", **more):
         return site.ask(verb, DEPLOYMENTS, "web", body=body, subresource="scale", **more)
 
-    def test_it_is_a_view(self, site, web):
+    def test_scale_is_view_of_object(self, site, deployment):
         metadata = {
-            name: web["metadata"][name]
+            name: deployment["metadata"][name]
             for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         }
         assert self.scale(site, verb="get") == {
@@ -63,13 +63,13 @@ class TestScale:
             "status": {"replicas": 0, "selector": "a=b,a in (b,c)"},
         }
 
-    def test_writing_it_writes_the_object(self, site, web):
+    def test_scale_write_changes_object(self, site, deployment):
         assert self.scale(site, {"metadata": {"name": "web"}, "spec": {"replicas": 3}})["spec"] == {
             "replicas": 3
         }
         scaled = site.get(DEPLOYMENTS, "web")
         assert (scaled["spec"]["replicas"], scaled["metadata"]["generation"]) == (3, 2)
-        assert scaled["spec"]["template"] is web["spec"]["template"]
+        assert scaled["spec"]["template"] is deployment["spec"]["template"]
         patch = {
             "body": {"spec": {"replicas": 4}},
             "verb": "patch",
@@ -79,7 +79,7 @@ class TestScale:
         assert self.scale(site, {"metadata": {"name": "web"}, "spec": {}})["spec"] == {}
         assert site.get(DEPLOYMENTS, "web")["spec"]["replicas"] == 0
 
-    def test_what_it_refuses(self, site, web):
+    def test_invalid_request_is_refused(self, site, deployment):
         with pytest.raises(Invalid) as refusal:
             self.scale(site, {"metadata": {"name": "web"}, "spec": {"replicas": -1}})
         assert str(refusal.value) == (
@@ -102,7 +102,7 @@ class TestScale:
         with pytest.raises(NotFound, match=r'^deployments\.apps "other" not found$'):
             site.ask("get", DEPLOYMENTS, "other", subresource="scale")
 
-    def test_custom_resources_have_it_where_they_say(self, site):
+    def test_custom_scale_uses_defined_paths(self, site):
         site.create(site.thing, "t", spec={"replicas": 1, "selector": "a=b"})
         assert site.ask("get", site.thing, "t", subresource="scale")["status"] == {
             "replicas": 0,
@@ -121,7 +121,7 @@ class TestBinding:
     def bind(self, site, body, name="p", **more):
         return site.ask("create", PODS, name, body=body, subresource="binding", **more)
 
-    def test_it_puts_a_pod_on_a_node(self, site):
+    def test_binding_sets_node(self, site):
         body = binding()
         body["metadata"].update(labels={"zone": "z"}, annotations={"a": "b"})
         assert (self.bind(site, body), site.code) == (SUCCESS, 201)
@@ -144,13 +144,13 @@ class TestBinding:
         assert scheduled in pod["status"]["conditions"]
         assert pod["metadata"]["generation"] == 1
 
-    def test_the_older_door(self, site):
+    def test_deprecated_binding_resource(self, site):
         site.ask("create", Resource("", "v1", "bindings", "Binding"), body=binding())
         assert site.get(PODS, "p")["spec"]["nodeName"] == "n"
         with pytest.raises(BadRequest, match=r"^Name parameter required\.$"):
             site.ask("create", Resource("", "v1", "bindings", "Binding"), body={"metadata": {}})
 
-    def test_a_dry_run_binds_no_pod(self, site):
+    def test_dry_run_binds_no_pod(self, site):
         self.bind(site, binding(), dry_run=True)
         assert "nodeName" not in site.get(PODS, "p")["spec"]
 
@@ -162,7 +162,7 @@ class TestBinding:
             ({}, "pod q is being deleted, cannot be assigned to a host"),
         ],
     )
-    def test_who_cannot_be_bound(self, site, prepare, why):
+    def test_unbindable_pod_is_refused(self, site, prepare, why):
         site.create(
             PODS, "q", metadata={"finalizers": ["x/y"]}, spec={"containers": CONTAINERS, **prepare}
         )
@@ -185,14 +185,14 @@ class TestBinding:
             (binding("q"), 400, "name in URL does not match name in Binding object"),
         ],
     )
-    def test_what_is_no_binding(self, site, body, code, why):
+    def test_invalid_binding_is_refused(self, site, body, code, why):
         if not body["metadata"]["name"]:
             body = {"metadata": {"name": "p"}, "target": {}}
         with pytest.raises(ApiError) as refusal:
             self.bind(site, body)
         assert (refusal.value.code, str(refusal.value)) == (code, why)
 
-    def test_a_binding_may_be_meant_for_one_pod(self, site):
+    def test_binding_checks_pod_uid(self, site):
         body = binding()
         body["metadata"]["uid"] = "other"
         with pytest.raises(Conflict, match="Precondition failed: UID in precondition: other"):
@@ -233,7 +233,7 @@ class TestEviction:
         body = {"metadata": {"name": name}, **more.pop("eviction", {})}
         return site.ask("create", PODS, "p", body=body, subresource="eviction", **more)
 
-    def test_without_a_budget_it_is_a_deletion(self, site):
+    def test_eviction_without_budget_deletes_pod(self, site):
         assert (
             self.evict(site, eviction={"deleteOptions": {"gracePeriodSeconds": 5}}),
             site.code,
@@ -249,7 +249,7 @@ class TestEviction:
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }
 
-    def test_a_budget_is_spent(self, site):
+    def test_eviction_uses_budget(self, site):
         self.budget(site, disruptionsAllowed=1, currentHealthy=2, desiredHealthy=1)
         self.evict(site, dry_run=True)
         self.evict(site)
@@ -291,7 +291,7 @@ class TestEviction:
             ),
         ],
     )
-    def test_a_budget_that_is_spent_protects(self, site, status, why, more):
+    def test_exhausted_budget_refuses_eviction(self, site, status, why, more):
         self.budget(site, **status)
         with pytest.raises(TooManyRequests) as refusal:
             self.evict(site)
@@ -305,14 +305,14 @@ class TestEviction:
         }
         assert "deletionTimestamp" not in site.get(PODS, "p")["metadata"]
 
-    def test_two_budgets_are_one_too_many(self, site):
+    def test_pod_with_two_budgets_is_refused(self, site):
         self.budget(site, "b")
         self.budget(site, "c")
         with pytest.raises(ApiError, match="more than one PodDisruptionBudget"):
             self.evict(site)
 
     @pytest.mark.parametrize("phase", ["Pending", "Succeeded", "Failed"])
-    def test_who_does_not_run_is_not_protected(self, site, phase):
+    def test_pod_that_is_not_running_is_evicted(self, site, phase):
         self.budget(site)
         self.make(site, phase, ready=False)
         self.evict(site)
@@ -329,7 +329,7 @@ class TestEviction:
             ),
         ],
     )
-    def test_who_is_not_ready_may_be(self, site, spec, status, goes):
+    def test_unready_pod_follows_budget_policy(self, site, spec, status, goes):
         self.budget(site, spec=spec, **status)
         self.make(site, "Running", ready=False)
         if goes:
@@ -339,7 +339,7 @@ class TestEviction:
             with pytest.raises(TooManyRequests):
                 self.evict(site)
 
-    def test_whom_admission_keeps_is_not_touched(self, site):
+    def test_eviction_refused_by_admission_keeps_budget(self, site):
         self.budget(site, disruptionsAllowed=1)
         before = site.store.revision
         site.core.admission.add(
@@ -349,7 +349,7 @@ class TestEviction:
             self.evict(site)
         assert site.store.revision == before
 
-    def test_a_budget_that_is_spent_while_admission_waits_protects(self, site):
+    def test_budget_used_during_admission_refuses_eviction(self, site):
         self.budget(site, disruptionsAllowed=1)
 
         async def meanwhile(_):
@@ -368,7 +368,7 @@ class TestEviction:
             self.evict(site)
         assert "deletionTimestamp" not in site.get(PODS, "p")["metadata"]
 
-    def test_what_it_refuses(self, site):
+    def test_invalid_request_is_refused(self, site):
         with pytest.raises(
             BadRequest, match=r"^name in URL does not match name in Eviction object$"
         ):
@@ -405,7 +405,7 @@ class TestLogs:
     def log(self, site, name, **options):
         return site.get(PODS, name, subresource="log", extra=tuple(options.items()))
 
-    def test_the_kubelet_is_asked(self, site):
+    def test_log_request_reaches_kubelet(self, site):
         assert self.log(site, "one", tailLines="5") == "default/one/c {'tailLines': '5'}"
         assert self.log(site, "two", container="e") == "default/two/e {'container': 'e'}"
         assert (self.log(site, "waits"), site.code) == ("", 204)
@@ -449,12 +449,12 @@ class TestLogs:
             ),
         ],
     )
-    def test_what_is_no_question(self, site, name, options, words):
+    def test_invalid_log_options_are_refused(self, site, name, options, words):
         with pytest.raises(ApiError) as refusal:
             self.log(site, name, **options)
         assert str(refusal.value) == words
 
-    def test_a_cluster_without_kubelets_has_no_logs(self, site):
+    def test_logs_require_kubelets(self, site):
         site.core.logs = None
         with pytest.raises(ServiceUnavailable, match="no kubelet of this cluster keeps logs"):
             self.log(site, "one")
@@ -470,7 +470,7 @@ class TestTokens:
     def ask(self, site, **spec):
         return site.ask("create", SERVICE_ACCOUNTS, "a", body={"spec": spec}, subresource="token")
 
-    def test_it_lives_an_hour_unless_asked_otherwise(self, site):
+    def test_token_expires_after_an_hour_by_default(self, site):
         usual, short = self.ask(site), self.ask(site, expirationSeconds=700, audiences=["x"])
         assert usual["status"]["expirationTimestamp"] == "2026-01-01T01:00:00Z"
         assert short["status"]["expirationTimestamp"] == "2026-01-01T00:11:40Z"
@@ -481,7 +481,7 @@ class TestTokens:
         }
         assert usual["status"]["token"] != short["status"]["token"]
 
-    def test_its_owner_is_known_by_it(self, site):
+    def test_token_identifies_its_account(self, site):
         review = {"spec": {"token": self.ask(site)["status"]["token"]}}
         reviews = Resource(
             "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False
@@ -512,14 +512,14 @@ class TestTokens:
             ),
         ],
     )
-    def test_what_it_refuses(self, site, spec, code, words):
+    def test_invalid_request_is_refused(self, site, spec, code, words):
         with pytest.raises(ApiError, match=f"{words}$") as refusal:
             self.ask(site, **spec)
         assert refusal.value.code == code
 
 
 class TestOthers:
-    def test_questions_are_answered_and_not_kept(self, site):
+    def test_reviews_are_answered_and_not_stored(self, site):
         access = Resource(
             "authorization.k8s.io",
             "v1",
@@ -557,7 +557,7 @@ class TestOthers:
         assert site.names(components) == ["scheduler", "controller-manager", "etcd-0"]
         assert site.store.revision == 1
 
-    def test_streams_need_somebody_to_connect_to(self, site):
+    def test_streaming_subresources_are_refused(self, site):
         site.create(PODS, "p", spec={"containers": CONTAINERS})
         with pytest.raises(BadRequest, match=r"^pod p does not have a host assigned$"):
             site.ask("get", PODS, "p", subresource="exec")
@@ -565,7 +565,7 @@ class TestOthers:
         with pytest.raises(BadRequest, match=r"^Upgrade request required$"):
             site.ask("create", PODS, "p", subresource="exec")
 
-    def test_each_part_has_its_verbs(self, site):
+    def test_subresource_verbs(self, site):
         site.create(PODS, "p", spec={"containers": CONTAINERS})
         with pytest.raises(MethodNotAllowed):
             site.ask("get", PODS, "p", subresource="binding")

@@ -17,8 +17,8 @@ STALE = (
 )
 
 
-def bare(obj):
-    """Without what every object has."""
+def without_metadata(obj):
+    """Drop the metadata that every object has."""
     kept = ("name", "namespace", "uid", "creationTimestamp", "resourceVersion", "managedFields")
     return {
         **obj,
@@ -32,11 +32,11 @@ def thing(site):
 
 
 class TestVersions:
-    def test_an_update_of_what_was_read_is_taken(self, site, thing):
+    def test_update_with_current_version_succeeds(self, site, thing):
         new = site.update(site.thing, {**thing, "spec": {"size": 2}})
         assert (new["spec"], new["metadata"]["resourceVersion"]) == ({"size": 2}, "3")
 
-    def test_a_stale_one_is_refused(self, site, thing):
+    def test_update_with_stale_version_is_refused(self, site, thing):
         site.update(site.thing, {**thing, "spec": {"size": 2}})
         with pytest.raises(Conflict) as refusal:
             site.update(site.thing, {**thing, "spec": {"size": 3}})
@@ -52,7 +52,7 @@ class TestVersions:
         assert site.get(site.thing, "a")["spec"] == {"size": 2}
 
     @pytest.mark.parametrize("version", [{}, {"resourceVersion": "0"}])
-    def test_without_a_version_the_latest_is_meant(self, site, version):
+    def test_update_without_version_replaces_latest(self, site, version):
         site.create(CONFIG_MAPS, "c", data={"a": "1"})
         site.update(CONFIG_MAPS, {"metadata": {"name": "c", **version}, "data": {"a": "2"}})
         assert site.get(CONFIG_MAPS, "c")["data"] == {"a": "2"}
@@ -66,19 +66,19 @@ class TestVersions:
             "0: must be specified for an update"
         )
 
-    def test_what_is_no_version(self, site, thing):
+    def test_invalid_version_is_refused(self, site, thing):
         with pytest.raises(ApiError, match=r'^strconv\.ParseUint: parsing "abc": invalid syntax$'):
             site.update(
                 site.thing, {**thing, "metadata": {**thing["metadata"], "resourceVersion": "abc"}}
             )
 
-    def test_what_changes_nothing_leaves_no_trace(self, site, thing):
+    def test_update_without_change_keeps_version(self, site, thing):
         site.update(site.thing, {"metadata": {"name": "a"}, "spec": {"size": 1}})
         site.patch(site.thing, "a", {"spec": {"size": 1}, "metadata": {"labels": None}})
         assert site.store.revision == 2
         assert site.get(site.thing, "a") is thing
 
-    def test_a_dry_run_is_answered_and_not_kept(self, site, thing):
+    def test_dry_run_is_answered_but_not_stored(self, site, thing):
         new = site.patch(site.thing, "a", {"spec": {"size": 2}}, dry_run=True)
         assert (new["spec"], new["metadata"]["generation"], new["metadata"]["resourceVersion"]) == (
             {"size": 2},
@@ -89,7 +89,7 @@ class TestVersions:
 
 
 class TestIdentity:
-    def test_the_body_names_the_object(self, site, thing):
+    def test_body_must_name_object(self, site, thing):
         with pytest.raises(
             BadRequest,
             match=r"^the name of the object \(b\) does not match the name on the URL \(a\)$",
@@ -107,7 +107,7 @@ class TestIdentity:
         ):
             site.patch(site.thing, "a", {"metadata": {"namespace": "b"}})
 
-    def test_an_update_meant_for_another_object_of_the_name(self, site):
+    def test_update_with_other_uid_is_refused(self, site):
         uid = site.create(CONFIG_MAPS, "c")["metadata"]["uid"]
         with pytest.raises(Conflict) as refusal:
             site.update(CONFIG_MAPS, {"metadata": {"name": "c", "uid": "other"}})
@@ -118,7 +118,7 @@ class TestIdentity:
             f"Precondition failed: UID in precondition: other, UID in object meta: {uid}"
         )
 
-    def test_a_patch_cannot_change_it(self, site, thing):
+    def test_patch_cannot_change_identity(self, site, thing):
         with pytest.raises(Invalid) as refusal:
             site.patch(site.thing, "a", {"metadata": {"uid": "m"}})
         assert str(refusal.value) == (
@@ -128,15 +128,15 @@ class TestIdentity:
             "metadata.uid"
         ] * 2
 
-    def test_some_metadata_is_the_servers(self, site, thing):
+    def test_server_metadata_is_kept(self, site, thing):
         given = {"creationTimestamp": None, "generation": 9, "uid": None, "labels": {"a": "b"}}
         new = site.patch(site.thing, "a", {"metadata": given})
         assert new["metadata"]["uid"] == thing["metadata"]["uid"]
         assert new["metadata"]["creationTimestamp"] == thing["metadata"]["creationTimestamp"]
-        assert bare(new)["metadata"] == {"labels": {"a": "b"}, "generation": 1}
+        assert without_metadata(new)["metadata"] == {"labels": {"a": "b"}, "generation": 1}
 
     @pytest.mark.parametrize("name", ["deletionTimestamp", "deletionGracePeriodSeconds"])
-    def test_an_update_cannot_start_a_deletion(self, site, thing, name):
+    def test_update_cannot_set_deletion_timestamp(self, site, thing, name):
         value = "2026-01-01T00:00:00Z" if name == "deletionTimestamp" else 5
         with pytest.raises(
             Invalid,
@@ -147,7 +147,7 @@ class TestIdentity:
         ):
             site.patch(site.thing, "a", {"metadata": {name: value}})
 
-    def test_who_is_dying_gets_no_other_time(self, site):
+    def test_deletion_timestamp_cannot_change(self, site):
         site.create(site.thing, "b", metadata={"finalizers": ["x/y"]})
         site.delete(site.thing, "b")
         with pytest.raises(
@@ -163,7 +163,7 @@ class TestIdentity:
             == 0
         )
 
-    def test_what_is_not_there(self, site):
+    def test_update_of_missing_object_is_not_found(self, site):
         for verb in ("update", "patch"):
             with pytest.raises(NotFound, match=r'^things\.example\.com "a" not found$'):
                 site.ask(
@@ -176,23 +176,23 @@ class TestIdentity:
 
 
 class TestCreation:
-    def test_an_update_creates_kinds_that_allow_it(self, site):
+    def test_update_creates_object_of_some_kinds(self, site):
         made = site.update(site.odd, {"metadata": {"name": "o", "resourceVersion": "7"}, "spec": 1})
         assert (site.code, made["metadata"]["resourceVersion"]) == (201, "2")
 
-    def test_not_if_it_was_meant_for_one_object(self, site):
+    def test_update_with_uid_creates_nothing(self, site):
         with pytest.raises(Conflict, match=r"UID in precondition: x, UID in object meta: $"):
             site.update(site.odd, {"metadata": {"name": "o", "uid": "x"}})
 
-    def test_a_patch_never_does(self, site):
+    def test_patch_creates_nothing(self, site):
         with pytest.raises(NotFound, match=r'^odds\.example\.com "o" not found$'):
             site.patch(site.odd, "o", {})
 
 
 class TestStatus:
-    def test_each_side_leaves_the_other_alone(self, site, thing):
+    def test_spec_and_status_writes_are_separate(self, site, thing):
         site.update(site.thing, {**thing, "status": {"ready": True}, "spec": {"size": 2}})
-        assert bare(site.get(site.thing, "a")) == {
+        assert without_metadata(site.get(site.thing, "a")) == {
             "apiVersion": "example.com/v1",
             "kind": "Thing",
             "metadata": {"generation": 2},
@@ -210,12 +210,12 @@ class TestStatus:
         }
         assert "status" not in site.patch(site.thing, "a", {"status": None}, subresource="status")
 
-    def test_it_is_checked_like_any_update(self, site, thing):
+    def test_status_update_is_validated(self, site, thing):
         site.patch(site.thing, "a", {"status": {"x": 1}}, subresource="status")
         with pytest.raises(Conflict):
             site.update(site.thing, {**thing, "status": {}}, subresource="status")
 
-    def test_a_subresource_that_is_not_there(self, site):
+    def test_missing_subresource_is_not_found(self, site):
         site.create(CONFIG_MAPS, "c")
         with pytest.raises(NotFound, match=r"^the server could not find the requested resource$"):
             site.patch(CONFIG_MAPS, "c", {}, subresource="status")
@@ -224,7 +224,7 @@ class TestStatus:
 
 
 class TestGeneration:
-    def test_it_counts_what_is_wanted(self, site, thing):
+    def test_generation_counts_spec_changes(self, site, thing):
         generations = [
             site.patch(site.thing, "a", body, **more)["metadata"]["generation"]
             for body, more in [
@@ -236,15 +236,15 @@ class TestGeneration:
         ]
         assert generations == [2, 2, 2, 3]
 
-    def test_some_kinds_do_not_count(self, site):
+    def test_some_kinds_have_no_generation(self, site):
         site.create(site.world, "w", spec=1)
         assert "generation" not in site.patch(site.world, "w", {"spec": 2})["metadata"]
 
 
 class TestWhileAdmissionWaits:
     @pytest.fixture
-    def meanwhile(self, site):
-        """Somebody writes while a write is being admitted."""
+    def write_during_admission(self, site):
+        """Run another write while a write is in admission."""
 
         actions = []
 
@@ -256,23 +256,23 @@ class TestWhileAdmissionWaits:
         site.core.admission.add(Hook("slow", mutate=mutate))
         return actions.append
 
-    def test_a_patch_is_made_again(self, site, thing, meanwhile):
-        meanwhile(site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default"))
+    def test_patch_is_repeated_after_concurrent_write(self, site, thing, write_during_admission):
+        write_during_admission(site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default"))
         assert site.patch(site.thing, "a", {"spec": {"size": 2}})["spec"] == {"size": 2, "other": 1}
 
-    def test_an_update_of_what_was_read_is_refused(self, site, thing, meanwhile):
-        meanwhile(site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default"))
+    def test_update_is_refused_after_concurrent_write(self, site, thing, write_during_admission):
+        write_during_admission(site.api.patch(site.thing, "a", {"spec": {"other": 1}}, "default"))
         with pytest.raises(Conflict, match=STALE):
             site.update(site.thing, {**thing, "spec": {"size": 2}})
 
-    def test_what_has_gone_is_gone(self, site, thing, meanwhile):
-        meanwhile(site.api.delete(site.thing, "a", "default"))
+    def test_concurrently_deleted_object_is_not_found(self, site, thing, write_during_admission):
+        write_during_admission(site.api.delete(site.thing, "a", "default"))
         with pytest.raises(NotFound):
             site.patch(site.thing, "a", {"spec": {"size": 2}})
 
 
-class TestVersionsOfAKind:
-    def test_each_shows_the_same_object(self, site, thing):
+class TestServedVersions:
+    def test_served_versions_share_objects(self, site, thing):
         old = site.get(site.old_thing, "a")
         assert old == {**thing, "apiVersion": "example.com/v1beta1"}
         assert old["spec"] is thing["spec"]
@@ -296,7 +296,7 @@ class TestVersionsOfAKind:
     ("one", "other"),
     [(1, True), ([0], [False]), ({"a": {}}, {}), ({"a": 1}, {"b": 1}), ("1", 1), ([], [1])],
 )
-def test_json_that_is_not_alike(one, other):
+def test_unequal_json_values_are_distinct(one, other):
     assert not equal_json(one, other)
     assert equal_json(one, one)
     assert equal_json({"a": [1, {"b": None}]}, {"a": [1, {"b": None}]})

@@ -14,7 +14,7 @@ OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 @pytest.fixture
-def shapes(site):
+def custom_resources(site):
     versions = [
         {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": STRICT}},
         {"name": "v1alpha1", "served": True, "storage": False, "schema": {"openAPIV3Schema": OPEN}},
@@ -25,23 +25,23 @@ def shapes(site):
     return site
 
 
-def test_what_the_stored_version_does_not_know_is_lost(shapes):
-    made = shapes.create(OTHER, "a", spec={"colour": "red"}, more=1)
+def test_fields_unknown_to_stored_version_are_dropped(custom_resources):
+    made = custom_resources.create(OTHER, "a", spec={"colour": "red"}, more=1)
     assert (made["apiVersion"], made["spec"], "more" in made) == (
         "example.org/v1alpha1",
         {"size": 3},
         False,
     )
-    assert shapes.get(STORED, "a")["spec"] == {"size": 3}
-    assert shapes.patch(OTHER, "a", {"more": 2})["metadata"]["generation"] == 2
-    assert "more" not in shapes.get(OTHER, "a")
+    assert custom_resources.get(STORED, "a")["spec"] == {"size": 3}
+    assert custom_resources.patch(OTHER, "a", {"more": 2})["metadata"]["generation"] == 2
+    assert "more" not in custom_resources.get(OTHER, "a")
 
 
-def test_all_versions_are_one_object(shapes):
-    watch = shapes.watch(OTHER)
-    shapes.create(STORED, "a", spec={"size": 1})
-    shapes.patch(OTHER, "a", {"spec": {"size": 2}})
-    shapes.delete(STORED, "a")
+def test_versions_share_objects(custom_resources):
+    watch = custom_resources.watch(OTHER)
+    custom_resources.create(STORED, "a", spec={"size": 1})
+    custom_resources.patch(OTHER, "a", {"spec": {"size": 2}})
+    custom_resources.delete(STORED, "a")
     events = [
         (event.type, event.object["apiVersion"], event.object["spec"]) for event in watch.new()
     ]

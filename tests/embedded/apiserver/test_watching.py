@@ -29,9 +29,9 @@ def bookmark(revision, **metadata):
     )
 
 
-class TestBeginning:
+class TestStart:
     @pytest.mark.parametrize("start", ["", "0"])
-    def test_with_what_is_there(self, site, start):
+    def test_watch_starts_with_current_objects(self, site, start):
         for name in "ba":
             site.create(CONFIG_MAPS, name)
         watch = site.watch(CONFIG_MAPS, resource_version=start)
@@ -39,7 +39,7 @@ class TestBeginning:
         site.delete(CONFIG_MAPS, "a")
         assert watch.received() == [("DELETED", "a")]
 
-    def test_after_a_version(self, site):
+    def test_watch_starts_after_version(self, site):
         site.create(CONFIG_MAPS, "a")
         start = version(site)
         site.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}})
@@ -47,7 +47,7 @@ class TestBeginning:
         watch = site.watch(CONFIG_MAPS, resource_version=start)
         assert watch.received() == [("MODIFIED", "a"), ("ADDED", "b")]
 
-    def test_the_end_of_the_beginning_is_marked_for_those_who_understand(self, site):
+    def test_bookmark_marks_end_of_initial_events(self, site):
         site.create(CONFIG_MAPS, "a")
         watch = site.watch(CONFIG_MAPS, bookmarks=True)
         assert watch.new()[1:] == [bookmark("2", annotations=END)]
@@ -60,7 +60,7 @@ class TestBeginning:
         )
         assert [event.type for event in asked.new()] == ["ADDED", "BOOKMARK"]
 
-    def test_who_wants_no_beginning_gets_none(self, site):
+    def test_initial_events_can_be_omitted(self, site):
         site.create(CONFIG_MAPS, "a")
         watch = site.watch(
             CONFIG_MAPS,
@@ -71,13 +71,13 @@ class TestBeginning:
         site.create(CONFIG_MAPS, "b")
         assert watch.received() == [("ADDED", "b")]
 
-    def test_in_the_future(self, site):
+    def test_watch_from_future_version(self, site):
         watch = site.watch(CONFIG_MAPS, resource_version="4")
         for name in "abcd":
             site.create(CONFIG_MAPS, name)
         assert watch.received() == [("ADDED", "d")]
 
-    def test_the_future_has_no_picture(self, site):
+    def test_initial_events_of_future_version_are_refused(self, site):
         watch = site.watch(
             CONFIG_MAPS,
             resource_version="9",
@@ -92,7 +92,7 @@ class TestBeginning:
         )
         assert watch.ended
 
-    def test_where_the_history_does_not_reach(self, site):
+    def test_watch_from_expired_version_is_refused(self, site):
         site.create(CONFIG_MAPS, "a")
         site.create(CONFIG_MAPS, "b")
         site.store.compact()
@@ -114,7 +114,7 @@ class TestBeginning:
         assert watch.ended
         assert site.watch(CONFIG_MAPS, resource_version="3").received() == []
 
-    def test_what_cannot_be_watched(self, site):
+    def test_invalid_watch_is_refused(self, site):
         with pytest.raises(
             ApiError, match=r'^resourceVersion: Invalid value: "x": strconv\.ParseUint: parsing "x"'
         ):
@@ -126,7 +126,7 @@ class TestBeginning:
 
 
 class TestSelection:
-    def test_what_starts_or_stops_to_match_comes_and_goes(self, site):
+    def test_selector_changes_become_added_and_deleted_events(self, site):
         site.create(CONFIG_MAPS, "a", metadata={"labels": {"x": "1"}})
         watch = site.watch(CONFIG_MAPS, labels="x=1")
         site.patch(CONFIG_MAPS, "a", {"metadata": {"labels": {"x": "2"}}})
@@ -151,21 +151,21 @@ class TestSelection:
         assert back.object["data"] == {"k": "v"}
         assert gone.object["metadata"]["resourceVersion"] == version(site)
 
-    def test_one_namespace_or_all(self, site):
+    def test_watch_covers_one_or_all_namespaces(self, site):
         here, everywhere = site.watch(CONFIG_MAPS), site.watch(CONFIG_MAPS, namespace="")
         site.create(CONFIG_MAPS, "a")
         site.create(CONFIG_MAPS, "b", namespace="other")
         assert here.received() == [("ADDED", "a")]
         assert everywhere.received() == [("ADDED", "a"), ("ADDED", "b")]
 
-    def test_one_object(self, site):
+    def test_watch_of_one_object(self, site):
         watch = site.watch(CONFIG_MAPS, fields="metadata.name=a")
         for name in "ab":
             site.create(CONFIG_MAPS, name)
             site.patch(CONFIG_MAPS, name, {"data": {"x": "1"}})
         assert watch.received() == [("ADDED", "a"), ("MODIFIED", "a")]
 
-    def test_one_version(self, site):
+    def test_watch_converts_to_requested_version(self, site):
         watch = site.watch(site.old_thing, fields="spec.size=1")
         site.create(site.thing, "a", spec={"size": 1})
         site.patch(site.thing, "a", {"spec": {"size": 2}})
@@ -176,7 +176,7 @@ class TestSelection:
 
 
 class TestTime:
-    def test_it_ends(self, site):
+    def test_watch_ends_after_timeout(self, site):
         watch = site.watch(CONFIG_MAPS, timeout=10.0)
         site.runner.advance(9.5)
         site.create(CONFIG_MAPS, "a")
@@ -185,14 +185,14 @@ class TestTime:
         site.create(CONFIG_MAPS, "b")
         assert (watch.received(), watch.ended) == ([], True)
 
-    def test_changes_before_the_end_are_sent(self, site):
+    def test_changes_before_timeout_are_sent(self, site):
         watch = site.watch(CONFIG_MAPS)
         site.create(CONFIG_MAPS, "a")
         watch.watch.expire()
         site.create(CONFIG_MAPS, "b")
         assert (watch.received(), watch.ended) == ([("ADDED", "a")], True)
 
-    def test_who_asks_for_none_is_sent_away_within_the_hour(self, site):
+    def test_watch_without_timeout_ends_within_an_hour(self, site):
         watch = site.watch(CONFIG_MAPS)
         site.runner.advance(1790)
         watch.new()
@@ -200,7 +200,7 @@ class TestTime:
         site.runner.advance(1900)
         assert watch.ended
 
-    def test_bookmarks_come_every_minute_and_before_the_end(self, site):
+    def test_bookmarks_are_sent_every_minute_and_before_end(self, site):
         watch, plain = (
             site.watch(CONFIG_MAPS, bookmarks=marks, timeout=100.0) for marks in (True, False)
         )
@@ -215,7 +215,7 @@ class TestTime:
         site.runner.advance(2)
         assert (plain.new(), watch.new(), watch.ended) == ([], [], True)
 
-    def test_a_bookmark_that_would_say_nothing_new_is_left_out(self, site):
+    def test_bookmark_without_new_version_is_omitted(self, site):
         watch = site.watch(CONFIG_MAPS, bookmarks=True)
         watch.new()
         site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
@@ -227,7 +227,7 @@ class TestTime:
         site.runner.advance(60)
         assert watch.new() == [bookmark("3")]
 
-    def test_one_who_stays_is_not_sent_away(self, site):
+    def test_permanent_watch_has_no_timeout(self, site):
         watch = site.watch(CONFIG_MAPS, stays=True)
         site.runner.advance(30 * 24 * 3600)
         site.create(CONFIG_MAPS, "a")
@@ -237,7 +237,7 @@ class TestTime:
         short.new()
         assert short.ended
 
-    def test_a_permanent_watch_gets_bookmarks_for_filtered_changes(self, site):
+    def test_permanent_watch_receives_bookmarks_for_filtered_changes(self, site):
         all_of_them = site.watch(CONFIG_MAPS, bookmarks=True, stays=True)
         mine = site.watch(CONFIG_MAPS, bookmarks=True, stays=True, labels="a=b")
         assert all_of_them.new() == mine.new() == [bookmark("1", annotations=END)]
@@ -254,7 +254,7 @@ class TestTime:
         site.runner.advance(600)
         assert mine.received() == [("ADDED", "b")]
 
-    def test_no_listener_is_ticked_while_nothing_changes(self, site):
+    def test_idle_watches_need_no_timer(self, site):
         site.watch(CONFIG_MAPS, bookmarks=True, stays=True, labels="a=b").new()
         site.create(CONFIG_MAPS, "a")
         site.runner.advance(3600)
@@ -270,7 +270,7 @@ class TestTime:
         assert site.watch(CONFIG_MAPS, resource_version="2").received() == [("ERROR", "Expired")]
         assert site.watch(CONFIG_MAPS, resource_version=version).received() == []
 
-    def test_who_has_to_leave_some_time_wakes_the_housekeeper(self, site):
+    def test_watch_with_timeout_starts_timer(self, site):
         site.watch(CONFIG_MAPS, stays=True).new()
         site.create(CONFIG_MAPS, "a")
         site.runner.advance(3600)
@@ -279,7 +279,7 @@ class TestTime:
         watch.new()
         assert watch.ended
 
-    def test_bookmarks_keep_no_run_alive(self, site):
+    def test_bookmark_timers_run_in_background(self, site):
         site.watch(CONFIG_MAPS, bookmarks=True)
         site.runner.advance(0)
         with pytest.raises(RuntimeError, match="but heartbeats"):
@@ -287,14 +287,14 @@ class TestTime:
 
 
 class TestReaders:
-    def test_all_are_shown_the_same_event(self, site):
+    def test_watches_share_event_objects(self, site):
         one, other = site.watch(CONFIG_MAPS), site.watch(CONFIG_MAPS, namespace="")
         made = site.create(CONFIG_MAPS, "a")
         (first,), (second,) = one.new(), other.new()
         assert first is second
         assert first.object is made
 
-    def test_a_watch_behind_the_history_gets_an_error(self, site, monkeypatch):
+    def test_watch_behind_history_receives_error(self, site, monkeypatch):
         monkeypatch.setattr(store, "HISTORY", 5)
         watch = site.watch(CONFIG_MAPS)
         for number in range(12):
@@ -302,7 +302,7 @@ class TestReaders:
         assert watch.received() == [("ERROR", "Expired")]
         assert watch.ended
 
-    def test_five_minutes_can_be_read_again(self, site):
+    def test_history_covers_five_minutes(self, site):
         site.watch(CONFIG_MAPS).new()
         site.create(CONFIG_MAPS, "a")
         site.create(CONFIG_MAPS, "b")
@@ -312,14 +312,14 @@ class TestReaders:
         assert site.watch(CONFIG_MAPS, resource_version="2").received() == [("ERROR", "Expired")]
         assert site.watch(CONFIG_MAPS, resource_version="3").received() == []
 
-    def test_a_slow_one_costs_nothing(self, site):
+    def test_slow_watch_needs_no_buffer(self, site):
         watch = site.watch(CONFIG_MAPS).watch
         for number in range(10):
             site.create(CONFIG_MAPS, f"c{number}")
         assert site.core.store.listeners() == []
         watch.close()
 
-    def test_a_closed_one_is_silent(self, site):
+    def test_closed_watch_has_no_events(self, site):
         watch = site.watch(CONFIG_MAPS)
         watch.new()
         site.create(CONFIG_MAPS, "a")
@@ -327,7 +327,7 @@ class TestReaders:
         assert (watch.received(), watch.ended) == ([], True)
         assert site.core.store.listeners() == []
 
-    def test_a_cancelled_one_is_forgotten(self, site):
+    def test_cancelled_watch_is_removed(self, site):
         watch = site.watch(CONFIG_MAPS, timeout=50.0)
         watch.new()
         assert site.core.store.listeners() == [watch.watch]
@@ -341,16 +341,16 @@ class TestReaders:
         assert remains() is None
 
 
-class TestHandingOver:
-    """One who is called, instead of being woken."""
+class TestCallbacks:
+    """Watches that call a function instead of waking a reader."""
 
     @pytest.fixture
-    def handed(self, site):
-        """What hands a new watch over: the watch, what came of it, and the task that has asked
-        for it.
+    def callback_watch(self, site):
+        """Return a function that starts a watch with a callback; it returns the watch, its result,
+        and the requesting task.
         """
 
-        def hand(taker=None, **options):
+        def start_watch(taker=None, **options):
             taken = []
             seen = site.watch(CONFIG_MAPS, timeout=50.0, **options)
             seen._reads.cancel()  # before it has begun
@@ -361,11 +361,11 @@ class TestHandingOver:
             site.runner.advance(0)
             return seen.watch, taken, task
 
-        return hand
+        return start_watch
 
-    def test_what_was_and_what_happens_until_it_is_over(self, site, handed):
+    def test_callback_receives_initial_and_later_events(self, site, callback_watch):
         site.create(CONFIG_MAPS, "a")
-        watch, taken, task = handed(bookmarks=True)
+        watch, taken, task = callback_watch(bookmarks=True)
         assert taken == [("ADDED", "a"), ("BOOKMARK", None)]
         site.create(CONFIG_MAPS, "b")
         site.delete(CONFIG_MAPS, "a")
@@ -380,7 +380,7 @@ class TestHandingOver:
         assert task.done()
         assert site.core.store.listeners() == []
 
-    def test_a_reader_and_a_taker_have_it_at_the_same_moment(self, site, handed):
+    def test_reader_and_callback_receive_event_together(self, site, callback_watch):
         order = []
 
         async def read(watch):
@@ -388,29 +388,29 @@ class TestHandingOver:
                 # in between are the takers'
                 order.append((event.object["metadata"]["name"], "reader"))  # noqa: PERF401
 
-        handed(lambda event: order.append((event.object["metadata"]["name"], "first")))
+        callback_watch(lambda event: order.append((event.object["metadata"]["name"], "first")))
         between = site.watch(CONFIG_MAPS)
         between._reads.cancel()
         site.runner.loop.create_task(read(between.watch))
-        handed(lambda event: order.append((event.object["metadata"]["name"], "last")))
+        callback_watch(lambda event: order.append((event.object["metadata"]["name"], "last")))
         for name in "ab":
             site.create(CONFIG_MAPS, name)
             site.runner.advance(0)
         assert order == [(name, who) for name in "ab" for who in ("first", "reader", "last")]
 
-    def test_the_takers_error_is_the_askers(self, site, handed):
+    def test_callback_error_is_raised_in_caller(self, site, callback_watch):
         def refuse(event):
             if event.type == "ADDED":
                 raise ValueError(event.object["metadata"]["name"])
 
-        _, _, task = handed(refuse)
+        _, _, task = callback_watch(refuse)
         site.create(CONFIG_MAPS, "a")
         site.runner.advance(0)
         assert repr(task.exception()) == "ValueError('a')"
         assert site.core.store.listeners() == []
 
-    def test_a_callback_behind_the_history_gets_an_error(self, site, handed):
-        _, taken, task = handed()
+    def test_callback_behind_history_receives_error(self, site, callback_watch):
+        _, taken, task = callback_watch()
         site.create(CONFIG_MAPS, "a")
         site.create(CONFIG_MAPS, "b")
         site.store.compact()
@@ -418,8 +418,8 @@ class TestHandingOver:
         assert taken == [("ADDED", "a"), ("ERROR", None)]
         assert task.done()
 
-    def test_a_cancelled_callback_gets_no_more_events(self, site, handed):
-        _, taken, task = handed()
+    def test_cancelled_callback_receives_no_events(self, site, callback_watch):
+        _, taken, task = callback_watch()
         site.create(CONFIG_MAPS, "a")
         task.cancel()
         site.runner.advance(0)
@@ -443,7 +443,7 @@ class TestHandingOver:
     labels=st.sampled_from(["", "x=1", "!x"]),
     begins_at=st.integers(0, 5),
 )
-def test_a_list_and_a_watch_are_the_state(site, writes, labels, begins_at):
+def test_list_plus_watch_equals_state(site, writes, labels, begins_at):
     site.store.__init__()
     picture, watch = {}, None
     for number, (verb, name, looks) in enumerate([*writes, ("touch", "none", True)]):

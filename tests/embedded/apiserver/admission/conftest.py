@@ -25,7 +25,7 @@ from pytest_kscen.objects.resources import NAMESPACES, SERVICE_ACCOUNTS
 
 
 class AdmissionServer:
-    """An API server with Kubernetes' own gatekeepers and a namespace `n`, asked synchronously."""
+    """API server with Kubernetes' admission plugins and a namespace `n`, called synchronously."""
 
     def __init__(self, runner):
         self.runner = runner
@@ -80,7 +80,7 @@ def site():
 
 
 def certificate(*addresses, names=()):
-    """A key and a certificate that vouches for itself, as PEM."""
+    """Return a key and a self-signed certificate as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hook")])
     alternatives = [x509.IPAddress(ipaddress.ip_address(each)) for each in addresses] + [
@@ -102,7 +102,7 @@ def certificate(*addresses, names=()):
 
 
 class WebhookResponse:
-    """What a webhook says: the review, or raw bytes with a code."""
+    """Response of a webhook: a review, or raw bytes with a code."""
 
     def __init__(self, review, raw=None, code=200):
         self.review, self.raw, self.code = review, raw, code
@@ -113,7 +113,7 @@ class WebhookResponse:
 
 
 class WebhookServer:
-    """A real HTTPS server. Each path answers as its function says; all requests are kept."""
+    """HTTPS server that answers each path by a function and records all requests."""
 
     def __init__(self, folder):
         key, self.certificate = certificate("127.0.0.1", names=["hook.n.svc"])
@@ -165,7 +165,7 @@ class WebhookServer:
 
     @property
     def asked(self):
-        """The requests, without their reviews."""
+        """Return the requests without their reviews."""
         return [each["request"] for each in self.requests]
 
 

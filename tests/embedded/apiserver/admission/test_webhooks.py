@@ -39,7 +39,7 @@ def configure(site, *webhooks, mutating=False, name="hooks"):
 
 
 def admitting_webhook(change):
-    """A webhook that says yes, but for what `change` makes of the response."""
+    """Return a webhook that admits requests, with the changes that `change` makes to its response."""
 
     def answer(answer, request):
         change(answer.review["response"], request)
@@ -556,9 +556,7 @@ def test_service_webhook_requires_stand_in(site, webhook_server):
 
 
 def test_concurrent_write_during_webhook_is_kept(site, webhook_server):
-    """A webhook that writes to the same object before it says yes: the patch is made again on
-    top of that.
-    """
+    """The webhook writes to the same object before it admits the patch, so the patch is repeated."""
     site.create(CONFIG_MAPS, "c", data={"a": "1"})
 
     def concurrent_writer(answer, _):

@@ -35,7 +35,7 @@ def schema(structure):
 
 
 def field(structure, **beside):
-    """A definition with this schema for `spec.a`."""
+    """Return a definition with this schema for `spec.a`."""
     return schema(struct({"spec": struct({"a": structure}, **beside)}))
 
 
@@ -50,9 +50,7 @@ def listed(items, **more):
 
 
 def versions_shown(*flags):
-    """Versions as the real server shows them: with Go's names, and without what all have in
-    common.
-    """
+    """Format versions as the real server does in messages: with Go's names, without common fields."""
     rest = '"Deprecated":false,"DeprecationWarning":null,"Schema":null,"Subresources":null,"AdditionalPrinterColumns":null'
     shown = (
         f'{{"Name":"{name}","Served":true,"Storage":{storage},{rest},"SelectableFields":null}}'
@@ -423,7 +421,7 @@ def with_rule(**said):
 
 
 def go_rule(rule, message=""):
-    """A rule as the real server shows it; what JSON would escape is escaped by the caller."""
+    """Format a rule as the real server does; the caller escapes what JSON would escape."""
     return f'{{"Rule":"{rule}","Message":"","MessageExpression":"{message}","Reason":null,"FieldPath":"","OptionalOldSelf":null}}'
 
 

@@ -1,4 +1,4 @@
-"""A definition to spoil, and its kind."""
+"""A valid definition for tests to invalidate, and its kind."""
 
 from pytest_kscen.objects.resources import Resource
 

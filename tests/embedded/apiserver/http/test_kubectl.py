@@ -1,6 +1,4 @@
-"""kubectl against an embedded cluster: it finds what it expects of a server, and what waits goes
-on by the wall.
-"""
+"""kubectl on an embedded cluster, whose time advances by the wall clock while kubectl waits."""
 
 from __future__ import annotations
 
@@ -97,7 +95,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Where kubectl keeps what it has discovered."""
+    """Return the discovery cache folder of kubectl."""
     return tmp_path_factory.mktemp("home")
 
 

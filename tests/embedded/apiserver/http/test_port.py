@@ -48,7 +48,7 @@ def port(wire, runner, tmp_path):
 
 
 class Client:
-    """HTTP as a stranger speaks it, with nothing but the kubeconfig."""
+    """HTTP client that uses only the kubeconfig."""
 
     def __init__(self, port):
         config = yaml.safe_load(port.kubeconfig.read_text())
@@ -87,7 +87,7 @@ def client(port):
 
 
 class SpiedWatch:
-    """A watch that counts what was taken from it and tells when it is closed."""
+    """Watch that counts its events and records whether it is closed."""
 
     def __init__(self, watch):
         self._watch = watch

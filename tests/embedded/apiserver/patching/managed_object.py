@@ -1,4 +1,4 @@
-"""An object with several writers: applies the verbs' effect on managedFields without the verbs."""
+"""Object with several writers: effects of the verbs on managedFields, without the verbs."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def builtin(kind: str) -> Kind:
 
 
 def decoded(value):
-    """A copy without nulls."""
+    """Return a copy without nulls."""
     if isinstance(value, dict):
         return {name: decoded(part) for name, part in value.items() if part is not None}
     return [decoded(part) for part in value] if isinstance(value, list) else value
 
 
 class ManagedObject:
-    """The live object, and the clock that each write moves by a second."""
+    """Stored object, and a clock that advances by a second with each write."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -124,7 +124,7 @@ class ManagedObject:
         return self._write(request)
 
     def owners(self, *, times: bool = False):
-        """Each writer's set of fields (and time)."""
+        """Return the field set (and time) of each writer."""
         entries = (self.live or {})["metadata"].get("managedFields", ())
         return {
             "/".join(
@@ -170,7 +170,9 @@ class ManagedObject:
         return self.live
 
     def _settled(self, new, subresource: str):
-        """The main resource leaves the status alone, and the status subresource everything else."""
+        """Keep the status in a write of the main resource, and everything else in a write of the
+        status.
+        """
         live = self.live or {}
         status = new.pop("status", None) if subresource else live.get("status")
         if subresource:

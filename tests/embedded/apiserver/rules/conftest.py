@@ -5,9 +5,7 @@ from pytest_kscen.objects.errors import Invalid
 
 
 class RulesServer:
-    """A server that is asked what it thinks of an object: what it makes of it, or what is wrong
-    with it.
-    """
+    """Server that returns the object it makes of a request, or the causes of its refusal."""
 
     namespace = "rules"
 
@@ -33,7 +31,7 @@ class RulesServer:
 
 
 def _causes(write):
-    """What is wrong, in the order in which it is told, each cause once."""
+    """Return the causes in the order of the message, without duplicates."""
     try:
         write()
     except Invalid as refusal:

@@ -1,4 +1,4 @@
-"""Short words for structural schemas."""
+"""Short builders of structural schemas."""
 
 RULES = "x-kubernetes-validations"
 

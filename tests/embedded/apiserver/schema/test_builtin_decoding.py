@@ -296,7 +296,7 @@ json = st.recursive(
 
 
 def matching_objects(definition, depth=0):
-    """Objects whose fields are the definition's own, with values that may fit."""
+    """Generate objects with the fields of the definition and mostly valid values."""
     from pytest_kscen.embedded.apiserver.recorded import definition as recorded
 
     def value(schema):

@@ -1,6 +1,4 @@
-"""What is taken at a glance is what a closer look would make of it and say of it, whatever came
-before.
-"""
+"""The fast path of validation returns the same results and messages as full validation."""
 
 import copy
 
@@ -110,7 +108,7 @@ STATUSES = st.builds(lambda obj, status: {**obj, "status": status}, OBJECTS, CON
 
 
 def write_result(schema, body, old, subresource):
-    """What becomes of a write: the object, what is wrong with it, and the warnings."""
+    """Return the object, errors and warnings of a write."""
     warnings = []
     try:
         new = schema.decode(body, old, strictness="Warn", warnings=warnings)

@@ -13,7 +13,7 @@ from pytest_kscen.embedded.apiserver.wire import Wire
 
 
 class Client:
-    """Asks a wire, and takes its answers apart."""
+    """Client that sends requests to the wire and decodes its responses."""
 
     def __init__(self):
         self.runner = VirtualRunner()

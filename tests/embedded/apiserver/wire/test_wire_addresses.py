@@ -38,5 +38,5 @@ from pytest_kscen.embedded.apiserver.wire.requests import ResourcePath, parse_pa
         ("", None),
     ],
 )
-def test_what_a_path_names(path, address):
+def test_path_is_parsed(path, address):
     assert parse_path(path) == address

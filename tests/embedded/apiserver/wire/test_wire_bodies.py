@@ -33,7 +33,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
         ("\x01", r"invalid character '\x01' looking for beginning of value"),
     ],
 )
-def test_malformed_json_in_the_words_of_go(text, why):
+def test_malformed_json_has_go_message(text, why):
     assert syntax_error(text.encode()) == why
 
 
@@ -46,7 +46,7 @@ def test_malformed_json_in_the_words_of_go(text, why):
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-def test_what_is_json_is_not_malformed(value):
+def test_valid_json_is_accepted(value):
     assert syntax_error(json.dumps(value).encode()) == ""
 
 
@@ -60,7 +60,7 @@ def test_what_is_json_is_not_malformed(value):
         ('{"\\u0061":1,"a":2}', {"a": 2}, ["a"]),
     ],
 )
-def test_fields_that_are_there_twice(text, parsed, doubles):
+def test_duplicate_fields_are_reported(text, parsed, doubles):
     assert parse_json(text.encode()) == (parsed, [f'duplicate field "{path}"' for path in doubles])
 
 
@@ -73,11 +73,11 @@ def test_fields_that_are_there_twice(text, parsed, doubles):
         ("!!binary aGk=", "hi"), ("!!str 5", "5"),
     ],
 )  # fmt: skip
-def test_yaml_as_kubernetes_reads_it(text, value):
+def test_yaml_is_parsed_as_by_kubernetes(text, value):
     assert load_yaml(f"a: {text}".encode()) == ({"a": value}, [])
 
 
-def test_yaml_keys_are_texts_and_only_the_first_document_counts():
+def test_yaml_keys_are_strings_and_first_document_is_used():
     assert load_yaml(b"1: a\ntrue: b\n---\nc: d") == ({"1": "a", "true": "b"}, [])
     assert load_yaml(b"a: {b: 1, b: 2}\na: 3")[1] == [
         'line 1: key "b" already set in map',
@@ -127,11 +127,11 @@ UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap):
         ),
     ],
 )
-def test_bodies_that_cannot_be_read(client, body, type_, message):
+def test_undecodable_body_is_refused(client, body, type_, message):
     assert client.refusal("POST", MAPS, body, content_type=type_) == (400, UNRECOGNIZED + message)
 
 
-def test_an_empty_body(client):
+def test_empty_body_is_refused(client):
     expected = f"{UNRECOGNIZED}{PARSE_ERROR}unexpected end of JSON input (<empty>)"
     assert client.refusal("POST", MAPS, b"") == (400, expected)
     assert client.refusal("POST", MAPS, b"", content_type="application/yaml")[0] == 422
@@ -140,7 +140,7 @@ def test_an_empty_body(client):
 @pytest.mark.parametrize(
     "type_", ["text/plain", "application/cbor", "application/json;foo", "application/xml"]
 )
-def test_bodies_in_other_formats(client, type_):
+def test_unsupported_media_type_is_refused(client, type_):
     status, message = client.refusal("POST", MAPS, "{}", content_type=type_)
     assert status == 415
     assert message.startswith(
@@ -153,7 +153,7 @@ def test_bodies_in_other_formats(client, type_):
     )
 
 
-def test_a_body_may_be_yaml_and_so_may_the_answer(client):
+def test_yaml_request_and_response(client):
     body = "metadata:\n  name: c\ndata:\n  a: 'yes'\n"
     answer = client.raw(
         "POST", MAPS, body, content_type="application/yaml", accept="application/yaml"
@@ -162,7 +162,7 @@ def test_a_body_may_be_yaml_and_so_may_the_answer(client):
     assert load_yaml(answer.body)[0]["data"] == {"a": "yes"}
 
 
-def test_doubles_are_warned_of_refused_or_ignored(client):
+def test_duplicate_fields_follow_validation_level(client):
     body = '{"metadata":{"name":"c"},"data":{"a":"1","a":"2"}}'
     answer = client.raw("POST", f"{MAPS}?dryRun=All", body)
     assert answer.headers["Warning"] == r'299 - "duplicate field \"data.a\""'
@@ -181,7 +181,7 @@ def test_doubles_are_warned_of_refused_or_ignored(client):
     assert client.ask("GET", MAPS)[1]["items"] == []
 
 
-def test_a_body_that_is_too_large(client):
+def test_oversized_body_is_refused(client):
     status, message = client.refusal("POST", MAPS, b"x" * (3 * 1024 * 1024 + 1))
     assert (status, message) == (413, "Request entity too large: limit is 3145728")
 
@@ -214,7 +214,7 @@ def test_a_body_that_is_too_large(client):
         ),
     ],
 )
-def test_patches_that_cannot_be_read(client, type_, body, message):
+def test_malformed_patch_is_refused(client, type_, body, message):
     content_type = f"application/{type_}-patch+json"
     assert client.refusal("PATCH", f"{MAPS}/c", body, content_type=content_type) == (
         404,

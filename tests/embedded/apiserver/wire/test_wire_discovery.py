@@ -19,7 +19,7 @@ def widget(version):
     )
 
 
-def test_group_by_group(client):
+def test_groups_are_discovered(client):
     assert client.ask("GET", "/api")[1]["versions"] == ["v1"]
     groups = client.ask("GET", "/apis")[1]["groups"]
     assert [group["name"] for group in groups][:3] == [
@@ -32,7 +32,7 @@ def test_group_by_group(client):
     assert scaling["preferredVersion"] == {"groupVersion": "autoscaling/v2", "version": "v2"}
 
 
-def test_the_resources_of_a_version(client):
+def test_resources_of_version_are_discovered(client):
     core = client.ask("GET", "/api/v1")[1]
     assert (core["kind"], core["groupVersion"]) == ("APIResourceList", "v1")
     rows = {row["name"]: row for row in core["resources"]}
@@ -64,7 +64,7 @@ def test_the_resources_of_a_version(client):
     }
 
 
-def test_all_at_once_and_again_only_when_it_has_changed(client):
+def test_aggregated_discovery_is_cached_by_etag(client):
     answer = client.raw("GET", "/apis", accept=f"{AGGREGATED},application/json")
     assert answer.headers["Content-Type"] == AGGREGATED
     tag = answer.headers["ETag"]
@@ -74,7 +74,7 @@ def test_all_at_once_and_again_only_when_it_has_changed(client):
     assert client.raw("GET", "/apis", accept=AGGREGATED, if_none_match=tag).status == 200
 
 
-def test_a_definitions_kinds_are_served_newest_version_first(client):
+def test_custom_versions_are_ordered_newest_first(client):
     for version in ("v1beta1", "v2", "v1alpha1", "v1", "v10", "odd"):
         client.server.core.kinds.add(widget(version))
     group = client.ask("GET", "/apis/example.com")[1]
@@ -108,7 +108,7 @@ def test_a_definitions_kinds_are_served_newest_version_first(client):
     ]
 
 
-def test_the_version_is_the_recorded_one_with_our_mark(client):
+def test_version_is_recorded_one_with_mark(client):
     version = client.ask("GET", "/version")[1]
     assert (version["major"], version["minor"], version["gitVersion"]) == (
         "1",
@@ -124,12 +124,12 @@ def test_health(client):
     assert verbose == ["[+]ping ok", "[+]log ok", "[+]etcd excluded: ok", "healthz check passed"]
 
 
-def test_the_front_page_names_every_group(client):
+def test_root_path_lists_groups(client):
     paths = client.ask("GET", "/")[1]["paths"]
     assert {"/api/v1", "/apis/apps/v1", "/healthz", "/version"} <= set(paths)
 
 
-def test_schemas_are_found_by_an_index_and_kept_by_their_hash(client):
+def test_openapi_documents_are_indexed_by_hash(client):
     index = client.ask("GET", "/openapi/v3")[1]["paths"]
     url = index["apis/apps/v1"]["serverRelativeURL"]
     kept = client.raw("GET", url)

@@ -6,8 +6,8 @@ from pytest_kscen.objects.errors import BadRequest
 POD = "/api/v1/namespaces/default/pods/p"
 
 
-class Pieces:
-    """A log that somebody writes."""
+class LogChunks:
+    """Log stream that yields given chunks."""
 
     def __init__(self, *pieces):
         self.pieces = list(pieces)
@@ -23,10 +23,10 @@ class Pieces:
 
 
 class Kubelet:
-    """Keeps one log."""
+    """Kubelet with one log."""
 
     def __init__(self):
-        self.followed = Pieces("é\n", "two\n")
+        self.followed = LogChunks("é\n", "two\n")
 
     async def read(self, _namespace, _pod, container, options):
         return f"{container} {options}"
@@ -49,7 +49,7 @@ def kubelet(client):
     return client.server.core.logs
 
 
-def test_a_log_is_text(client, kubelet):
+def test_log_is_text(client, kubelet):
     assert client.refusal("GET", f"{POD}/log", accept="text/html")[1].startswith(
         "406: Not Acceptable"
     )
@@ -63,7 +63,7 @@ def test_a_log_is_text(client, kubelet):
     assert answer.body == b"c {'container': 'c', 'tailLines': '1'}"
 
 
-def test_a_log_that_is_followed_is_a_stream(client, kubelet):
+def test_followed_log_is_stream(client, kubelet):
     answer = client.raw("GET", f"{POD}/log?container=c&tailLines=1&follow=true")
     assert isinstance(answer.stream, TextStream)
 
@@ -75,7 +75,7 @@ def test_a_log_that_is_followed_is_a_stream(client, kubelet):
     assert kubelet.followed.closed
 
 
-def test_what_cannot_be_followed_is_refused(client, kubelet):
+def test_invalid_follow_request_is_refused(client, kubelet):
     assert client.refusal("GET", f"{POD}/log?follow=true&container=other") == (
         400,
         "it is not written yet",

@@ -38,7 +38,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
         ("application/json;pretty=1", OBJECT_OFFER, Media(pretty=True)),
     ],
 )
-def test_what_is_agreed_on(header, offer, media):
+def test_accept_header_is_negotiated(header, offer, media):
     assert negotiate(header, offer) == media
 
 
@@ -75,13 +75,13 @@ def test_what_is_agreed_on(header, offer, media):
         ),
     ],
 )
-def test_what_cannot_be_agreed_on(header, offer, message):
+def test_unacceptable_media_type_is_refused(header, offer, message):
     with pytest.raises(NotAcceptable) as refused:
         negotiate(header, offer)
     assert refused.value.message == message
 
 
-def test_a_refusal_has_the_form_that_was_asked_for(client):
+def test_error_uses_accepted_media_type(client):
     assert client.raw("GET", f"{MAPS}/c", accept="application/yaml").body.startswith(
         b"apiVersion: v1\ncode: 404"
     )
@@ -89,7 +89,7 @@ def test_a_refusal_has_the_form_that_was_asked_for(client):
     assert client.refusal("GET", f"{MAPS}/c", accept=TABLE)[0] == 404
 
 
-def test_metadata_alone(client):
+def test_partial_metadata_is_returned(client):
     client.ask("POST", MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}})
     partial = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
     listed = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -123,7 +123,7 @@ def test_metadata_alone(client):
     )
 
 
-def test_in_a_list_of_a_built_in_kind_the_items_do_not_say_what_they_are(client):
+def test_items_of_built_in_list_have_no_kind(client):
     client.ask("POST", MAPS, {"metadata": {"name": "c"}})
     listing = client.ask("GET", MAPS)[1]
     assert listing["kind"] == "ConfigMapList"
@@ -131,7 +131,7 @@ def test_in_a_list_of_a_built_in_kind_the_items_do_not_say_what_they_are(client)
     assert client.ask("GET", f"{MAPS}/c")[1]["kind"] == "ConfigMap"
 
 
-def test_a_watch_is_a_line_for_each_event(client):
+def test_watch_has_one_line_per_event(client):
     client.ask("POST", MAPS, {"metadata": {"name": "c"}})
     answer = client.raw("GET", f"{MAPS}?watch=true&timeoutSeconds=3")
     assert answer.headers == {"Content-Type": "application/json"}
@@ -146,13 +146,13 @@ def test_a_watch_is_a_line_for_each_event(client):
     assert client.runner.clock.now() - before == 3
 
 
-def test_deprecated_versions_are_warned_of(client):
+def test_deprecated_version_is_warned_of(client):
     warning = '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
     assert client.raw("GET", "/api/v1/namespaces/default/endpoints/x").headers["Warning"] == warning
     assert client.raw("GET", "/api/v1/endpoints?watch=1").headers["Warning"] == warning
 
 
-def test_json_is_indented_for_people(client):
+def test_pretty_json_is_indented(client):
     assert client.raw("GET", MAPS).body.startswith(b'{"kind"')
     assert client.raw("GET", f"{MAPS}?pretty=true").body.startswith(b'{\n  "kind"')
     assert client.raw("GET", MAPS, user_agent="curl/8.1").body.startswith(b'{\n  "kind"')

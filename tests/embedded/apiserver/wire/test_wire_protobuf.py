@@ -51,7 +51,7 @@ NAMED = (1, message((1, "o"), (2, ""), (7, 0), (8, b""), (11, message((1, "app")
 METADATA = {"name": "o", "labels": {"app": "x"}}
 
 
-def test_what_kubectl_sends():
+def test_kubectl_message_is_decoded():
     expected = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -61,7 +61,7 @@ def test_what_kubectl_sends():
     assert decode_object(FROM_KUBECTL) == expected
 
 
-def test_numbers_texts_and_what_is_either():
+def test_numbers_strings_and_int_or_string():
     ports = [
         message((1, "a"), (3, 80), (4, message((1, 0), (2, 8080), (3, "")))),
         message((3, 81), (4, message((1, 1), (3, "web")))),
@@ -80,7 +80,7 @@ def test_numbers_texts_and_what_is_either():
     }
 
 
-def test_a_zero_that_is_meant_and_one_that_is_not():
+def test_explicit_and_default_zero():
     spec = decode_object(envelope("apps/v1", "Deployment", NAMED, (2, message((1, 0), (5, 0)))))[
         "spec"
     ]
@@ -91,7 +91,7 @@ def test_a_zero_that_is_meant_and_one_that_is_not():
     assert spec == {"terminationGracePeriodSeconds": -1, "priority": 0}
 
 
-def test_embedded_types_are_not_seen_in_json():
+def test_embedded_types_are_inlined():
     volume = message((1, "v"), (2, message((2, message((1, "Memory"), (2, message((1, "1Gi"))))))))
     empty = message((1, "w"), (2, message((2, b""))))
     body = envelope("v1", "Pod", NAMED, (2, message((1, volume), (1, empty))))
@@ -101,7 +101,7 @@ def test_embedded_types_are_not_seen_in_json():
     ]
 
 
-def test_times_bytes_and_raw_json():
+def test_times_bytes_and_raw_json_are_decoded():
     instant = message((1, 1767225600), (2, 123456000))
     lease = decode_object(
         envelope("coordination.k8s.io/v1", "Lease", NAMED, (2, message((1, "me"), (3, instant))))
@@ -117,7 +117,7 @@ def test_times_bytes_and_raw_json():
     assert (revision["data"], revision["revision"]) == ({"a": [1]}, 7)
 
 
-def test_schemas_of_definitions():
+def test_definition_schema_is_decoded():
     schema = message(
         (5, "object"),
         (9, 5.0),
@@ -145,13 +145,13 @@ def test_schemas_of_definitions():
 @pytest.mark.parametrize(
     "body", [b"{}", b"k8s\x00\xff\xff", b"k8s\x00\x0a\x7f", b"k8s\x00" + message((1, 5))]
 )
-def test_what_is_no_message(client, body):
+def test_malformed_message_is_refused(client, body):
     with pytest.raises(BrokenProtobuf):
         decode_object(body)
     assert client.refusal("POST", MAPS, body, content_type=PROTOBUF)[0] == 400
 
 
-def test_a_body_in_protobuf_is_answered_in_json(client):
+def test_protobuf_request_receives_json_response(client):
     status, made = client.ask(
         "POST", MAPS, FROM_KUBECTL, content_type=PROTOBUF, accept=f"{PROTOBUF},application/json"
     )
@@ -161,7 +161,7 @@ def test_a_body_in_protobuf_is_answered_in_json(client):
     assert client.ask("GET", f"{MAPS}/a")[0] == 200
 
 
-def test_every_field_of_every_kind_has_a_number():
+def test_every_field_has_a_number():
     seen, pending = set(), [definition_of(*_gvk(path, row)) for path, row in resources().items()]
     while pending:
         name = pending.pop()

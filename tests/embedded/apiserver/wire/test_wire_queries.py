@@ -19,7 +19,7 @@ def refusal(function, *arguments, **options):
     return refused.value.code, refused.value.message
 
 
-def test_a_list_is_asked_for():
+def test_list_query_is_parsed():
     query = Query(
         "labelSelector=a%3Db&fieldSelector=c%3Dd&limit=5&continue=x&resourceVersion=7&resourceVersionMatch=Exact&timeoutSeconds=9"
     )
@@ -35,21 +35,21 @@ def test_a_list_is_asked_for():
     )
 
 
-def test_a_watch_is_asked_for():
+def test_watch_query_is_parsed():
     query = Query("allowWatchBookmarks=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan")
     options = list_options(query, watch=True)
     assert (options.bookmarks, options.send_initial_events) == (True, True)
     assert list_options(Query("watch=1&timeoutSeconds=-3"), watch=True).timeout is None
 
 
-def test_an_old_style_watch_of_one():
+def test_deprecated_watch_path_is_parsed():
     assert list_options(Query(""), watch=True, name="p").fields == "metadata.name=p"
 
 
 @pytest.mark.parametrize(
     ("text", "value"), [("x", True), ("", True), ("0", False), ("FALSE", False), ("no", True)]
 )
-def test_flags_are_read_as_go_does(text, value):
+def test_booleans_are_parsed_as_in_go(text, value):
     assert Query(f"flag={text}").flag("flag") is value
     assert Query("").flag("flag") is None
 
@@ -63,7 +63,7 @@ def test_flags_are_read_as_go_does(text, value):
         ("9" * 30, "value out of range"),
     ],
 )
-def test_numbers_that_are_none(text, why):
+def test_invalid_numbers_are_refused(text, why):
     assert refusal(list_options, Query(f"limit={text}"), watch=False) == (
         400,
         f'strconv.ParseInt: parsing "{text}": {why}',
@@ -96,14 +96,14 @@ def test_numbers_that_are_none(text, why):
         ),
     ],
 )
-def test_lists_and_watches_that_make_no_sense(query, watch, message):
+def test_invalid_list_and_watch_queries_are_refused(query, watch, message):
     code, said = refusal(list_options, Query(query), watch=watch)
     assert code == 422
     assert said.startswith('ListOptions.meta.k8s.io "" is invalid: ')
     assert said.endswith(f"Forbidden: {message}")
 
 
-def test_a_write_is_asked_for():
+def test_write_query_is_parsed():
     query = Query("dryRun=All&fieldManager=me&fieldValidation=Strict")
     assert write_options(query, "create") == Options(
         dry_run=True, field_manager="me", field_validation="Strict"
@@ -170,11 +170,11 @@ def test_a_write_is_asked_for():
         ),
     ],
 )
-def test_writes_that_make_no_sense(query, verb, patch_type, message):
+def test_invalid_write_queries_are_refused(query, verb, patch_type, message):
     assert refusal(write_options, Query(query), verb, patch_type) == (422, message)
 
 
-def test_a_deletion_is_asked_for_by_query_or_by_body():
+def test_deletion_options_in_query_or_body():
     query = Query("gracePeriodSeconds=5&propagationPolicy=Foreground")
     assert delete_options(query, None) == Options(grace_period=5, propagation="Foreground")
     body = {
@@ -212,11 +212,11 @@ def test_a_deletion_is_asked_for_by_query_or_by_body():
         ),
     ],
 )
-def test_deletions_that_cannot_be_read(body, message):
+def test_malformed_deletion_options_are_refused(body, message):
     assert refusal(delete_options, Query(""), body) == (400, message)
 
 
-def test_a_deletion_that_makes_no_sense():
+def test_invalid_deletion_options_are_refused():
     query = Query("propagationPolicy=Orphan&orphanDependents=true")
     why = 'Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set'
     assert refusal(delete_options, query, None) == (
@@ -225,6 +225,6 @@ def test_a_deletion_that_makes_no_sense():
     )
 
 
-def test_a_collection_is_chosen_as_a_list_is():
+def test_collection_deletion_uses_list_query():
     options = with_selection(Options(grace_period=0), Query("labelSelector=a&gracePeriodSeconds=0"))
     assert (options.labels, options.grace_period) == ("a", 0)

@@ -38,7 +38,7 @@ def test_refused_routes(client, method, path, status, message):
     "path",
     ["/nope", "/apis/nope", "/apis/nope/v1/things", "//api/v1/pods", "/healthz/", "/healthz/nope"],
 )
-def test_where_nothing_is(client, path):
+def test_unknown_path_is_not_found(client, path):
     answer = client.raw("GET", path)
     assert (answer.status, answer.headers, answer.body) == (
         404,
@@ -47,14 +47,14 @@ def test_where_nothing_is(client, path):
     )
 
 
-def test_a_namespace_is_a_resource_and_a_scope(client):
+def test_namespace_is_resource_and_scope(client):
     assert client.ask("GET", "/api/v1/namespaces/default")[1]["kind"] == "Namespace"
     assert client.ask("GET", "/api/v1/namespaces/default/status")[1]["kind"] == "Namespace"
     assert client.ask("GET", "/api/v1/namespaces/default/pods")[1]["kind"] == "PodList"
     assert client.ask("GET", "/api/v1/namespaces/nowhere/pods")[0] == 200
 
 
-def test_who_asks(client, monkeypatch):
+def test_user_is_passed_to_admission(client, monkeypatch):
     asked = []
     handle = client.server.handle
 
@@ -68,7 +68,7 @@ def test_who_asks(client, monkeypatch):
     assert asked == [("system:admin", "kubectl/v1"), ("jane", "")]
 
 
-def test_a_connection_into_a_container_is_refused(client):
+def test_container_connection_is_refused(client):
     spec = {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}
     client.ask("POST", "/api/v1/namespaces/default/pods", {"metadata": {"name": "p"}, "spec": spec})
     path = "/api/v1/namespaces/default/pods/p/exec?container=c&command=ls"

@@ -23,5 +23,5 @@ def test_durations(seconds, shown):
     assert duration(seconds) == shown
 
 
-def test_an_age_is_seen_from_an_instant():
+def test_age_is_relative_to_instant():
     assert age("2026-01-01T00:00:00Z", 1767225600 + 90) == "90s"

@@ -1,4 +1,4 @@
-"""Each object beside the line that a real server prints for it."""
+"""Objects, each with the line that a real server prints for it."""
 
 import pytest
 
@@ -359,11 +359,11 @@ def cells(group, plural, obj, **metadata):
         ("example.com", "unknown", {}, ["o", "2026-01-01T00:00:00Z"]),
     ],
 )
-def test_an_object_in_one_line(group, plural, obj, expected):
+def test_object_cells(group, plural, obj, expected):
     assert cells(group, plural, obj) == expected
 
 
-def test_names_that_tell_more():
+def test_names_with_details():
     default = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
     assert cells("storage.k8s.io", "storageclasses", {}, **default)[0] == "o (default)"
     roles = {
@@ -390,7 +390,7 @@ def test_names_that_tell_more():
 @pytest.mark.parametrize(
     "path", [path for path, row in resources().items() if "list" in row["verbs"]]
 )
-def test_a_bare_object_of_any_kind_can_be_shown(path):
+def test_empty_object_of_any_kind_is_printed(path):
     group, version, plural = path.split("/")
     columns = columns_of(Resource(group, version, plural, "Kind"))
     bare = {

@@ -45,11 +45,11 @@ OBJ = {
         (".spec.replicas.deeper", []),
     ],
 )
-def test_what_a_path_leads_to(path, values):
+def test_jsonpath_values(path, values):
     assert find_values(path, OBJ) == values
 
 
-def test_what_is_no_path():
+def test_invalid_jsonpath_is_refused():
     with pytest.raises(ValueError, match=r"cannot be read from '\[\?\(\]' on"):
         compile_jsonpath(".spec[?(]")
 
@@ -64,5 +64,5 @@ def test_what_is_no_path():
         ({"a": None}, '{"a":null}'),
     ],
 )
-def test_how_values_are_shown(value, text):
+def test_value_formatting(value, text):
     assert print_value(value) == text

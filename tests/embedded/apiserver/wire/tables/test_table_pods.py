@@ -1,4 +1,4 @@
-"""Each pod beside the line that a real server prints for it."""
+"""Pods, each with the line that a real server prints for it."""
 
 import pytest
 
@@ -143,12 +143,12 @@ BOTH = (
         (pod("Succeeded", deleted=True), ("0/2", "Succeeded", "0")),
     ],
 )
-def test_a_pod_in_one_line(pod, cells):
+def test_pod_cells(pod, cells):
     row = Printer(POD_COLUMNS, NOW).of_one(pod)["rows"][0]
     assert row["cells"][:5] == ["p", *cells, "60m"]
 
 
-def test_what_is_shown_when_wide():
+def test_wide_pod_cells():
     gates = {
         "readinessGates": [{"conditionType": "x/y"}, {"conditionType": "x/z"}],
         "nodeName": "n",
@@ -170,7 +170,7 @@ def test_what_is_shown_when_wide():
     )
 
 
-def test_a_row_tells_that_a_pod_is_over():
+def test_finished_pod_row_has_condition():
     assert conditions(pod("Running")) == []
     assert conditions(pod("Succeeded"))[0]["type"] == "Completed"
     assert (

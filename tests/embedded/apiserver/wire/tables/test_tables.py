@@ -54,7 +54,7 @@ def column(type_, path=".v"):
     return {"name": "V", "type": type_, "jsonPath": path}
 
 
-def test_a_list_as_a_table(client):
+def test_list_as_table(client):
     client.ask("POST", MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}})
     client.runner.advance(90)
     table = client.ask("GET", MAPS, accept=TABLE)[1]
@@ -75,7 +75,7 @@ def test_a_list_as_a_table(client):
     )
 
 
-def test_how_much_of_the_object_a_row_tells(client):
+def test_include_object_levels(client):
     client.ask("POST", MAPS, {"metadata": {"name": "c"}, "data": {"a": "1"}})
     whole = client.ask("GET", f"{MAPS}/c?includeObject=Object", accept=TABLE)[1]["rows"][0]
     assert whole["object"]["data"] == {"a": "1"}
@@ -90,7 +90,7 @@ def test_how_much_of_the_object_a_row_tells(client):
     )
 
 
-def test_a_watch_as_tables_of_which_the_first_is_headed(client):
+def test_watch_sends_columns_in_first_table_only(client):
     for name in ("a", "b"):
         client.ask("POST", MAPS, {"metadata": {"name": name}})
     path = f"{MAPS}?watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
@@ -110,7 +110,7 @@ def test_a_watch_as_tables_of_which_the_first_is_headed(client):
     assert annotations == {"k8s.io/initial-events-end": "true"}
 
 
-def test_a_definitions_columns(client):
+def test_custom_columns(client):
     client.ask("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION)
     widgets = "/apis/example.com/v1/namespaces/default/widgets"
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
@@ -130,7 +130,7 @@ def test_a_definitions_columns(client):
     assert table["rows"][0]["cells"] == ["w", 3, "60m"]
 
 
-def test_cells_have_their_columns_type_or_nothing():
+def test_cells_of_other_type_are_null():
     obj = {"metadata": {"name": "o"}, "v": 1.5, "t": "x", "b": True, "l": [{"a": 1}, 2]}
     kinds = ("integer", "number", "string", "boolean", "date")
     assert cells(columns(*map(column, kinds)), obj) == ["o", 1, 1.5, "1.5", None, None]
@@ -152,6 +152,6 @@ def test_cells_have_their_columns_type_or_nothing():
     ]
 
 
-def test_without_columns_a_custom_kind_shows_its_age():
+def test_custom_kind_without_columns_shows_age():
     obj = {"metadata": {"name": "o", "creationTimestamp": "2025-12-31T23:59:00Z"}}
     assert cells(columns(), obj) == ["o", "60s"]

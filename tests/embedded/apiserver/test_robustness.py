@@ -1,6 +1,4 @@
-"""Whatever is asked, the server answers or refuses; it never breaks, and a refusal leaves the
-store as it was.
-"""
+"""The server answers or refuses any request, and a refusal leaves the store unchanged."""
 
 import copy
 
@@ -187,8 +185,8 @@ CHANGES = st.lists(
 )
 
 
-class Site:
-    """A server with one object of each kind."""
+class PopulatedServer:
+    """Server with one object of each kind."""
 
     def __init__(self, runner):
         self.runner = runner
@@ -225,8 +223,8 @@ class Site:
         self.runner.call(self.server.handle(request))
 
 
-def places(value, path=()):
-    """All that can be changed in a body."""
+def value_paths(value, path=()):
+    """Return all paths that can be changed in a body."""
     yield path
     for name, part in (
         value.items()
@@ -235,11 +233,11 @@ def places(value, path=()):
         if isinstance(value, list)
         else ()
     ):
-        yield from places(part, (*path, name))
+        yield from value_paths(part, (*path, name))
 
 
 def changed(body, where, junk, how):
-    found = list(places(body))
+    found = list(value_paths(body))
     *path, last = (None, *found[where % len(found)])
     if last is None:
         return junk
@@ -298,12 +296,12 @@ def with_metadata(body, metadata):
         ),
     ],
 )
-def test_input_of_a_wrong_type_breaks_nothing(runner, resource, verb, part, body):
-    answered_or_refused(Site(runner), resource, verb, part, body)
+def test_input_of_wrong_type_is_answered_or_refused(runner, resource, verb, part, body):
+    answered_or_refused(PopulatedServer(runner), resource, verb, part, body)
 
 
-def test_a_patch_does_not_make_numbers_of_names(runner):
-    site = Site(runner)
+def test_patch_with_numeric_name_is_refused(runner):
+    site = PopulatedServer(runner)
     with pytest.raises(Invalid, match=r'"map\[apiVersion:1\]": cannot convert int64 to string$'):
         site.ask(resources.CONFIG_MAPS, STRATEGIC_PATCH, "", {"apiVersion": 1})
     with pytest.raises(Invalid, match=r": cannot convert int64 to types\.UID$"):
@@ -323,7 +321,7 @@ def test_a_patch_does_not_make_numbers_of_names(runner):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(ASKED, CHANGES)
-def test_mangled_bodies_break_nothing(shared, asked, changes):
+def test_mangled_bodies_are_answered_or_refused(shared, asked, changes):
     resource, verb, part, body = asked
     for where, junk, how in changes:
         body = changed(body, where, junk, how) if isinstance(body, dict | list) else body
@@ -341,9 +339,9 @@ def test_mangled_bodies_break_nothing(shared, asked, changes):
     CHANGES,
     st.sampled_from(["add", "replace", "remove", "copy", "move", "test", "odd"]),
 )
-def test_mangled_json_patches_break_nothing(shared, asked, changes, op):
+def test_mangled_json_patches_are_answered_or_refused(shared, asked, changes, op):
     resource, body = asked
-    found = list(places(body))
+    found = list(value_paths(body))
     operations = [
         {
             "op": op,
@@ -358,4 +356,4 @@ def test_mangled_json_patches_break_nothing(shared, asked, changes, op):
 
 @pytest.fixture
 def shared(runner):
-    return Site(runner)
+    return PopulatedServer(runner)
