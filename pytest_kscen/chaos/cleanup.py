@@ -168,8 +168,8 @@ async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
 
 
 async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
-    """Rules that these Jobs may have left on their nodes; a node on which this is unknown is
-    named and left.
+    """Delete the rules that these Jobs may have left on their nodes. A node on which that is
+    unknown is reported.
     """
     await _all([_sweep_one(actor, number, *where) for number, where in enumerate(marks(jobs))])
 
@@ -192,7 +192,7 @@ async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
     except (ApiError, OSError) as error:
         why = str(error) or repr(error)
         actor.note("not-swept", nodes=[node], why=why)
-        actor.log(logging.WARNING, "rules of iptables may have stayed", node=node, why=why)
+        actor.log(logging.WARNING, "rules of iptables may be left", node=node, why=why)
         if not isinstance(error, TimeoutError):
             raise
 
@@ -202,8 +202,8 @@ def _is_up(node: Obj | None) -> bool:
 
 
 def marks(jobs: Iterable[Obj]) -> list[tuple[str, str]]:
-    """The nodes on which such Jobs have worked, and the beginnings of the comments that their
-    rules have.
+    """Return the nodes on which these Jobs have run, with the prefixes of their rules'
+    comments.
     """
     found: dict[tuple[str, str], None] = {}
     for job in jobs:

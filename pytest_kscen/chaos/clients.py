@@ -29,7 +29,7 @@ INCIDENT = "kscen.io/incident"
 
 
 class FaultImpossible(Exception):
-    """The fault cannot be: the cluster has not what it needs."""
+    """Failure to inject a fault: the cluster lacks what the fault needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class ClusterClients:
         return self.parent
 
     async def machines(self) -> dict[str, Obj]:
-        """The virtual machines that are the tested cluster's nodes, by name."""
+        """Return the virtual machines that are the tested cluster's nodes, by name."""
         listing = await self.in_parent.api.list(VIRTUAL_MACHINES, self.namespace)
         machines = {vm["metadata"]["name"]: vm for vm in listing.items}
         return {name: vm for name, vm in machines.items() if self.ours is None or name in self.ours}
 
     async def must_have(self, names: Sequence[str]) -> dict[str, Obj]:
-        """The virtual machines, when these are among them."""
+        """Return the virtual machines; FaultImpossible if any of these is missing."""
         machines = await self.machines()
         for name in names:
             if name not in machines:
@@ -85,7 +85,7 @@ class ClusterClients:
         return machines
 
     async def must_run(self, names: Sequence[str]) -> dict[str, Obj]:
-        """The virtual machines, when these are among them and none is off."""
+        """Return the virtual machines; FaultImpossible if any of these is missing or off."""
         machines = await self.must_have(names)
         for name in names:
             if phase_of(machines[name]) == STOPPED:
@@ -97,13 +97,13 @@ class ClusterClients:
 
 
 async def replace_object(actor: Actor, resource: Resource, obj: Obj) -> Obj:
-    """Make the object; one of the same name goes first."""
+    """Create the object; delete one of the same name first."""
     await remove_namesake(actor, resource, obj)
     return await actor.api.create(resource, obj)
 
 
 async def remove_namesake(actor: Actor, resource: Resource, obj: Obj) -> None:
-    """See that there is none of this name."""
+    """Delete an object of the same name, and record that there was one."""
     metadata = obj["metadata"]
     try:
         await actor.api.get(resource, metadata["name"], metadata["namespace"])
@@ -115,7 +115,7 @@ async def remove_namesake(actor: Actor, resource: Resource, obj: Obj) -> None:
 
 
 async def delete_and_wait(actor: Actor, resource: Resource, name: str, namespace: str) -> None:
-    """Delete the object with what hangs on it, and see that it is gone."""
+    """Delete the object with its dependents, and wait until it is gone."""
     try:
         await actor.api.delete(resource, name, namespace, propagation="Background")
     except NotFound:
@@ -141,8 +141,8 @@ DEADLINE, TTL = (
 
 
 def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, str]) -> Obj:
-    """A script that takes this long, on this node, in its host's network and with all rights
-    there.
+    """Return a Job that runs a script of so many seconds on this node, privileged and in the
+    host's network.
     """
     seconds = math.ceil(seconds)
     container = {
@@ -202,15 +202,13 @@ async def log_of(actor: Actor, name: str) -> str:
 
 
 async def delete_jobs(actor: Actor, incident: str, ending: str = "") -> None:
-    """Take away those of an incident's Jobs that are still there, or those with names that end
-    so.
-    """
+    """Delete the Jobs that an incident still has, or those whose names have this ending."""
     for job in (await actor.api.list(JOBS, NAMESPACE, labels=f"{INCIDENT}={incident}")).items:
         if job["metadata"]["name"].endswith(ending):
             await delete_and_wait(actor, JOBS, job["metadata"]["name"], NAMESPACE)
 
 
-# how the comment of every rule of ours begins; the name of the Job that added it follows
+# prefix of every rule's comment; the name of the Job that added the rule follows
 MARK = "kscen/"
 UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 _DROPPED = re.compile(r"^dropped (\d+) packets$", re.MULTILINE)
@@ -222,8 +220,8 @@ _PUSHED = re.compile(
 
 
 def add_rule(job: str, source: str, loss: float) -> str:
-    """Lose this share of the packets that come from this address; the comment tells whose rule
-    it is.
+    """Return a script that drops this share of the packets from this address. The rule's comment
+    names the Job that added it.
     """
     return f"""\
 set -e
@@ -250,11 +248,12 @@ done
 
 
 def sweep_rules(mark: str = MARK) -> str:
-    """Delete every rule of ours, or those with just this comment, at once; it fails unless none is
-    left.
+    """Return a script that deletes all rules of chaos, or those with this comment; it fails if any
+    is left.
 
-    A rule whose own words a shell might take for more than words is left, and so is one that
-    iptables does not delete."""
+    A rule with characters that are special to a shell is left, and so is one that iptables does
+    not delete.
+    """
     ours = f"grep {_spellings(mark)}"
     return f"""\
 set -e
@@ -283,7 +282,7 @@ def _spellings(mark: str) -> str:
 
 
 def load_link(target: str, seconds: float) -> str:
-    """Push what the link carries to this address, and take what comes from there."""
+    """Return a script that loads the link to this address, and serves the other end's load."""
     return f"""\
 set -e
 timeout {_number(seconds)} sh -c '
@@ -340,12 +339,12 @@ async def sweep_node(
 async def create_sweep(
     actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]
 ) -> None:
-    """A node that is down sweeps when it is back."""
+    """Create the Job that deletes rules; a node that is down runs it when it is back."""
     await replace_object(actor, JOBS, job(name, node, sweep_rules(mark), LONGEST_JOB, labels))
 
 
 async def finish_sweep(actor: Actor, name: str, node: str, mark: str) -> int:
-    """The same, once it was ordered."""
+    """Wait for the Job that deletes rules, delete it, and return the number of deleted rules."""
     done = await wait_for_job(actor, name, SWEEP_TIMEOUT)
     found = swept_rules(await log_of(actor, name))
     if not done or found is None:

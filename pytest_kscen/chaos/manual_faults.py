@@ -44,7 +44,7 @@ def losses(a: str, b: str, loss: float) -> PacketLoss:
 
 
 def latency(a: str, b: str) -> LinkLoad:
-    """The link between two machines, loaded."""
+    """Load the link between two machines, which delays packets."""
     _pair(a, b)
     return LinkLoad((a, b))
 

@@ -45,10 +45,11 @@ def deny_policy(
     ports: tuple[Sequence[int], Sequence[int]] = ((), ()),
     labels: Mapping[str, str],
 ) -> Obj:
-    """Denies TCP across the two sides, both ways; within a side everybody still reaches everybody.
+    """Return a policy that denies TCP between two sides, both ways; inside a side all is allowed.
 
-    Of ports, what goes to either side's own is denied; no ports are all. Any rule turns
-    default-deny on for the machines of side A: hence the rules that allow everything else."""
+    `ports` are the denied ports of either side; no ports are all. Any rule turns default-deny on
+    for the machines of side A: hence the rules that allow everything else.
+    """
     peers = {"matchLabels": {POD_NAMESPACE: namespace}}
     to_a, to_b = (
         [{"ports": [{"port": str(port), "protocol": "TCP"} for port in numbers] or [ALL_TCP]}]
@@ -78,7 +79,7 @@ HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium takes no more in one rule
 
 @dataclass(frozen=True, slots=True)
 class NetworkCut:
-    """Between two sides: all TCP, or what goes to these ports of either; no ports are all ports."""
+    """Cut between two sides: all TCP, or TCP to these ports of either; no ports are all ports."""
 
     variant: str
     side_a: tuple[str, ...]

@@ -93,7 +93,7 @@ async def addresses_of(clients: ClusterClients, pair: tuple[str, str]) -> tuple[
 
 
 async def is_off(clients: ClusterClients, name: str) -> bool:
-    """A machine without power has forgotten its rules."""
+    """Return True if the machine has no power: its rules are gone."""
     machine = (await clients.machines()).get(name)
     return machine is None or phase_of(machine) == STOPPED
 

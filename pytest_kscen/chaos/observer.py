@@ -58,7 +58,7 @@ class WatchedIncident(SuspectedIncident):
     incident: Incident
     reported: dict[tuple[object, ...], int] = field(default_factory=dict)
     """Reports by kind of effect."""
-    went: list[ObservedState] = field(default_factory=list)
+    deleted_troubles: list[ObservedState] = field(default_factory=list)
     """Troubles whose objects were deleted; from before its end only if no other trouble was left.
     """
     overlapping: list[str] = field(default_factory=list)
@@ -81,9 +81,9 @@ class Observer:
         self._watched: dict[str, WatchedIncident] = {}
         self._recoveries: dict[str, asyncio.Task[None]] = {}
         self._holders = 0
-        self._looking: asyncio.Task[None] | None = None
+        self._observation: asyncio.Task[None] | None = None
         self._seen = asyncio.Event()
-        self._look_anew()
+        self._reset()
 
     @classmethod
     def of(cls, context: RunContext) -> Observer:
@@ -100,23 +100,23 @@ class Observer:
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        self._take()
+        self._acquire()
         try:
             yield
         finally:
-            self._leave()
+            self._release()
 
     async def watch(self, incident: Incident) -> None:
         """Watch an incident from before its first request."""
-        self._take()
+        self._acquire()
         try:
             await _within(self._seen, FIRST_SYNC)
         except BaseException:
-            self._leave()
+            self._release()
             raise
         self._seen.set()
         watched = WatchedIncident(
-            incident.fault.reach, self._context.journal.now, asked=True, incident=incident
+            incident.fault.reach, self._context.journal.now, unanswered=True, incident=incident
         )
         self._watched[incident.id] = watched
 
@@ -124,10 +124,10 @@ class Observer:
         """Set what the incident may affect, once its request was answered."""
         watched = self._watched[incident.id]
         watched.reaches(reach)
-        if watched.asked:
-            watched.asked, watched.since = False, self._context.journal.now
+        if watched.unanswered:
+            watched.unanswered, watched.since = False, self._context.journal.now
             for each in self._watched.values():
-                if each.shaken or each.maybe:
+                if each.own_troubles or each.possible_troubles:
                     each.changed.set()
 
     def mark_active(self, incident: Incident) -> None:
@@ -138,11 +138,11 @@ class Observer:
         """Start to wait for the recovery of an incident that was undone."""
         watched = self._watched[incident.id]
         watched.until = watched.calm_since = self._context.journal.now
-        watched.overlapping = list(dict.fromkeys(watched.left.values()))
-        if watched.in_trouble:
-            watched.went.clear()
+        watched.overlapping = list(dict.fromkeys(watched.inherited_from.values()))
+        if watched.open_troubles:
+            watched.deleted_troubles.clear()
         recovery = asyncio.get_running_loop().create_task(
-            self._recovers(watched), name=f"recovery from {incident.id}"
+            self._wait_for_recovery(watched), name=f"recovery from {incident.id}"
         )
         self._recoveries[incident.id] = recovery
         recovery.add_done_callback(lambda _: self._forget(incident.id))
@@ -150,46 +150,48 @@ class Observer:
     def give_up(self, incident: Incident) -> None:
         """Stop watching an incident that could not be undone."""
         del self._watched[incident.id]
-        self._leave()
+        self._release()
 
     async def settle(self) -> None:
         """Wait until each ended incident has recovered, or its RECOVERY seconds are over."""
         while self._recoveries:
             await asyncio.wait(list(self._recoveries.values()))
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         self._holders += 1
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().create_task(self._look(), name=NAME)
-            self._looking.add_done_callback(self._stopped)
+        if self._observation is None:
+            self._observation = asyncio.get_running_loop().create_task(self._observe(), name=NAME)
+            self._observation.add_done_callback(self._observation_ended)
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         self._holders -= 1
-        if not self._holders and self._looking:
-            self._looking.cancel()
-            self._look_anew()
+        if not self._holders and self._observation:
+            self._observation.cancel()
+            self._reset()
 
-    def _look_anew(self) -> None:
+    def _reset(self) -> None:
         """Forget all states: the next incident starts with what is there then."""
-        self._looking = None
+        self._observation = None
         self._seen.clear()
-        self._troubles = troubles.Troubles(self._began, self._over, self._went, self._is_due)
+        self._troubles = troubles.Troubles(
+            self._trouble_began, self._trouble_over, self._trouble_gone, self._link_missing
+        )
         self._due: asyncio.Queue[tuple[float, MissingLink]] | None = None
         self._unowned: dict[Key, tuple[float, ObservedState]] = {}
 
     def _forget(self, incident: str) -> None:
         del self._watched[incident], self._recoveries[incident]
-        self._leave()
+        self._release()
 
-    def _stopped(self, task: asyncio.Task[None]) -> None:
+    def _observation_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (crash := task.exception()):
             self._actor.note("observer-crashed", error=repr(crash))
             self._actor.log(
                 logging.ERROR, "crashed: until the next incident nothing is seen", error=repr(crash)
             )
-            self._look_anew()
+            self._reset()
 
-    async def _look(self) -> None:
+    async def _observe(self) -> None:
         shared, machines = SharedInformers.of_run(self._context), self._machines()
         async with shared.listen() as handlers, asyncio.TaskGroup() as looking:
             replicas, volumes, nodes = map(
@@ -288,7 +290,7 @@ class Observer:
 
         handlers.on_change(informer, handler)
 
-    def _is_due(self, due: MissingLink) -> None:
+    def _link_missing(self, due: MissingLink) -> None:
         """Note a link that is missing, if an incident may prevent it."""
         if self._due is not None and any(
             each.reach.covers(due.ends[0]) for each in self._watched.values()
@@ -311,33 +313,33 @@ class Observer:
                     if trouble.volume == link.volume and began >= since:
                         suspects = [each for each in self._watched.values() if each.since <= began]
                         owner, _ = attribute_trouble(trouble, suspects, now)
-                        if owner and link.key in owner.shaken:
+                        if owner and link.key in owner.own_troubles:
                             del self._unowned[trouble.key]
-                            self._belongs(trouble, owner, now)
+                            self._attribute(trouble, owner, now)
 
-    def _began(self, trouble: ObservedState) -> None:
+    def _trouble_began(self, trouble: ObservedState) -> None:
         now = self._context.journal.now if trouble.due is None else trouble.due + NOTICING
         owner, others = attribute_trouble(trouble, self._watched.values(), now)
         if owner:
-            self._belongs(trouble, owner, now)
+            self._attribute(trouble, owner, now)
         elif trouble.kind == troubles.VOLUME:
             self._unowned[trouble.key] = now, trouble
         for other in others:
-            other.maybe[trouble.key] = trouble
+            other.possible_troubles[trouble.key] = trouble
             other.changed.set()
             if other.count_report(trouble.kind, trouble.volume, "possible"):
                 other.incident.may_have_effect(trouble.words, trouble.volume)
 
-    def _belongs(self, trouble: ObservedState, owner: WatchedIncident, now: float) -> None:
+    def _attribute(self, trouble: ObservedState, owner: WatchedIncident, now: float) -> None:
         owner.add_trouble(trouble, now)
         owner.changed.set()
         if owner.count_report(trouble.kind, trouble.volume):
             owner.incident.has_effect(trouble.words, trouble.volume)
 
-    def _over(self, trouble: ObservedState) -> None:
+    def _trouble_over(self, trouble: ObservedState) -> None:
         for watched in self._watched.values():
             if watched.until is None and watched.has(trouble):
-                watched.went.clear()
+                watched.deleted_troubles.clear()
         self._drop(trouble)
 
     def _drop(self, trouble: ObservedState) -> None:
@@ -347,21 +349,21 @@ class Observer:
                 watched.calm_since = self._context.journal.now
                 watched.changed.set()
 
-    def _went(self, trouble: ObservedState) -> None:
+    def _trouble_gone(self, trouble: ObservedState) -> None:
         for watched in self._watched.values():
-            if watched.has(trouble) and trouble.key not in watched.left:
-                watched.went.append(trouble)
+            if watched.has(trouble) and trouble.key not in watched.inherited_from:
+                watched.deleted_troubles.append(trouble)
         self._drop(trouble)
 
-    async def _recovers(self, watched: WatchedIncident) -> None:
+    async def _wait_for_recovery(self, watched: WatchedIncident) -> None:
         incident = watched.incident
         try:
             async with asyncio.timeout(RECOVERY) as patience:
-                others = await self._calm(watched)
+                others = await self._wait_until_calm(watched)
         except TimeoutError:
             if not patience.expired():
                 raise
-            left = _words(watched.in_trouble)
+            left = _words(watched.open_troubles)
             incident.note("incident-unrecovered", waited=RECOVERY, left=left)
             self._actor.log(
                 logging.WARNING,
@@ -375,35 +377,47 @@ class Observer:
                 incident.note(
                     "incident-overtaken",
                     by=[each.incident.id for each in others],
-                    left=_words(watched.in_trouble),
+                    left=_words(watched.open_troubles),
                 )
                 for other in others:  # they may prolong its unfinished troubles
-                    for trouble in filter(other.reach.covers, watched.in_trouble):
+                    for trouble in filter(other.reach.covers, watched.open_troubles):
                         if not other.has(trouble):
-                            other.maybe[trouble.key] = trouble
-                            other.left[trouble.key] = incident.id
-            elif watched.went:
-                volumes = list(dict.fromkeys(one.volume for one in watched.went if one.volume))
-                incident.note("incident-target-deleted", left=_words(watched.went), volumes=volumes)
+                            other.possible_troubles[trouble.key] = trouble
+                            other.inherited_from[trouble.key] = incident.id
+            elif watched.deleted_troubles:
+                volumes = list(
+                    dict.fromkeys(one.volume for one in watched.deleted_troubles if one.volume)
+                )
+                incident.note(
+                    "incident-target-deleted",
+                    left=_words(watched.deleted_troubles),
+                    volumes=volumes,
+                )
             elif watched.overlapping:
                 incident.note("incident-overlapping", others=watched.overlapping)
             else:
                 incident.recovered(watched.calm_since)
 
-    async def _calm(self, watched: WatchedIncident) -> list[WatchedIncident]:
+    async def _wait_until_calm(self, watched: WatchedIncident) -> list[WatchedIncident]:
         """Wait until all its troubles have been over for SETTLED seconds.
 
         Return at once the active incidents that may prolong them, if there are any.
         """
         while True:
             watched.changed.clear()
-            on = [each for each in self._watched.values() if each.until is None and not each.asked]
-            if others := [each for each in on if any(map(each.reach.covers, watched.in_trouble))]:
+            on = [
+                each
+                for each in self._watched.values()
+                if each.until is None and not each.unanswered
+            ]
+            if others := [
+                each for each in on if any(map(each.reach.covers, watched.open_troubles))
+            ]:
                 return others
-            if watched.shaken:
+            if watched.own_troubles:
                 await watched.changed.wait()
             elif not await _within(watched.changed, SETTLED):
-                if not watched.maybe:
+                if not watched.possible_troubles:
                     return []
                 watched.volumes.clear()  # what is certainly its own is over
                 await watched.changed.wait()

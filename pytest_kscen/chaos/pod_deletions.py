@@ -117,7 +117,7 @@ class PodDeletion:
             incident.note("pods-missing", label=self.label, waited=REPLACING)
 
     def _of(self, uids: Container[str]) -> PodDeletion:
-        """The same of these pods alone."""
+        """Return the same fault for these pods alone."""
         return dataclasses.replace(
             self, doomed=tuple(pod for pod in self.doomed if pod["metadata"]["uid"] in uids)
         )
@@ -142,12 +142,12 @@ class PodDeletion:
             uid = pod["metadata"]["uid"]
             if uid not in there and uid not in incident.parts_done:
                 incident.parts_done.append(uid)
-                tell = (
+                report = (
                     incident.may_have_effect
                     if uid in incident.answers.lost
                     else incident.has_effect
                 )
-                tell(
+                report(
                     f"the pod {pod['metadata']['name']} on "
                     f"{pod['spec'].get('nodeName') or 'no node'} is gone"
                 )

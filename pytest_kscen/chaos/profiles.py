@@ -314,7 +314,7 @@ def _check_profile(profile: type[Profile], others: Mapping[str, type[Profile]]) 
     """Return why a profile cannot be registered beside the others; empty if it can."""
     parameters = getattr(profile, "__dataclass_params__", None)
     if not isinstance(profile, type) or parameters is None or not parameters.frozen:
-        return "it is no frozen dataclass: write `@dataclass(frozen=True)` above its class"
+        return "it is not a frozen dataclass: write `@dataclass(frozen=True)` above its class"
     if not isinstance(profile.targets, tuple) or not set(profile.targets) <= set(TARGETS):
         return f"targets = {profile.targets!r}: give a tuple of {', '.join(map(repr, TARGETS))}"
     for other in others.values():

@@ -372,21 +372,21 @@ class SuspectedIncident:
     reach: Reach
     since: float
     until: float | None = None
-    asked: bool = False
+    unanswered: bool = False
     """True while its request has no answer: it may act or not."""
-    seen: bool = field(init=False)
+    active: bool = field(init=False)
     """True once it is active. A controller powers a machine off later, or never."""
-    shaken: dict[Key, ObservedState] = field(default_factory=dict)
+    own_troubles: dict[Key, ObservedState] = field(default_factory=dict)
     """Troubles that are its own, and not over."""
-    maybe: dict[Key, ObservedState] = field(default_factory=dict)
+    possible_troubles: dict[Key, ObservedState] = field(default_factory=dict)
     """Troubles that are possibly its own, and not over."""
-    left: dict[Key, str] = field(default_factory=dict)
+    inherited_from: dict[Key, str] = field(default_factory=dict)
     """Incident that has left it each of these troubles, when it was overtaken."""
     volumes: dict[str, None] = field(default_factory=dict)
     """Volumes of which it has affected a link."""
 
     def __post_init__(self) -> None:
-        self.seen = self.reach.power is not ExplanatoryPower.TAKES_AWAY
+        self.active = self.reach.power is not ExplanatoryPower.TAKES_AWAY
 
     @property
     def power(self) -> ExplanatoryPower:
@@ -397,23 +397,27 @@ class SuspectedIncident:
     def reaches(self, reach: Reach) -> None:
         """Set what it may affect, and drop possible troubles outside of that."""
         self.reach = reach
-        self.maybe = {
+        self.possible_troubles = {
             key: one
-            for key, one in self.maybe.items()
+            for key, one in self.possible_troubles.items()
             if reach.covers(one) or reach.may_isolate(one)
         }
-        self.left = {key: incident for key, incident in self.left.items() if key in self.maybe}
+        self.inherited_from = {
+            key: incident
+            for key, incident in self.inherited_from.items()
+            if key in self.possible_troubles
+        }
 
     def mark_active(self, at: float) -> None:
         """Record that it is active since this time."""
-        if not self.seen:
-            self.seen, self.since = True, at
+        if not self.active:
+            self.active, self.since = True, at
 
     def add_trouble(self, trouble: ObservedState, at: float) -> None:
         """Add a trouble that it explains; a machine that is down proves that it is active."""
-        self.shaken[trouble.key] = trouble
-        self.maybe.pop(trouble.key, None)
-        self.left.pop(trouble.key, None)
+        self.own_troubles[trouble.key] = trouble
+        self.possible_troubles.pop(trouble.key, None)
+        self.inherited_from.pop(trouble.key, None)
         if trouble.kind == LINK:
             self.volumes[trouble.volume] = None
         if trouble.kind == MACHINE:
@@ -421,24 +425,27 @@ class SuspectedIncident:
 
     def has(self, trouble: ObservedState) -> bool:
         """Return True if the trouble is its own, or possibly."""
-        return trouble.key in self.shaken or trouble.key in self.maybe
+        return trouble.key in self.own_troubles or trouble.key in self.possible_troubles
 
     @property
-    def in_trouble(self) -> list[ObservedState]:
+    def open_troubles(self) -> list[ObservedState]:
         """Return the troubles that are its own, or possibly."""
-        return [*self.shaken.values(), *self.maybe.values()]
+        return [*self.own_troubles.values(), *self.possible_troubles.values()]
 
     def drop_trouble(self, trouble: ObservedState) -> bool:
         """Drop a trouble that is over, and return True if it was its own or possibly."""
-        own, perhaps = self.shaken.pop(trouble.key, None), self.maybe.pop(trouble.key, None)
-        self.left.pop(trouble.key, None)
+        own, perhaps = (
+            self.own_troubles.pop(trouble.key, None),
+            self.possible_troubles.pop(trouble.key, None),
+        )
+        self.inherited_from.pop(trouble.key, None)
         return bool(own or perhaps)
 
     def explains(self, trouble: ObservedState, at: float) -> bool:
         if (
-            self.asked
+            self.unanswered
             or not self.reach.covers(trouble)
-            or not (self.seen or trouble.kind == MACHINE)
+            or not (self.active or trouble.kind == MACHINE)
         ):
             return False
         if trouble.due is not None and self.since > trouble.due:
@@ -459,7 +466,7 @@ class SuspectedIncident:
     def may_hold_up(self, link: ObservedState) -> bool:
         """Return True if an end of the link may not work because of it."""
         return (
-            self.seen
+            self.active
             and not self.reach.against
             and any(node in self.reach.nodes for node in link.nodes)
         )

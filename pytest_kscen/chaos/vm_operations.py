@@ -128,8 +128,8 @@ class MachineStop(MachineFault):
             incident.was_done(f"{self.vm} was stopped")
 
     async def heal(self, incident: Incident) -> None:
-        """An operation that waits must not stop the machine later; one that is done stands on
-        record until it is undone.
+        """Start the machine again. A waiting operation is deleted first, so that it does not stop
+        the machine later; a completed one is kept until the machine runs.
         """
         actor, namespace, name = (
             incident.clients.in_parent,
@@ -222,15 +222,15 @@ async def _done(incident: Incident, kind: str, vm: str) -> bool:
     if phase_of(found) != COMPLETED:
         if kind != "Start" and not incident.had_effect:
             incident.answers.nothing()
-        said = (condition(found, "Completed") or {}).get("message", "")
+        message = (condition(found, "Completed") or {}).get("message", "")
         raise OperationFailed(
-            f"the operation {kind} of {vm} is {phase_of(found)}{said and ': '}{said}"
+            f"the operation {kind} of {vm} is {phase_of(found)}{message and ': '}{message}"
         )
     return True
 
 
 async def _finished(actor: Actor, name: str, namespace: str) -> Any:
-    """The operation, or that it is gone."""
+    """Return the operation once it has ended, or "gone"."""
     return await wait_for(
         *(actor.api, actor.clock, VIRTUAL_MACHINE_OPERATIONS, name, namespace),
         condition=lambda each: (
@@ -259,7 +259,7 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
 
 
 async def _comes_to(clients: ClusterClients, vm: str, *phases: str) -> str:
-    """The first of these phases that the machine is seen in, or that it is gone."""
+    """Return the first of these phases that the machine has, or "gone"."""
     actor = clients.in_parent
     return await wait_for(
         *(actor.api, actor.clock, VIRTUAL_MACHINES, vm, clients.namespace),

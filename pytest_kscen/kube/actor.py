@@ -103,7 +103,7 @@ class OngoingAction:
     clock: Clock
     heard_at: float | None = None
     result: str = "done"
-    """How it has ended, if nothing is raised."""
+    """Result that is recorded if nothing is raised."""
 
     def accepted(self) -> None:
         """Mark the action as accepted by the API: from now on the responsible component has
@@ -135,7 +135,7 @@ class Actor:
     chance: Stream
     witness: JournalWriter
     labels: dict[str, str]
-    """What every object that the actor makes must carry: the run's id."""
+    """Labels of every object that the actor makes: the run's id."""
 
     def note(self, what: str, **data: Any) -> None:
         self.witness.note(what, **data)
@@ -213,9 +213,9 @@ class ParentCluster:
     api_for: Callable[[str], Api]
     namespace: str
     owned: bool
-    """Whether we made it, and may delete what we find in it."""
+    """True if the run made the cluster, and may delete what is in it."""
     machines: frozenset[str] | None = None
-    """Those in the namespace that are the tested cluster's nodes; None if all are."""
+    """Machines in the namespace that are the tested cluster's nodes; None if all are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,16 +230,16 @@ class RunContext:
     journal: RunJournal
     run_id: str
     owned: bool = True
-    """Whether the tested cluster is ours, and we may delete what we find in it."""
+    """True if the run owns the tested cluster, and may delete what is in it."""
     parent: ParentCluster | None = None
     health: HealthSource = DEFAULT_HEALTH
     """Conditions of a volume from which its health is read."""
     shared: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """Objects that the run's actors share, by the name of the actor that made them."""
     keys: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """What the volumes that the run has made would be called without a salt, by their names."""
+    """Names of the run's volumes without the salt, by their names with it."""
     kinds: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
-    """How many actors there are of kinds of which there may be several."""
+    """Number of actors of each kind of which there may be several."""
 
     def one_more(self, kind: str) -> str:
         """Return the name of another actor of this kind: the kind itself for the first,

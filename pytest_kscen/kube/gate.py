@@ -34,7 +34,7 @@ class Attendance:
 
     def __init__(self) -> None:
         self._stands: dict[str, dict[object, bool]] = {}
-        """By controller and visitor: True while it is held."""
+        """True while a visitor is held, by controller and visitor."""
         self.notify: Callable[[], None] = lambda: None
         """Called when a controller begins to wait."""
 

@@ -246,7 +246,7 @@ class SharedInformers(Informers):
 
     @classmethod
     def of_run(cls, context: RunContext) -> SharedInformers:
-        """The tested cluster's."""
+        """Return the shared informers of the tested cluster; the first call makes them."""
         if NAME not in context.shared:
             actor = context.actor(NAME)
             context.shared[NAME] = cls(actor.api, actor.clock, context.chance)

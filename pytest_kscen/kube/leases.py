@@ -49,7 +49,7 @@ class Lease:
         self._namespace = namespace
         self.holder = holder
         self._version = ""
-        self._runs_out = 0.0
+        self._expires_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.is_kept = False
         """True once another holder has been observed to renew the Lease."""
@@ -60,7 +60,7 @@ class Lease:
     async def take(self) -> str:
         """Try once; return the present holder, or an empty text if the Lease is ours now."""
         while True:
-            found = await self._look()
+            found = await self._read()
             if found and (holder := holder_of(found)) not in {"", self.holder}:
                 version = found["metadata"]["resourceVersion"]
                 if version != self._version:
@@ -68,8 +68,8 @@ class Lease:
                     self._version = version
                     self._loop = asyncio.get_running_loop()
                     lasts = found["spec"].get("leaseDurationSeconds", LASTS)
-                    self._runs_out = self._loop.time() + lasts
-                if self._left > 0:
+                    self._expires_at = self._loop.time() + lasts
+                if self._seconds_left > 0:
                     return holder
             quicker = (
                 (Conflict, NotFound) if found else (Conflict, AlreadyExists)
@@ -79,8 +79,8 @@ class Lease:
                 return ""
 
     async def claim(self, word: Signal) -> str:
-        """Take it, maybe after one who was killed; or who has it, as soon as he is seen to keep
-        it or the word comes.
+        """Try until the Lease is taken, perhaps from a holder that was killed. Return its holder as
+        soon as another one is seen to renew it, or the signal comes.
         """
         while (holder := await self.take()) and not self.is_kept:
             if await word.within(self.pause):
@@ -90,21 +90,21 @@ class Lease:
     @property
     def pause(self) -> float:
         """Return the seconds until another attempt can succeed."""
-        return min(RENEWED_EVERY, max(self._left, 0.0))
+        return min(RENEWED_EVERY, max(self._seconds_left, 0.0))
 
     @property
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         """Return the seconds until the present holder's Lease expires, as last observed."""
-        return self._runs_out - self._loop.time() if self._loop else 0.0
+        return self._expires_at - self._loop.time() if self._loop else 0.0
 
     async def hold(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this while it is ours, then give it back; raises LeaseLost, when what was being
-        done has been ended.
+        """Run `work` while the Lease is held, then release it. LeaseLost is raised after the work
+        was cancelled.
         """
         loop = asyncio.get_running_loop()
         tasks = [
-            loop.create_task(work, name=f"what {self.holder} does"),
-            loop.create_task(self._keep(), name=f"lease {self}"),
+            loop.create_task(work, name=f"work of {self.holder}"),
+            loop.create_task(self._renew_forever(), name=f"lease {self}"),
         ]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -112,12 +112,12 @@ class Lease:
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
-            await self._give_back()
+            await self._release()
         for task in tasks:
             if task in done:
                 task.result()
 
-    async def _keep(self) -> Never:
+    async def _renew_forever(self) -> Never:
         while True:
             await self._clock.sleep(RENEWED_EVERY, background=True)
             try:
@@ -128,7 +128,7 @@ class Lease:
                     raise LeaseLost(f"the Lease {self} cannot be renewed: {error}") from error
 
     async def _renew(self) -> None:
-        found = await self._look()
+        found = await self._read()
         if found is None:
             raise LeaseLost(f"the Lease {self} was removed by another client")
         if (holder := holder_of(found)) != self.holder:
@@ -138,11 +138,11 @@ class Lease:
         except (Conflict, NotFound):  # another candidate was quicker
             await self._renew()
 
-    async def _give_back(self) -> None:
+    async def _release(self) -> None:
         """Give the Lease back; if that fails it expires by itself."""
         with contextlib.suppress(ApiError, OSError):
             async with asyncio.timeout(PATIENCE):
-                found = await self._look()
+                found = await self._read()
                 if found and holder_of(found) == self.holder:
                     spec = {
                         name: value
@@ -151,7 +151,7 @@ class Lease:
                     }
                     await self._api.update(LEASES, {**found, "spec": spec})
 
-    async def _look(self) -> Obj | None:
+    async def _read(self) -> Obj | None:
         try:
             return await self._api.get(LEASES, self._name, self._namespace)
         except NotFound:
@@ -173,17 +173,19 @@ class Lease:
 
 
 def holder_name(who: str) -> str:
-    """A holder's name by which people find it."""
+    """Return a holder's name with its process and machine."""
     return f"{who}, process {os.getpid()} on {platform.node()}"
 
 
 def holder_of(lease: Obj) -> str:
-    """Empty if it was given back."""
+    """Return the name of the holder; empty if the Lease was released."""
     return (lease.get("spec") or {}).get("holderIdentity") or ""
 
 
 def lease_spec(holder: str, lasts: float, now: float, before: Obj | None = None) -> Obj:
-    """The spec of a Lease that this holder takes now, or renews; `before` is as it is."""
+    """Return the spec of a Lease that this holder takes now, or renews; `before` is its present
+    state.
+    """
     was = (before or {}).get("spec") or {}
     timestamp, is_ours = timestamp_of(now, micro=True), was.get("holderIdentity") == holder
     return {

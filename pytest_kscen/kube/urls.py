@@ -44,7 +44,7 @@ def parts_of(url: str) -> SplitResult:
     """Split a URL; raises ValueError for one that cannot be requested."""
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
-        raise ValueError(f"{url!r} is no URL to ask: write http://host/path or https://host/path")
+        raise ValueError(f"{url!r} is not a URL: write http://host/path or https://host/path")
     parts.port  # noqa: B018  # a wrong one is refused when it is looked at
     return parts
 

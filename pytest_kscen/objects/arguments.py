@@ -51,7 +51,7 @@ def seconds_of(duration: str | float | timedelta) -> float:
         seconds = float(duration)
     if not math.isfinite(seconds) or seconds < 0:
         raise ValueError(
-            f"{duration!r} is no length of time: write seconds, zero or more, or a string "
+            f"{duration!r} is not a length of time: write seconds, zero or more, or a string "
             "such as '90s' or '1h30m'"
         )
     return seconds

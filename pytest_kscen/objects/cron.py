@@ -102,7 +102,7 @@ class Cron:
         try:
             return _read(text, zone, seconds=seconds)
         except ValueError as fault:
-            raise CronError(f"{text!r} is no schedule: {fault}") from None
+            raise CronError(f"{text!r} is not a schedule: {fault}") from None
 
     def next_after(self, instant: float) -> float | None:
         """Return the first time after this instant, in seconds since 1970, or None if there is none

@@ -102,7 +102,7 @@ def documents_in(where: str, text: str) -> list[Document]:
             part for part in (getattr(error, "context", ""), getattr(error, "problem", "")) if part
         )
         raise DocumentRefused(
-            f"{where}{f':{mark.line + 1}' if mark else ''} is no YAML: {problem or error}"
+            f"{where}{f':{mark.line + 1}' if mark else ''} is not YAML: {problem or error}"
         ) from None
     except RecursionError:
         raise DocumentRefused(f"{where} is nested too deeply to be read") from None

@@ -224,7 +224,7 @@ class RealScheduling:
         try:
             configuration = yaml.safe_load(written)
         except yaml.YAMLError as error:
-            raise ValueError(f"this is no YAML: {error}") from None
+            raise ValueError(f"this is not YAML: {error}") from None
         if not isinstance(configuration, dict):
             # it was written by somebody, not passed by a program
             raise ValueError("it is no object")  # noqa: TRY004

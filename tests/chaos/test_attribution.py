@@ -174,11 +174,11 @@ def test_link_is_no_proof_while_an_end_may_be_down():
 
 def test_refused_fault_has_only_possible_effects():
     asked = cut(0)
-    asked.maybe = {one.key: one for one in (LOST, STUCK)}
+    asked.possible_troubles = {one.key: one for one in (LOST, STUCK)}
     asked.reaches(asked.reach)
-    assert asked.in_trouble == [LOST, STUCK]
+    assert asked.open_troubles == [LOST, STUCK]
     asked.reaches(NOWHERE)
-    assert asked.in_trouble == []
+    assert asked.open_troubles == []
 
 
 def test_inherited_effect_is_dropped_when_own_or_out_of_reach():
@@ -188,6 +188,6 @@ def test_inherited_effect_is_dropped_when_own_or_out_of_reach():
         lambda one: one.drop_trouble(LOST),
     ):
         suspect = cut(0)
-        suspect.maybe[LOST.key], suspect.left[LOST.key] = LOST, "first"
+        suspect.possible_troubles[LOST.key], suspect.inherited_from[LOST.key] = LOST, "first"
         changed(suspect)
-        assert (suspect.maybe, suspect.left) == ({}, {})
+        assert (suspect.possible_troubles, suspect.inherited_from) == ({}, {})

@@ -223,7 +223,7 @@ def test_rules_on_unreachable_node_are_reported_in_journal_and_log(caplog):
         assert (record.levelname, record.name) == ("WARNING", "pytest_kscen.chaos-cleaner")
         assert (
             record.getMessage()
-            == f"chaos-cleaner: rules of iptables may have stayed node=node-1 why={why}"
+            == f"chaos-cleaner: rules of iptables may be left node=node-1 why={why}"
         )
 
         (there,) = world.names(JOBS, "default")

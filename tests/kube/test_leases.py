@@ -210,15 +210,15 @@ def test_concurrent_foreign_write_keeps_lease(lease_test):
     a = lease_test.lease("a")
     lease_test.try_take(a)
     lease_test.hold(a)
-    look = a._look
+    look = a._read
 
     async def slow():
         found = await look()
-        a._look = look
+        a._read = look
         await lease_test.api.patch(LEASES, "post", {"metadata": {"labels": {"a": "b"}}}, "default")
         return found
 
-    a._look = slow
+    a._read = slow
     lease_test.runner.advance(3)
     assert lease_test.record == ["a begins at 0"]
     assert lease_test.spec["renewTime"] != lease_test.spec["acquireTime"]

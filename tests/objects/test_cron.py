@@ -109,7 +109,7 @@ def test_fractional_start_is_rounded_up():
 def test_invalid_schedule_is_refused(text, why):
     with pytest.raises(CronError) as error:
         Cron.of(text)
-    assert str(error.value) == f"{text!r} is no schedule: {why}"
+    assert str(error.value) == f"{text!r} is not a schedule: {why}"
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_last_duplicate_key_wins(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("a: [1", r"file.yaml:1 is no YAML: while parsing a flow sequence"),
+        ("a: [1", r"file.yaml:1 is not YAML: while parsing a flow sequence"),
         ("&a [*a]", "file.yaml:1 refers to itself, or its references expand too far"),
         (
             "a0: &0 [x, x]\n"
@@ -87,11 +87,11 @@ def test_last_duplicate_key_wins(tmp_path):
         ("a: !!timestamp b", "file.yaml:1 has a value that is not what its tag says: "),
         (
             "a: !!python/object:os.system b",
-            "is no YAML: could not determine a constructor for the tag",
+            "is not YAML: could not determine a constructor for the tag",
         ),
-        ("{{a: 1}: 2}", "is no YAML: while constructing a mapping found unhashable key"),
+        ("{{a: 1}: 2}", "is not YAML: while constructing a mapping found unhashable key"),
         (b"\xff\xfe\xfa", "file.yaml cannot be read: "),
-        ("a: \0", "is no YAML: "),
+        ("a: \0", "is not YAML: "),
     ],
 )
 def test_unreadable_yaml_is_refused(tmp_path, text, complaint):

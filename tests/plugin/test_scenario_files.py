@@ -114,7 +114,7 @@ def test_failed_scenario_prints_its_reason(pytester):
 @pytest.mark.parametrize(
     ("documents", "complaint"),
     [
-        (["a: [1"], "small.scenario.yaml:1 is no YAML: "),
+        (["a: [1"], "small.scenario.yaml:1 is not YAML: "),
         (["a: 1"], "small.scenario.yaml:1 has no apiVersion: that of a Scenario is"),
         ([HEAD], "small.scenario.yaml has no Scenario: one begins with apiVersion"),
         ([WAITS, WAITS], ": there is a Scenario 'waits' before it"),

@@ -143,7 +143,7 @@ def test_questionable_object_is_a_warning(pytester):
 @pytest.mark.parametrize(
     ("documents", "complaint"),
     [
-        (["a: [1"], "small.workflow.yaml:1 is no YAML: "),
+        (["a: [1"], "small.workflow.yaml:1 is not YAML: "),
         (
             [HEAD],
             (

@@ -51,7 +51,7 @@ def test_run_needs_a_duration(runner, duration):
 def test_invalid_duration_is_refused(runner, act, given):
     with runner as run:
         then, before = runner.cluster.now, run.journal.entries
-        with pytest.raises(ValueError, match=" is no length of time: write seconds"):
+        with pytest.raises(ValueError, match=" is not a length of time: write seconds"):
             act(run, given)
         assert (runner.cluster.now, run.journal.entries) == (then, before)
 

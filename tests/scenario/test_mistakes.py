@@ -39,8 +39,8 @@ def on_terms(runner, terms):
                 "simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1"
             ),
         ),
-        ("a: [1", ":1 is no YAML: while parsing a flow sequence expected ',' or ']'"),
-        ("a:\n\t- b", ":2 is no YAML: "),
+        ("a: [1", ":1 is not YAML: while parsing a flow sequence expected ',' or ']'"),
+        ("a:\n\t- b", ":2 is not YAML: "),
         ("- a\n- b", ":1 is not a Scenario but a list"),
         ("just text", ":1 is not a Scenario but the str 'just text'"),
         (

@@ -175,7 +175,7 @@ async def _read_request_line(reader: asyncio.StreamReader) -> list[str]:
     head = await reader.readuntil(b"\r\n\r\n")
     words = head.split(b"\r\n", 1)[0].decode().split(" ")
     if len(words) != len(("method", "target", "version")):
-        raise ValueError(f"this is no HTTP: {words}")
+        raise ValueError(f"not an HTTP request: {words}")
     return words
 
 

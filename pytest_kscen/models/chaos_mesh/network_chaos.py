@@ -187,7 +187,7 @@ def share(percent: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:  # noqa: PLR2004  # percent
-        raise ValueError(f"{percent!r} is no percentage: write a number from 0 to 100")
+        raise ValueError(f"{percent!r} is not a percentage: write a number from 0 to 100")
     return value / 100
 
 
@@ -197,7 +197,7 @@ def bits_per_second(rate: str) -> float:
     """
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(bit|bps)\s*", rate.lower())
     if not found:
-        raise ValueError(f"{rate!r} is no rate: write 10mbit, or in bytes 1mbps")
+        raise ValueError(f"{rate!r} is not a rate: write 10mbit, or in bytes 1mbps")
     number, prefix, unit = found.groups()
     return float(number) * PREFIXES[prefix] * (8 if unit == "bps" else 1)
 

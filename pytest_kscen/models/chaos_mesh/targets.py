@@ -65,7 +65,7 @@ def _pod_filters(selector: Obj) -> list[Callable[[Obj], bool]]:
     labels, annotations = selector.get("labelSelectors"), selector.get("annotationSelectors")
     read = requirements_of({"matchExpressions": selector.get("expressionSelectors") or ()})
     if wrong := next((each.operator for each in read if each.operator not in OPERATORS), ""):
-        raise NothingSelected(f"{wrong!r} is no operator: there are {', '.join(OPERATORS)}")
+        raise NothingSelected(f"{wrong!r} is not an operator: there are {', '.join(OPERATORS)}")
     expressions, fields, phases = (
         read,
         selector.get("fieldSelectors"),

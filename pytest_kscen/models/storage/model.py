@@ -93,7 +93,7 @@ class ReplicatedStorageModel(StorageModel):
         self.name = generation
 
     async def is_installed(self, api: Api) -> bool:
-        """Return whether any generation is there, of an earlier run or of somebody else."""
+        """Return whether any generation is installed, by an earlier run or by others."""
         return bool(await is_installed(api))
 
     def attach(self, site: Site, informers: Informers, clock: Clock, chance: Chance) -> None:

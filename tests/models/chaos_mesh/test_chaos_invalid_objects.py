@@ -23,7 +23,7 @@ CPU = {"stressors": {"cpu": {"workers": 1}}}
             "StressChaos",
             {"selector": {"expressionSelectors": NOT_IN_WORDS}, **CPU},
             (
-                "Failed to select targets: 'Like' is no operator: there are In, NotIn, "
+                "Failed to select targets: 'Like' is not an operator: there are In, NotIn, "
                 "Exists, DoesNotExist"
             ),
         ),

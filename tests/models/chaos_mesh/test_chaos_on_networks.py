@@ -175,12 +175,12 @@ def test_unknown_name_is_refused(pair, name):
         ({"action": "delay"}, "spec.delay is needed for action delay"),
         (
             {"action": "loss", "loss": {"loss": "101"}},
-            "'101' is no percentage: write a number from 0 to 100",
+            "'101' is not a percentage: write a number from 0 to 100",
         ),
         ({"action": "netem"}, "action netem does nothing to the packets"),
         (
             {"action": "bandwidth", "bandwidth": {"rate": "fast", "limit": 1, "buffer": 1}},
-            "'fast' is no rate: write 10mbit, or in bytes 1mbps",
+            "'fast' is not a rate: write 10mbit, or in bytes 1mbps",
         ),
     ],
     ids=["host", "device", "delay", "loss", "netem", "rate"],

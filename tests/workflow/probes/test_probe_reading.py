@@ -55,7 +55,7 @@ def test_command_has_a_longer_timeout():
         ({"http": []}, ["http: must be an object"]),
         (
             {"http": {"url": "web"}},
-            ["http.url: 'web' is no URL to ask: write http://host/path or https://host/path"],
+            ["http.url: 'web' is not a URL: write http://host/path or https://host/path"],
         ),
         (
             {"http": {"url": "http://a.b", "method": "GRAB", "criteria": {"statusCode": "2xx"}}},

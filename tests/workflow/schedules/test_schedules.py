@@ -193,7 +193,7 @@ def test_unreadable_schedule_is_reported(schedule_cluster):
     assert event == (
         "Failed",
         (
-            "Failed to get run time: 'every day' is no schedule: expected 5 to 6 fields, "
+            "Failed to get run time: 'every day' is not a schedule: expected 5 to 6 fields, "
             "found 2: [every day]"
         ),
     )

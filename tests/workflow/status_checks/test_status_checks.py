@@ -301,7 +301,7 @@ def test_refused_write_is_retried_and_stops_no_other(status_check_setup):
     [
         (
             {"http": {"url": "web", "criteria": {"statusCode": "200"}}},
-            "spec.http.url: 'web' is no URL to ask: ",
+            "spec.http.url: 'web' is not a URL: ",
         ),
         ({"duration": "long"}, "spec.duration: 'long' is not a duration: "),
     ],

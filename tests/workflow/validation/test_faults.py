@@ -167,7 +167,7 @@ BAD = [
     (
         {**CRON, "spec": {"schedule": "daily"}},
         "spec: workflow is missing",
-        "spec.schedule: 'daily' is no schedule: ",
+        "spec.schedule: 'daily' is not a schedule: ",
     ),
     (
         {**CRON, "spec": {"schedule": "@daily", "workflow": {"entry": "a"}}},
@@ -442,8 +442,8 @@ BAD = [
         "spec.templates[0].statusCheck.http: template 'check': criteria is missing",
     ),
     # schedules
-    (schedule(schedule="61 * * * *"), "spec.schedule: '61 * * * *' is no schedule: "),
-    (schedule(schedule="@every soon"), "spec.schedule: '@every soon' is no schedule: "),
+    (schedule(schedule="61 * * * *"), "spec.schedule: '61 * * * *' is not a schedule: "),
+    (schedule(schedule="@every soon"), "spec.schedule: '@every soon' is not a schedule: "),
     (
         schedule(schedule="0 0 30 2 *"),
         "spec.schedule: '0 0 30 2 *' never matches: no such day exists",

@@ -146,7 +146,7 @@ class DaemonSetState:
 
     owner: Obj
     should_run: dict[str, tuple[bool, bool]]
-    """By node: a daemon should be started there, a daemon that is there may stay."""
+    """Two flags by node: a daemon should be started there; a daemon that is there may stay."""
     pods: dict[str, list[Obj]]
     digest: str
     now: float

@@ -26,7 +26,7 @@ class Role(StrEnum):
 class DiskState(StrEnum):
     DISKLESS = "Diskless"
     INCONSISTENT = "Inconsistent"
-    """No complete data, or being overwritten by a resync."""
+    """Incomplete data, or data that a resync overwrites."""
     OUTDATED = "Outdated"
     """Complete, but other replicas have newer data."""
     CONSISTENT = "Consistent"

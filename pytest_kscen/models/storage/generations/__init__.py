@@ -5,7 +5,8 @@ API's clients may be imported. Inside:
 
   generation             the abstract Generation, and helpers for all of them
   conditions             the first generation; conditions_replicas: its agents' reports
-  effective_layout       the two later generations: datamesh, effective layout, Ready
+  effective_layout       the two later generations: datamesh, effective layout, Ready;
+                         effective_layout_replicas: statuses of their replicas
   datamesh               the datamesh of the later generations, and what a volume can lose
 """
 
