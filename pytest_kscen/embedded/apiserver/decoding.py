@@ -79,8 +79,8 @@ def complete(kind: Kind, request: Request, obj: Obj) -> Obj:
 
 def _refuse_other_kind(kind: Kind, body: Obj) -> None:
     resource = kind.resource
-    if misfit := type_meta_mismatch(body):
-        raise Undecodable(kind.resource.kind, kind.resource.version, f"{BAD_TYPE_META}: {misfit}")
+    if mismatch := type_meta_mismatch(body):
+        raise Undecodable(kind.resource.kind, kind.resource.version, f"{BAD_TYPE_META}: {mismatch}")
     version, name = body.get("apiVersion") or kind.api_version, body.get("kind") or resource.kind
     if (version, name) == (kind.api_version, resource.kind):
         return
@@ -112,9 +112,9 @@ def type_meta_mismatch(body: Obj) -> TypeMismatch | None:
     """Return the mismatch of an apiVersion or kind that is not a string, or None."""
     for field in ("apiVersion", "kind"):
         if not isinstance(body.get(field), str | None):
-            misfit = TypeMismatch(body[field], "string")
-            misfit.add_step("", field)
-            return misfit
+            mismatch = TypeMismatch(body[field], "string")
+            mismatch.add_step("", field)
+            return mismatch
     return None
 
 

@@ -106,13 +106,13 @@ class StreamPipe:
         self._wake()
 
     def _wake(self) -> None:
-        if self._arrived and not self._arrived.done():
-            self._arrived.set_result(None)
+        if self._arrived:
+            _resume(self._arrived)
 
 
-def _resume(space: asyncio.Future[None]) -> None:
-    if not space.done():
-        space.set_result(None)
+def _resume(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 logger = logging.getLogger(__name__)

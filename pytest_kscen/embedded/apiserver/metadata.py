@@ -50,9 +50,9 @@ def metadata_update_errors(
     kind itself, so some errors come twice.
     """
     yield from _name_errors(kind, new, lenient=True)
-    anyhow = list(_map_and_owner_errors(new))
-    yield from _common_errors(new, anyhow)
-    yield from [*_change_errors(new, old), *anyhow] * 2
+    maps_and_owners = list(_map_and_owner_errors(new))
+    yield from _common_errors(new, maps_and_owners)
+    yield from [*_change_errors(new, old), *maps_and_owners] * 2
     part = kind.rules.parts.get(subresource)
     if part is None or part.validates_finalizers:
         yield from _unqualified_finalizers(kind, new)

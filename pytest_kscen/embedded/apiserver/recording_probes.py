@@ -62,16 +62,16 @@ def probe_types(post: Post, schemas: Schemas, roots: dict[str, str]) -> list[Def
         DefinitionLocation(collection, (), definition, ())
         for collection, definition in roots.items()
     )
-    met: dict[str, DefinitionLocation] = {}
+    found: dict[str, DefinitionLocation] = {}
     while waiting:
         place = waiting.popleft()
-        if place.definition in met or place.definition in SPECIAL_DECODERS:
+        if place.definition in found or place.definition in SPECIAL_DECODERS:
             continue
-        met[place.definition] = place
+        found[place.definition] = place
         for field, schema in schemas[place.definition].get("properties", {}).items():
             label = _probe_field(post, place, field, schema)
             waiting.extend(_locations_below(place, field, label, schema))
-    return list(met.values())
+    return list(found.values())
 
 
 def _probe_field(post: Post, place: DefinitionLocation, field: str, schema: dict[str, Any]) -> str:
@@ -80,6 +80,8 @@ def _probe_field(post: Post, place: DefinitionLocation, field: str, schema: dict
     """
     label = field
     for inner, path in _nested_schemas(schema):
+        if path and "$ref" in inner:  # probed at its own definition
+            continue
         wrong: Any = True if inner.get("$ref") in SPECIAL_DECODERS else "wrong"
         if inner.get("type") == "string":
             wrong = 1
@@ -100,16 +102,13 @@ def _probe_field(post: Post, place: DefinitionLocation, field: str, schema: dict
 
 
 def _nested_schemas(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Yield a field's schema, and those of its elements that have no definition of their own, each
-    with its path.
-    """
+    """Yield a field's schema and those of its elements, from the outside in, each with its path."""
     path: tuple[str, ...] = ()
     yield schema, path
     while "items" in schema or "additionalProperties" in schema:
         path += (LIST_STEP,) if "items" in schema else (MAP_STEP,)
         schema = schema.get("items") or schema["additionalProperties"]
-        if "$ref" not in schema:
-            yield schema, path
+        yield schema, path
 
 
 def _locations_below(
@@ -121,12 +120,10 @@ def _locations_below(
     """
     if (place.path, field) == ((), "metadata"):
         return
-    path = (*place.path, field)
-    while "items" in schema or "additionalProperties" in schema:
-        path += (LIST_STEP,) if "items" in schema else (MAP_STEP,)
-        schema = schema.get("items") or schema["additionalProperties"]
-    if "$ref" in schema and len(path) < MAX_DEPTH:
-        yield DefinitionLocation(place.collection, path, schema["$ref"], (*place.labels, label))
+    *_, (innermost, steps) = _nested_schemas(schema)
+    path = (*place.path, field, *steps)
+    if "$ref" in innermost and len(path) < MAX_DEPTH:
+        yield DefinitionLocation(place.collection, path, innermost["$ref"], (*place.labels, label))
 
 
 # Zeros are probed through a mutating webhook that refuses each object and quotes it in the message.

@@ -343,18 +343,6 @@ class Subscription:
                 return event
             self._initial_events = None
         resource_store = self._resource_store
-        if self._position < resource_store.forgotten + len(resource_store.changes) and (
-            event := self._from_history()
-        ):
-            return event
-        if not self._bookmark_is_due:
-            return None
-        self._bookmark_is_due, self._bookmarked_revision = False, self._store.revision
-        self._sent_position = self._position
-        return self._bookmark(self._bookmarked_revision)
-
-    def _from_history(self) -> Event | None:
-        resource_store = self._resource_store
         while (index := self._position - resource_store.forgotten) < len(
             resource_store.changes
         ) and self._position < self._end:
@@ -367,7 +355,11 @@ class Subscription:
                 self._since = change.revision
                 self._sent_position = self._position
                 return event
-        return None
+        if not self._bookmark_is_due:
+            return None
+        self._bookmark_is_due, self._bookmarked_revision = False, self._store.revision
+        self._sent_position = self._position
+        return self._bookmark(self._bookmarked_revision)
 
 
 def expired_error(revision: int, oldest: int) -> Expired:

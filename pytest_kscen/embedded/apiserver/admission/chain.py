@@ -96,7 +96,10 @@ class AdmissionPlugin(NamedTuple):
 
 class WebhookAdmission(Protocol):
     def any_configured(self, store: Store) -> bool:
-        """Return True if any webhook is configured; asked for each write that matches no plugin."""
+        """Return True if any webhook is configured.
+
+        Called for each write that matches no plugin, so it must be cheap.
+        """
 
     @property
     def mutating(self) -> Callable[[Review], Collection[object]]:

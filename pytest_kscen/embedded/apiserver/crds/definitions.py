@@ -109,8 +109,8 @@ def _validate_selectable_fields(fields: list[Obj], schema: Obj, path: str) -> It
             continue
         try:
             written, found = resolve_field_path(where, schema, by_key=False)
-        except InvalidFieldPath as mistake:
-            yield Cause.invalid(field, where, f"is an invalid path: {mistake}")
+        except InvalidFieldPath as error:
+            yield Cause.invalid(field, where, f"is an invalid path: {error}")
             continue
         if written.partition(".")[0] == "metadata":
             yield Cause.invalid(field, where, "must not point to fields in metadata")

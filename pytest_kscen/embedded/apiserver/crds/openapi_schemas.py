@@ -103,7 +103,7 @@ def validate_expressions(
         at = f"{path}.{RULES}[{index}]"
         try:
             rule = compile_rule(rule_spec, type_, schema)
-        except InvalidRule as mistake:
+        except InvalidRule as error:
             named_fields = {
                 go: rule_spec.get(name, "")
                 for go, name in (
@@ -117,9 +117,9 @@ def validate_expressions(
                 "OptionalOldSelf": rule_spec.get("optionalOldSelf"),
             }
             yield Cause.invalid(
-                f"{at}.{mistake.part}",
+                f"{at}.{error.part}",
                 {**named_fields, "Reason": rule_spec.get("reason"), **optional},
-                str(mistake),
+                str(error),
             )
             continue
         if rule.uses_old_self and without_old:

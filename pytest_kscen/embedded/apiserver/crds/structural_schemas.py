@@ -172,11 +172,11 @@ def _validate_conditions(
     if pattern := schema.get("pattern"):
         try:
             compile_pattern(pattern)
-        except BadPattern as mistake:
+        except BadPattern as error:
             yield Cause.invalid(
                 f"{path}.pattern",
                 pattern,
-                f"must be a valid regular expression, but isn't: {mistake}",
+                f"must be a valid regular expression, but isn't: {error}",
             )
 
 

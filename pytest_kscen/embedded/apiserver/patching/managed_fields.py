@@ -170,8 +170,8 @@ def _merge_oldest(entries: list[Obj]) -> list[Obj]:
         if version not in first:
             first[version] = entry
             continue
-        gathered = buckets.get(version, first[version])["fieldsV1"]
-        fields = ordered(union(entry["fieldsV1"], gathered))
+        merged = buckets.get(version, first[version])["fieldsV1"]
+        fields = ordered(union(entry["fieldsV1"], merged))
         buckets[version] = {**entry, "manager": ANCIENT_CHANGES, "fieldsV1": fields}
         buckets[version].pop("subresource", None)
         entries = [each for each in entries if each is not entry and each is not first[version]]
@@ -475,5 +475,5 @@ def _entry(parts: tuple[tuple[str, Any], ...]) -> Obj:
 
 
 @lru_cache(maxsize=FIELDS_CACHE)
-def _fields(spelt: FrozenFields) -> Obj:
-    return {element: _fields(below) if below else EMPTY for element, below in spelt}
+def _fields(frozen: FrozenFields) -> Obj:
+    return {element: _fields(below) if below else EMPTY for element, below in frozen}

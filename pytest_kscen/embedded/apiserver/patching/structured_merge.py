@@ -77,23 +77,20 @@ def merge(shape: Shape, live: Any, config: Any) -> Any:
         return live
     form = form_of(shape, config)
     if form == MAP and not shape.atomic_map and (live or config):
-        return _merged_map(shape, live if isinstance(live, dict) else {}, config or {})
+        before = live if isinstance(live, dict) else {}
+        changed = {}
+        for name, value in (config or {}).items():
+            inner = shape.field_shape(name)
+            if inner is None:
+                continue
+            was = before.get(name, ABSENT)
+            now = merge(inner, was, value)
+            if now is not was:
+                changed[name] = now
+        return {**before, **changed} if changed else before
     if form == LIST and not shape.atomic_list and (live or config):
         return _merged_list(shape, live if isinstance(live, list) else [], config or [])
     return live if live is not ABSENT and live == config and type(live) is type(config) else config
-
-
-def _merged_map(shape: Shape, live: dict[str, Any], config: dict[str, Any]) -> Any:
-    changed = {}
-    for name, value in config.items():
-        inner = shape.field_shape(name)
-        if inner is None:
-            continue
-        was = live.get(name, ABSENT)
-        now = merge(inner, was, value)
-        if now is not was:
-            changed[name] = now
-    return {**live, **changed} if changed else live
 
 
 def _merged_list(shape: Shape, live: list[Any], config: list[Any]) -> list[Any]:
@@ -218,9 +215,9 @@ class FieldChanges(NamedTuple):
 
 
 def compare(shape: Shape, old: Any, new: Any) -> FieldChanges:
-    walk = _Comparison()
-    walk.visit(shape, old, new)
-    return FieldChanges(walk.touched, walk.removed)
+    comparison = _Comparison()
+    comparison.visit(shape, old, new)
+    return FieldChanges(comparison.touched, comparison.removed)
 
 
 class _Comparison:
@@ -353,22 +350,21 @@ def _fits_plainly(shape: Shape, value: Any) -> bool:
                 return False
         return True
     if type(value) is list:
-        return shape.form in _OF_LISTS and _items_fit_plainly(shape, value)
+        inner, keys = shape.items, shape.keys
+        if shape.form not in _OF_LISTS or not (
+            shape.atomic_list
+            or all(
+                (
+                    type(item) is dict and any(item.get(key) is not None for key in keys)
+                    if keys
+                    else type(item) in {str, int, float, bool}
+                )
+                for item in value
+            )
+        ):
+            return False
+        return all(_fits_plainly(inner, item) for item in value)
     return value is None or (shape.form in _OF_SCALARS and not _scalar_error(shape.type, value))
-
-
-def _items_fit_plainly(shape: Shape, items: list[Any]) -> bool:
-    inner, keys = shape.items, shape.keys
-    if not shape.atomic_list and not all(
-        (
-            type(item) is dict and any(item.get(key) is not None for key in keys)
-            if keys
-            else type(item) in {str, int, float, bool}
-        )
-        for item in items
-    ):
-        return False
-    return all(_fits_plainly(inner, item) for item in items)
 
 
 def _shape_errors(shape: Shape, value: Any, path: str) -> Iterator[UnfitError]:

@@ -318,9 +318,9 @@ def _validate_signer_name(path: str, name: str) -> Causes:
         (rest[0], names.dns1123_subdomain, rest[0]),
     ):
         wrong = next(((label, check(label)) for label in section.split(".") if check(label)), None)
-        for complaint in wrong[1] if wrong else ():
+        for fault in wrong[1] if wrong else ():
             yield Cause.invalid(
-                path, message, f'validating label "{wrong[0] if wrong else ""}": {complaint}'
+                path, message, f'validating label "{wrong[0] if wrong else ""}": {fault}'
             )
     if "." not in domain:
         yield Cause.invalid(

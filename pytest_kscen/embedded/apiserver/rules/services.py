@@ -229,12 +229,12 @@ def _validate_source_ranges(spec: Obj, notes: Obj, before: Obj, old_notes: Obj) 
 
 
 def _validate_load_balancer(spec: Obj) -> Causes:
-    balanced_, nodes = spec.get("type") == "LoadBalancer", "allocateLoadBalancerNodePorts"
-    if nodes in spec and not balanced_:
+    is_balancer, nodes = spec.get("type") == "LoadBalancer", "allocateLoadBalancerNodePorts"
+    if nodes in spec and not is_balancer:
         yield Cause.forbidden(f"spec.{nodes}", _LOAD_BALANCER_ONLY)
-    elif nodes not in spec and balanced_:
+    elif nodes not in spec and is_balancer:
         yield Cause.required(nodes)
-    if "loadBalancerClass" in spec and balanced_:
+    if "loadBalancerClass" in spec and is_balancer:
         yield from checks.validate_name(
             "spec.loadBalancerClass", spec["loadBalancerClass"], names.label_key
         )

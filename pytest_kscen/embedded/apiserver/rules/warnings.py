@@ -77,8 +77,8 @@ def _generation_changed(new: Obj, old: Obj | None) -> bool:
 
 
 def _warn_of_name(obj: Obj, old: Obj | None) -> Iterator[str]:
-    if old is None and (complaints := names.dns1123_label(obj["metadata"]["name"])):
-        yield f"{_NOT_A_LABEL}: [{' '.join(complaints)}]"
+    if old is None and (faults := names.dns1123_label(obj["metadata"]["name"])):
+        yield f"{_NOT_A_LABEL}: [{' '.join(faults)}]"
 
 
 @registered(

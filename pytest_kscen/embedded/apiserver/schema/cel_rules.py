@@ -115,8 +115,8 @@ def compile_rule(definition: Obj, type_: Type, schema: Obj) -> SchemaRule:
 def _compile(source: str, variables: dict[str, Type], prefix: str, part: str = "rule") -> Program:
     try:
         return compile_expression(source, variables)
-    except CompilationError as mistakes:
-        raise InvalidRule(f"{prefix}{mistakes}", part) from None
+    except CompilationError as error:
+        raise InvalidRule(f"{prefix}{error}", part) from None
     except EvaluationError as error:
         raise InvalidRule(f"program instantiation failed: {error}", part) from None
 

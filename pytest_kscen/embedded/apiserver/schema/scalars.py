@@ -196,8 +196,8 @@ def _to_utc(value: str, digits: int) -> str:
             raise ValueError  # noqa: TRY301 - both refusals are worded below
         when = datetime.fromisoformat(f"{parts[1]}{parts[2]:0>8}")
         if parts[5]:
-            away = timedelta(hours=int(parts[6]), minutes=int(parts[7]))
-            when += -away if parts[5] == "+" else away
+            offset = timedelta(hours=int(parts[6]), minutes=int(parts[7]))
+            when += -offset if parts[5] == "+" else offset
     except (ValueError, OverflowError):
         raise DecodeError(_time_error(value, digits)) from None
     fraction = f".{parts[3]}" if digits else ""
@@ -263,8 +263,8 @@ def decode_quantity(value: Any, _: Any) -> Any:
         raise DecodeError(QUANTITY_FORMAT_ERROR)
     try:
         return canonical(str(value))
-    except ValueError as complaint:
-        raise DecodeError(str(complaint)) from None
+    except ValueError as error:
+        raise DecodeError(str(error)) from None
 
 
 QUANTITY_FORMAT_ERROR = (

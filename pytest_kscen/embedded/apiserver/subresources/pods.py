@@ -92,25 +92,16 @@ async def _bind(core: Core, kind: Kind, request: Request, binding: Obj) -> Answe
         message = f"Operation cannot be fulfilled on pods/binding {quoted(request.name)}: {why}"
         raise Conflict(message, details={"name": request.name, "kind": "pods/binding"})
     if not request.options.dry_run:
-        core.store.commit(key_of(kind, request, request.name), _bound(pod, binding, core.now()))
+        metadata, status = dict(pod["metadata"]), dict(pod.get("status") or {})
+        for field in ("annotations", "labels"):
+            if given := binding["metadata"].get(field):
+                metadata[field] = {**(metadata.get(field) or {}), **given}
+        status.pop("nominatedNodeName", None)
+        scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+        status["conditions"] = set_condition(status.get("conditions"), scheduled, core.now())
+        bound = {**pod, "metadata": metadata, "spec": {**spec, "nodeName": target["name"]}}
+        core.store.commit(key_of(kind, request, request.name), {**bound, "status": status})
     return Answer(BINDING_STATUS, 201)
-
-
-def _bound(pod: Obj, binding: Obj, now: str) -> Obj:
-    metadata = dict(pod["metadata"])
-    for name in ("annotations", "labels"):
-        if given := binding["metadata"].get(name):
-            metadata[name] = {**(metadata.get(name) or {}), **given}
-    status = dict(pod.get("status") or {})
-    status.pop("nominatedNodeName", None)
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-    status["conditions"] = set_condition(status.get("conditions"), scheduled, now)
-    return {
-        **pod,
-        "metadata": metadata,
-        "spec": {**pod["spec"], "nodeName": binding["target"]["name"]},
-        "status": status,
-    }
 
 
 MAX_DISRUPTED_PODS = 2000

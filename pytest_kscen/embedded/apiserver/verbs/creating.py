@@ -104,20 +104,16 @@ def set_server_fields(core: Core, kind: Kind, request: Request, obj: Obj) -> Non
     drop_duplicate_owners(metadata, request.warnings, after_admission=True)
     metadata.update(uid=core.uid(), creationTimestamp=core.now())
     if not metadata.get("name"):
-        prefix = metadata.get("generateName")
-        metadata["name"] = _generate_name(core, kind, request, prefix) if prefix else ""
+        metadata["name"] = ""
+        if prefix := metadata.get("generateName"):
+            suffixes = core.chance.stream(NAME_STREAM)
+            for _ in range(ATTEMPTS):
+                metadata["name"] = prefix[:STEM_LENGTH] + suffixes.suffix()
+                if core.store.get(key_of(kind, request, metadata["name"])) is None:
+                    break
     if kind.rules.generation and kind.rules.first_generation:
         metadata["generation"] = kind.rules.first_generation
     if kind.has_status and kind.home not in CREATED_WITH_STATUS:
         obj.pop("status", None)
     if not request.subresource:
         kind.rules.prepare_create(obj, core)
-
-
-def _generate_name(core: Core, kind: Kind, request: Request, prefix: str) -> str:
-    suffixes = core.chance.stream(NAME_STREAM)
-    for _ in range(ATTEMPTS):
-        name = prefix[:STEM_LENGTH] + suffixes.suffix()
-        if core.store.get(key_of(kind, request, name)) is None:
-            break
-    return name

@@ -100,8 +100,8 @@ def patched_object(core: Core, kind: Kind, request: Request, old: Obj | None) ->
         if not undecodable:
             raise
         is_json = request.patch_type in {MERGE_PATCH, JSON_PATCH}
-        if nameless := type_meta_mismatch(body):
-            why = why if is_json else nameless.converter_message()
+        if mismatch := type_meta_mismatch(body):
+            why = why if is_json else mismatch.converter_message()
         elif isinstance(kind.schema, BuiltinSchema):
             why = kind.schema.patch_error(body, is_json=is_json) or why
         raise patch_refusal(request, body, why) from None

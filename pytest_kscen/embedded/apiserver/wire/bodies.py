@@ -54,10 +54,10 @@ def read_object(body: bytes, type_: str, kind: str) -> tuple[Obj, list[str]]:
         raise _unrecognized(str(error), body, kind) from error
 
 
-def check_custom(parsed: Obj, body: bytes, kind: str, api_version: str, *, leniently: bool) -> None:
+def check_custom(parsed: Obj, body: bytes, kind: str, api_version: str, *, lenient: bool) -> None:
     if not parsed.get("kind"):
         why = f"Object 'Kind' is missing in '{body.decode(errors='replace')}'"
-        if leniently:
+        if lenient:
             raise BadRequest(
                 f'{kind} in version "{api_version.rpartition("/")[2]}" cannot be handled '
                 f"as a {kind}: {why}"

@@ -148,10 +148,10 @@ def _document(kinds: Kinds, path: str, query: Query, headers: Mapping[str, str])
     listed = openapi.openapi_v3_index(kinds)["paths"].get(path)
     if listed is None:
         return WireAnswer(404, {})
-    asked, own = query.text("hash"), str(listed["serverRelativeURL"]).rpartition("hash=")[2]
-    if asked and asked != own:
+    requested, own = query.text("hash"), str(listed["serverRelativeURL"]).rpartition("hash=")[2]
+    if requested and requested != own:
         return WireAnswer(301, {"Location": listed["serverRelativeURL"]})
-    kept = IMMUTABLE if asked else {}
+    kept = IMMUTABLE if requested else {}
     answer = WireAnswer(
         200,
         {"Content-Type": JSON, "Vary": "Accept", **kept},

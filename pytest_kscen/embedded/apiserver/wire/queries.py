@@ -277,14 +277,14 @@ def _from_body(body: dict[str, Any]) -> dict[str, Any]:
             f'no kind "{stated}" is registered for version "{version}" in scheme '
             '"pkg/runtime/scheme.go:111"'
         )
-    walk = decoder_of(DELETE_OPTIONS)
+    decode_options = decoder_of(DELETE_OPTIONS)
     try:
         try:
-            decoded: dict[str, Any] = walk(body, None)
+            decoded: dict[str, Any] = decode_options(body, None)
         except UnknownField:
-            decoded = walk(prune_unknown_fields(body, DELETE_OPTIONS, []), None)
-    except DecodeError as misfit:
-        raise BadRequest(str(misfit)) from None
+            decoded = decode_options(prune_unknown_fields(body, DELETE_OPTIONS, []), None)
+    except DecodeError as mismatch:
+        raise BadRequest(str(mismatch)) from None
     return decoded
 
 

@@ -125,13 +125,13 @@ def _read_write(routed: RoutedRequest, request: Request) -> None:
             raise BadRequest(NOT_A_SCALE) from refusal
         raise
     if routed.is_custom:
-        leniently = request.options.field_validation == "Ignore"
+        lenient = request.options.field_validation == "Ignore"
         bodies.check_custom(
             request.body,
             routed.body,
             routed.kind,
             routed.route.kind.api_version,
-            leniently=leniently,
+            lenient=lenient,
         )
     _report_duplicates(duplicates, routed, request)
 

@@ -159,8 +159,8 @@ def warn_of_pod(pod: Obj, old: Obj | None) -> Warnings:
     write them.
     """
     if old is None:
-        if complaints := names.dns1123_label(pod["metadata"]["name"]):
-            yield f"{_BAD_HOSTNAME}: [{' '.join(complaints)}]"
+        if faults := names.dns1123_label(pod["metadata"]["name"]):
+            yield f"{_BAD_HOSTNAME}: [{' '.join(faults)}]"
         yield from _warn_of_pod_spec("", pod["metadata"], pod["spec"])
 
 
