@@ -19,7 +19,7 @@ from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.leases import LeaseLost
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.run.context import handle_signals
-from pytest_kscen.run.workflow_setup import Leading, start_admission, unregister
+from pytest_kscen.run.workflow_setup import EngineLease, start_admission, unregister
 from pytest_kscen.run.workflows import family_on, has_definitions
 from pytest_kscen.workflow.engine import ENGINE, drive
 from pytest_kscen.workflow.engine.manager import CONCURRENCY
@@ -106,11 +106,11 @@ def _above_zero(parse: Callable[[str], float], remedy: str) -> Callable[[str], f
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
     """Drive the workflows until Ctrl-C, SIGTERM, the crash of an actor or the loss of the lease."""
-    end_requested, leading = Signal(), Leading(cluster, ENGINE)
+    end_requested, engine_lease = Signal(), EngineLease(cluster, ENGINE)
 
     def print_holder(holder: str) -> None:
         print(
-            f"{holder} drives the workflows here, and holds the Lease {leading.lease}: "
+            f"{holder} drives the workflows here, and holds the Lease {engine_lease.lease}: "
             "waiting for its end",
             flush=True,
         )
@@ -120,11 +120,11 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
         handle_signals(cluster.runner.loop, end_requested.give, awaited=lambda: True),
         journal as opened,
     ):
-        if not cluster.runner.call(leading.wait(end_requested, print_holder)):
+        if not cluster.runner.call(engine_lease.wait(end_requested, print_holder)):
             return 0
-        life = _LeaseKeeper(leading, end_requested)
+        life = _LeaseKeeper(engine_lease, end_requested)
         cluster.runner.start(life.live(), ENGINE)
-        family = _start_engine(cluster, opened, chosen, leading)
+        family = _start_engine(cluster, opened, chosen, engine_lease)
         try:
             start_admission(cluster, family)
             while not end_requested.given:
@@ -143,21 +143,21 @@ class _LeaseKeeper:
     The webhook belongs to the next engine then, and is not unregistered.
     """
 
-    def __init__(self, leading: Leading, end_requested: Signal) -> None:
-        self._leading = leading
+    def __init__(self, engine_lease: EngineLease, end_requested: Signal) -> None:
+        self._engine_lease = engine_lease
         self._end_requested = end_requested
         self.lost: LeaseLost | None = None
 
     async def live(self) -> None:
         try:
-            await self._leading.live()
+            await self._engine_lease.hold()
         except LeaseLost as lost:
             self.lost = lost
             self._end_requested.give()
 
 
 def _start_engine(
-    cluster: Cluster, journal: Journal, chosen: argparse.Namespace, leading: Leading
+    cluster: Cluster, journal: Journal, chosen: argparse.Namespace, engine_lease: EngineLease
 ) -> EngineResources:
     runner, metrics = cluster.runner, Metrics()
     journal.follow(metrics.take)
@@ -178,7 +178,7 @@ def _start_engine(
     engine = functools.partial(
         drive, context, family, concurrency=chosen.concurrency, per_second=chosen.rate
     )
-    runner.call(leading.begin(engine))
+    runner.call(engine_lease.begin(engine))
     if chosen.metrics is not None:
         runner.start(serve(metrics, chosen.metrics), "metrics")
     print(f"Workflows and Schedules of {family.group} are driven from now on", flush=True)

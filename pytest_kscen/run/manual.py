@@ -280,21 +280,18 @@ class ChaosByHand:
         if not self._learns:
             self._learns = True
             self._run.journal.follow(self._learn)
-        incident = self._run.do(self._caused(fault))
+
+        async def cause() -> Incident:
+            incident = await cause_incident(self._run.context, fault, by=BY_HAND)
+            self._run.life.incidents.append(incident)
+            if fault.passes:
+                self._run.life.start_actor(end_by_itself(incident), f"end of {incident.id}")
+            return incident
+
+        async def end_by_itself(incident: Incident) -> None:
+            # An error that it cannot be undone is raised to the test's own wait.
+            with contextlib.suppress(*EXPECTED_ERRORS):
+                await incident.end()
+
+        incident = self._run.do(cause())
         return ActiveFault(incident, self._known[incident.id], self._run)
-
-    async def _caused(self, fault: Fault) -> Incident:
-        incident = await cause_incident(self._run.context, fault, by=BY_HAND)
-        self._run.life.incidents.append(incident)
-        if fault.passes:
-            self._run.life.start_actor(_over(incident), f"end of {incident.id}")
-        return incident
-
-
-async def _over(incident: Incident) -> None:
-    """Wait for the end of a fault that ends by itself.
-
-    An error that it cannot be undone is raised to the test's own wait.
-    """
-    with contextlib.suppress(*EXPECTED_ERRORS):
-        await incident.end()

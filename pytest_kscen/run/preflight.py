@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_kscen.chaos.profile import Profile
     from pytest_kscen.kube.actor import ParentCluster, RunContext
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.megatest.churn import Churn
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.run.plan import Plan
 
@@ -89,9 +90,14 @@ async def preflight(context: RunContext, plan: Plan) -> None:
     tested = _Look(context.actor("preflight").api, "the tested cluster")
     complaints = tested.complaints
     if plan.churn and not await _lacks_replicated_volumes(tested, plan.health):
-        await _storage(tested, plan)
+        await _storage(tested, plan.churn, plan.health)
     for profile in plan.profiles:
-        await _pods(tested, profile)
+        for namespace, label in profile.required_pods:
+            if await tested.list(PODS, NO_NODES, namespace, labels=label, limit=1) == []:
+                complaints.append(
+                    f"{profile.name}: no pod matches {label} in the namespace {namespace!r}: "
+                    f"{await _pods_there(tested, namespace)}"
+                )
     acting = [profile for profile in plan.chaos if profile.needs_machines()]
     if acting and context.parent is None:
         names = ", ".join(dict.fromkeys(profile.name for profile in acting))
@@ -146,7 +152,7 @@ async def _lacks_replicated_volumes(tested: _Look, health: str) -> bool:
     return False
 
 
-async def _storage(tested: _Look, plan: Plan) -> None:
+async def _storage(tested: _Look, churn: Churn, health: str) -> None:
     found = [
         await tested.list(
             resource, NO_STORAGE, limit=0 if resource is REPLICATED_STORAGE_CLASSES else 1
@@ -154,43 +160,29 @@ async def _storage(tested: _Look, plan: Plan) -> None:
         for resource in STORAGE
     ]
     classes = found[-1]
-    if classes is not None and plan.churn:
+    if classes is not None:
         tested.complaints += _unknown_classes(
-            plan.churn.storage_classes, sorted(one["metadata"]["name"] for one in classes)
+            churn.storage_classes, sorted(one["metadata"]["name"] for one in classes)
         )
     if found[0] is not None:
-        tested.complaints += await _another_generation(tested, plan.health)
+        tested.complaints += await _another_generation(tested, health)
     nodes = await tested.list(NODES, NO_NODES, labels=NODE_LABEL)
     if nodes == []:
         tested.complaints.append(
             f"no node has the storage's label {NODE_LABEL}: label those that are to hold volumes"
         )
-    elif nodes and classes and plan.churn:
-        chosen = [one for one in classes if one["metadata"]["name"] in plan.churn.storage_classes]
-        tested.complaints += _too_large(chosen, [node["metadata"]["name"] for node in nodes])
+    elif nodes and classes:
+        there = _counted([node["metadata"]["name"] for node in nodes])
+        tested.complaints += [
+            f"the storage class {one['metadata']['name']} has its volumes' data on "
+            f"{copies(one)} nodes, and the storage has {there}: give the cluster more, or choose "
+            "other classes with --storage-classes or the marker"
+            for one in classes
+            if one["metadata"]["name"] in churn.storage_classes and copies(one) > len(nodes)
+        ]
 
 
-def _too_large(classes: list[Obj], nodes: list[str]) -> list[str]:
-    return [
-        f"the storage class {one['metadata']['name']} has its volumes' data on "
-        f"{copies(one)} nodes, and the storage has "
-        f"{_counted(nodes)}: give the cluster more, or choose other classes with "
-        "--storage-classes or the marker"
-        for one in classes
-        if copies(one) > len(nodes)
-    ]
-
-
-async def _pods(tested: _Look, profile: Profile) -> None:
-    for namespace, label in profile.required_pods:
-        if await tested.list(PODS, NO_NODES, namespace, labels=label, limit=1) == []:
-            tested.complaints.append(
-                f"{profile.name}: no pod matches {label} in the namespace {namespace!r}: "
-                f"{await _what_pods(tested, namespace)}"
-            )
-
-
-async def _what_pods(tested: _Look, namespace: str) -> str:
+async def _pods_there(tested: _Look, namespace: str) -> str:
     try:
         if pods := (await tested.api.list(PODS, namespace)).items:
             labels = {
@@ -230,12 +222,18 @@ def _unknown_classes(wanted: tuple[str, ...], there: list[str]) -> list[str]:
 
 
 async def _another_generation(tested: _Look, health: str) -> list[str]:
-    """A definition that leaves the status open says nothing of its generation."""
+    """Return a complaint if volumes publish their health in another way than `health` reads it.
+
+    None if the definition leaves the status of volumes open, or cannot be read.
+    """
     try:
         definition = await tested.api.get(CUSTOM_RESOURCE_DEFINITIONS, REPLICATED_VOLUMES.qualified)
     except ApiError:
         return []
-    status = _status_schema(definition)
+    versions = {each["name"]: each for each in definition["spec"]["versions"]}
+    schema = versions.get(REPLICATED_VOLUMES.version, {}).get("schema", {})
+    properties = schema.get("openAPIV3Schema", {}).get("properties", {})
+    status = properties.get("status", {}).get("properties", {})
     publishes = LAYOUT in status
     if not status or publishes is HEALTH_SOURCES[health].has_layout:
         return []
@@ -248,16 +246,6 @@ async def _another_generation(tested: _Look, health: str) -> list[str]:
             f"--kscen-volume-health {fitting}"
         )
     ]
-
-
-def _status_schema(definition: Obj) -> Obj:
-    """The properties of a volume's status, if the definition names them."""
-    for version in definition["spec"]["versions"]:
-        if version["name"] == REPLICATED_VOLUMES.version:
-            schema = version.get("schema", {}).get("openAPIV3Schema", {})
-            found: Obj = schema.get("properties", {}).get("status", {}).get("properties", {})
-            return found
-    return {}
 
 
 async def _machines(

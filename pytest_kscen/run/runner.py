@@ -113,7 +113,17 @@ class ScenarioRunner:
         Without a duration, option or ini value it is an hour of simulated time; on the wall's clock
         it lasts until Ctrl-C.
         """
-        seconds = self._length() if duration is None else _seconds_above_zero(duration)
+        if duration is not None:
+            seconds: float | None = seconds_of(duration)
+            if not seconds:
+                raise ValueError(
+                    f"duration={duration!r}: a run needs time: give more than zero, as in '90s' or "
+                    "'1h30m'"
+                )
+        elif self._default_duration is not None:
+            seconds = self._default_duration
+        else:
+            seconds = HOUR if self.cluster.backend == "embedded" else None
         self.duration_unset |= duration is None
         for warning in () if seconds is None else self.plan.explain_ineffective(seconds):
             warnings.warn(warning, PlanWarning, stacklevel=2)
@@ -253,11 +263,6 @@ class ScenarioRunner:
         ]:
             journal.close()
 
-    def _length(self) -> float | None:
-        if self._default_duration is not None:
-            return self._default_duration
-        return HOUR if self.cluster.backend == "embedded" else None
-
     def _begin(self, duration: float | None, *, needs_parent: bool) -> Run:
         self._check_caller()
         for warning in self.plan.profile_warnings:
@@ -292,12 +297,3 @@ class ScenarioRunner:
                 run.end()
             finally:
                 run.report()
-
-
-def _seconds_above_zero(duration: str | float | timedelta) -> float:
-    seconds = seconds_of(duration)
-    if not seconds:
-        raise ValueError(
-            f"duration={duration!r}: a run needs time: give more than zero, as in '90s' or '1h30m'"
-        )
-    return seconds

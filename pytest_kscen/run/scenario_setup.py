@@ -92,7 +92,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates"
     )
     if scheduler := cluster.site.scheduler:
-        scheduler.set_sink(Telling(controller, scheduler.make_annotator()))
+        scheduler.set_sink(AttemptRecorder(controller, scheduler.make_annotator()))
         scheduler.queue.one_by_one = lambda: controller.simulates(SCHEDULER)
         controller.register.reports_attempts = True
         controller.register.scheduling = scheduler
@@ -100,7 +100,12 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
             scheduler.reset,
             cluster.chance.stream(NAME_STREAM).restart,
         )
-        doing = functools.partial(_doing, scheduler)
+
+        def doing(pod: Obj) -> str:
+            if plugins := scheduler.permit_plugins_of(pod):
+                return f"waits for the permission of {', '.join(plugins)}"
+            return "" if scheduler.is_gated(pod) else UNSEEN
+
         waiter = SchedulerWaiter(
             profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing
         )
@@ -116,7 +121,7 @@ def _fill_in(review: Review) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class AttemptRecorder:
     """Recorder of the embedded scheduler's attempts: whole for the active scenario, and in the
     pod's annotations.
     """
@@ -135,12 +140,6 @@ class Telling:
             PodAttempted(pod, attempt.number, attempt.selected or None, message, results)
         )
         await self.make_annotator.record(attempt)
-
-
-def _doing(scheduler: Scheduler, pod: Obj) -> str:
-    if plugins := scheduler.permit_plugins_of(pod):
-        return f"waits for the permission of {', '.join(plugins)}"
-    return "" if scheduler.is_gated(pod) else UNSEEN
 
 
 def _write_of(review: Review, scheduler: Scheduler | None) -> Write:
@@ -324,7 +323,15 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
         asked = clock.now()
         gated = sum(bool(gates_of(pod)) and scheduler_of(pod) == DEFAULT for pod in pods)
         placed = sum(bool(pod["spec"].get("nodeName")) and not has_ended(pod) for pod in pods)
-        parked = sum(_is_parked(pod) for pod in pods)
+        # An idle scheduler can do nothing for these.
+        parked = sum(
+            scheduler_of(pod) == DEFAULT
+            and not pod["spec"].get("nodeName")
+            and not gates_of(pod)
+            and not pod["metadata"].get("deletionTimestamp")
+            and not has_ended(pod)
+            for pod in pods
+        )
         is_idle = await cluster.scheduler.is_idle(
             nodes=len(nodes.objects), pods=placed, gated=gated, parked=parked
         )
@@ -335,10 +342,3 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
         )
 
     return SchedulerWaiter(back_off=SETTLED, idle=is_idle)
-
-
-def _is_parked(pod: Obj) -> bool:
-    """Return True if an idle scheduler can do nothing for this pod."""
-    if scheduler_of(pod) != DEFAULT or pod["spec"].get("nodeName") or gates_of(pod):
-        return False
-    return not (pod["metadata"].get("deletionTimestamp") or has_ended(pod))

@@ -196,26 +196,21 @@ class ScenarioHandle:
         """
         while not self.is_over:
             self._until(_rests)
-            if not self.is_over and not self._goes_on():
+            if phase_of(self.live) in OVER:
+                return
+            try:  # others may add operations to it
+                self._until(
+                    lambda scenario: not _rests(scenario) or phase_of(scenario) in OVER, STILL
+                )
+            except TimeoutError:
                 raise ScenarioRefused(
                     f"the scenario {self.name!r} is {self.phase}: {self.message}. Add "
                     "done(step=...), or wait with until_paused()"
-                )
+                ) from None
 
     def until_ended(self) -> None:
         """Wait until the scenario is over, after its controller was requested to give it up."""
         self._until(lambda scenario: phase_of(scenario) in OVER)
-
-    def _goes_on(self) -> bool:
-        """Return True if a Paused scenario goes on within STILL:
-
-        others may add operations to it.
-        """
-        try:
-            self._until(lambda scenario: not _rests(scenario) or phase_of(scenario) in OVER, STILL)
-        except TimeoutError:
-            return False
-        return True
 
     def _until(self, condition: Callable[[Obj], bool], timeout: float = PATIENCE) -> None:
         self._hand_in()

@@ -42,21 +42,24 @@ AGENT = "workflow-admission"
 def start_admission(cluster: Cluster, family: EngineResources) -> None:
     """Validate Workflows and Schedules at admission from now on, until the cluster is closed."""
     if cluster.backend == "embedded":
-        _in_process(cluster, family)
-    else:
+        from pytest_kscen.embedded.apiserver.admission import Hook
+
+        hook = Hook(WEBHOOK, validate=_judge_in_process, resources=_judged(family))
+        cluster.admission.add(hook)  # type: ignore[attr-defined]  # what embedded clusters have
+        return
+    from pytest_kscen.embedded.apiserver.credentials import make_keys
+    from pytest_kscen.kube.webhooks import Served
+
+    keys, served = make_keys(), Served()
+
+    async def begin() -> None:
+        api, url = cluster.api(AGENT), await serve(served, keys.context())
+        await unregister(api)
         policy = "Fail" if cluster.owned else "Ignore"
-        from pytest_kscen.embedded.apiserver.credentials import make_keys
-        from pytest_kscen.kube.webhooks import Served
+        await register(api, url, keys.authority, family, policy=policy)
 
-        keys, served = make_keys(), Served()
-
-        async def begin() -> None:
-            api, url = cluster.api(AGENT), await serve(served, keys.context())
-            await unregister(api)
-            await register(api, url, keys.authority, family, policy=policy)
-
-        cluster.runner.call(begin())
-        cluster.runner.start(served.stay(), AGENT)
+    cluster.runner.call(begin())
+    cluster.runner.start(served.stay(), AGENT)
 
 
 def verdict(new: Obj | None, old: Obj | None) -> tuple[str, list[str]]:
@@ -68,15 +71,10 @@ def verdict(new: Obj | None, old: Obj | None) -> tuple[str, list[str]]:
     return "; ".join(str(fault) for fault in faults if fault.is_error), warnings[:MOST_WARNINGS]
 
 
-def _in_process(cluster: Any, family: EngineResources) -> None:
-    from pytest_kscen.embedded.apiserver.admission import Hook
-
-    def judge(review: Review) -> str:
-        refusal, warnings = verdict(review.new, review.old)
-        review.request.warnings.extend(warnings)
-        return refusal
-
-    cluster.admission.add(Hook(WEBHOOK, validate=judge, resources=_judged(family)))
+def _judge_in_process(review: Review) -> str:
+    refusal, warnings = verdict(review.new, review.old)
+    review.request.warnings.extend(warnings)
+    return refusal
 
 
 async def serve(served: Served, tls: ssl.SSLContext) -> str:
@@ -128,7 +126,7 @@ REFUSED = (
 )
 
 
-class Leading:
+class EngineLease:
     """Lease of one workflow engine, from when it is taken until the engine is stopped.
 
     Two engines on one cluster would take each other's deletions for faults and report everything
@@ -165,17 +163,18 @@ class Leading:
             await stop.within(self.lease.pause)
         return False
 
-    async def live(self) -> None:
+    async def hold(self) -> None:
         """Hold the Lease, and drive workflows once `begin` was called; raises LeaseLost when it is
         lost.
         """
-        await self.lease.hold(self._work())
+
+        async def work() -> None:
+            await self._begun.wait()
+            if self._drive:
+                await self._drive()
+
+        await self.lease.hold(work())
 
     async def begin(self, drive: Callable[[], Coroutine[Any, Any, Never]]) -> None:
         self._drive = drive
         self._begun.give()
-
-    async def _work(self) -> None:
-        await self._begun.wait()
-        if self._drive:
-            await self._drive()

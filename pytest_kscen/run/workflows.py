@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.run.context import Run
     from pytest_kscen.run.runner import ScenarioRunner
-    from pytest_kscen.run.workflow_setup import Leading
+    from pytest_kscen.run.workflow_setup import EngineLease as Leading
 
 
 SPAWNED = "schedule-spawned"
@@ -228,7 +228,7 @@ class Workflows:
         self._engine: asyncio.Task[Any] | None = None
         self._family: EngineResources = SHIPPED
         self._actor: Actor | None = None
-        self._leading: Leading | None = None
+        self._engine_lease: Leading | None = None
 
     def start_workflow(
         self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]
@@ -282,14 +282,14 @@ class Workflows:
         An embedded cluster needs none: no other run can reach it.
         """
         self._run.must_be_on()
-        if self._leading is None and self._run.cluster.backend != "embedded":
-            from pytest_kscen.run.workflow_setup import Leading
+        if self._engine_lease is None and self._run.cluster.backend != "embedded":
+            from pytest_kscen.run.workflow_setup import EngineLease as Leading
             from pytest_kscen.workflow.engine import ENGINE
 
-            leading = Leading(self._run.cluster, "pytest")
-            self._run.do(leading.claim())
-            self._leading = leading
-            self._engine = self._run.call(self._begin(leading.live(), ENGINE))
+            engine_lease = Leading(self._run.cluster, "pytest")
+            self._run.do(engine_lease.claim())
+            self._engine_lease = engine_lease
+            self._engine = self._run.call(self._begin(engine_lease.hold(), ENGINE))
 
     def schedule(self, schedule: Obj) -> ScheduleHandle:
         """Drive a Schedule that the caller applies after this."""
@@ -312,10 +312,10 @@ class Workflows:
             self.claim()
             self._family = family_on(self._run.cluster)
             self._actor = self._run.context.actor("workflows")
-            self._run.journal.follow(self._hear)
+            self._run.journal.follow(self._follow)
             engine = functools.partial(drive, self._run.context, self._family)
-            if self._leading:
-                self._run.call(self._leading.begin(engine))
+            if self._engine_lease:
+                self._run.call(self._engine_lease.begin(engine))
             else:
                 self._engine = self._run.call(self._begin(engine(), ENGINE))
         return self._actor
@@ -326,12 +326,11 @@ class Workflows:
     def _look(self, handle: WorkflowHandle) -> Obj:
         return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))
 
-    def _hear(self, entry: Entry) -> None:
+    def _follow(self, entry: Entry) -> None:
         if entry.what == FOUND:
             self._driven[entry.data["namespace"], entry.data["workflow"]] = None
         elif entry.what in WORKFLOW_ENTRIES:
             key = (entry.data["namespace"], entry.data["workflow"])
-            # Whether it is on.
             if entry.what == PHASE and entry.data["phase"] not in OVER:
                 self._driven[key] = None
             elif entry.what in (PHASE, GONE):
@@ -341,16 +340,12 @@ class Workflows:
         elif entry.what == SPAWNED:
             data = entry.data
             if scheduled := self._schedules.get((data["by"], data["namespace"], data["schedule"])):
-                self._take_in(scheduled, data["object"], data["kind"])
-
-    def _take_in(self, scheduled: ScheduleHandle, name: str, kind: str) -> None:
-        scheduled.spawned.append(name)
-        if kind == self._family.workflows.kind:
-            handle = self._spawned[scheduled.namespace, name] = WorkflowHandle(
-                name, scheduled.namespace, self._look
-            )
-            handle.was_ended = self._is_healed
-            scheduled.workflows.append(handle)
+                scheduled.spawned.append(data["object"])
+                if data["kind"] == self._family.workflows.kind:
+                    made = WorkflowHandle(data["object"], scheduled.namespace, self._look)
+                    made.was_ended = self._is_healed
+                    self._spawned[made.namespace, made.name] = made
+                    scheduled.workflows.append(made)
 
     async def heal(self) -> None:
         """Abort the workflows that are still running; their chaos is removed."""
@@ -370,9 +365,7 @@ class Workflows:
         finally:
             if self._engine:
                 self._engine.cancel()
-                if (
-                    self._leading
-                ):  # the next leader may begin when this one has released what it holds
+                if self._engine_lease:  # the next leader begins when this one has released it
                     await asyncio.wait([self._engine])
 
     async def _remove(self) -> None:

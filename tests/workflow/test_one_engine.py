@@ -14,7 +14,7 @@ from pytest_kscen.kube.leases import LeaseLost
 from pytest_kscen.objects.chaos_mesh import phase_of
 from pytest_kscen.objects.resources import LEASES
 from pytest_kscen.run.preflight import PreflightRefused
-from pytest_kscen.run.workflow_setup import LEASE_NAME, LEASE_NAMESPACE, Leading
+from pytest_kscen.run.workflow_setup import LEASE_NAME, LEASE_NAMESPACE, EngineLease
 from pytest_kscen.workflow.engine.manager import WorkflowManager
 
 CUT = {
@@ -31,9 +31,9 @@ class Engine:
     """One, from when it is started: it waits for its turn, and drives."""
 
     def __init__(self, workflow_cluster, name):
-        self.workflow_cluster, self.leading, self.told, self.began = (
+        self.workflow_cluster, self.engine_lease, self.told, self.began = (
             workflow_cluster,
-            Leading(workflow_cluster.cluster, name),
+            EngineLease(workflow_cluster.cluster, name),
             [],
             None,
         )
@@ -44,10 +44,10 @@ class Engine:
         return asyncio.get_running_loop().create_task(self._live())
 
     async def _live(self):
-        if await self.leading.wait(Signal(), self.told.append):
+        if await self.engine_lease.wait(Signal(), self.told.append):
             self.began = self.workflow_cluster.runner.clock.now()
-            await self.leading.begin(WorkflowManager(self.workflow_cluster.actor()).run)
-            await self.leading.live()
+            await self.engine_lease.begin(WorkflowManager(self.workflow_cluster.actor()).run)
+            await self.engine_lease.hold()
 
     def end(self):
         self.task.cancel()
@@ -55,7 +55,7 @@ class Engine:
 
     def kill(self, monkeypatch):
         """It says no farewell."""
-        monkeypatch.setattr(self.leading.lease, "_give_back", lambda: asyncio.sleep(0))
+        monkeypatch.setattr(self.engine_lease.lease, "_give_back", lambda: asyncio.sleep(0))
         self.end()
 
 
@@ -97,7 +97,7 @@ def begun(workflow_cluster, start, apart=0.0):
     name = workflow_cluster.create_workflow(CUT)
     workflow_cluster.runner.advance(10)
     assert len(workflow_cluster.chaos(name)) == 1
-    assert (second.told, second.began) == ([first.leading.lease.holder], None)
+    assert (second.told, second.began) == ([first.engine_lease.lease.holder], None)
     return first, second, name
 
 
@@ -155,7 +155,7 @@ def test_engine_losing_the_lease_ends_at_once(workflow_cluster, start, recorded_
         workflow_cluster.api.patch(
             LEASES,
             LEASE_NAME,
-            {"spec": {"holderIdentity": second.leading.lease.holder}},
+            {"spec": {"holderIdentity": second.engine_lease.lease.holder}},
             LEASE_NAMESPACE,
         )
     )
@@ -163,18 +163,18 @@ def test_engine_losing_the_lease_ends_at_once(workflow_cluster, start, recorded_
     lost = first.task.exception()
     assert (type(lost), str(lost)) == (
         LeaseLost,
-        f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} is held by {second.leading.lease.holder} now",
+        f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} is held by {second.engine_lease.lease.holder} now",
     )
     ends_exactly_once(workflow_cluster, recorded_entries, name)
 
 
 def test_run_is_refused_where_an_engine_runs_and_creates_nothing(workflow_cluster, start):
-    first, run = start("first"), Leading(workflow_cluster.cluster, "pytest")
+    first, run = start("first"), EngineLease(workflow_cluster.cluster, "pytest")
     began = workflow_cluster.runner.clock.now()
     with pytest.raises(PreflightRefused) as refused:
         workflow_cluster.call(run.claim())
     assert str(refused.value) == (
-        f"the workflows of this cluster are driven by {first.leading.lease.holder}, which "
+        f"the workflows of this cluster are driven by {first.engine_lease.lease.holder}, which "
         "holds the Lease "
         "kube-system/workflow-engine.kscen.io: end that first; if it was killed, try "
         "again when 15 s are over"
@@ -186,7 +186,10 @@ def test_run_starts_when_the_lease_of_a_killed_engine_has_expired(
     workflow_cluster, start, monkeypatch
 ):
     start("first").kill(monkeypatch)
-    began, run = workflow_cluster.runner.clock.now(), Leading(workflow_cluster.cluster, "pytest")
+    began, run = (
+        workflow_cluster.runner.clock.now(),
+        EngineLease(workflow_cluster.cluster, "pytest"),
+    )
     workflow_cluster.call(run.claim())
     assert workflow_cluster.runner.clock.now() - began == pytest.approx(15)
     workflow_cluster.call(workflow_cluster.api.delete(LEASES, LEASE_NAME, LEASE_NAMESPACE))
