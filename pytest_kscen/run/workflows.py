@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.run.context import Run
     from pytest_kscen.run.runner import ScenarioRunner
-    from pytest_kscen.run.workflow_setup import EngineLease as Leading
+    from pytest_kscen.run.workflow_setup import EngineLease
 
 
 SPAWNED = "schedule-spawned"
@@ -228,7 +228,7 @@ class Workflows:
         self._engine: asyncio.Task[Any] | None = None
         self._family: EngineResources = SHIPPED
         self._actor: Actor | None = None
-        self._engine_lease: Leading | None = None
+        self._engine_lease: EngineLease | None = None
 
     def start_workflow(
         self, workflow: Obj | pathlib.Path | str, name: str, parameters: Mapping[str, Any]
@@ -283,10 +283,10 @@ class Workflows:
         """
         self._run.must_be_on()
         if self._engine_lease is None and self._run.cluster.backend != "embedded":
-            from pytest_kscen.run.workflow_setup import EngineLease as Leading
+            from pytest_kscen.run.workflow_setup import EngineLease
             from pytest_kscen.workflow.engine import ENGINE
 
-            engine_lease = Leading(self._run.cluster, "pytest")
+            engine_lease = EngineLease(self._run.cluster, "pytest")
             self._run.do(engine_lease.claim())
             self._engine_lease = engine_lease
             self._engine = self._run.call(self._begin(engine_lease.hold(), ENGINE))

@@ -40,7 +40,7 @@ class World:
     """An embedded cluster whose parent counts as somebody else's."""
 
     def __init__(self):
-        self.cluster = EmbeddedCluster("tenure", nodes=3)
+        self.cluster = EmbeddedCluster("chaos-lease", nodes=3)
         self.parent = dataclasses.replace(
             self.cluster.parent(kubeconfig=None, namespace=""), owned=False
         )

@@ -20,7 +20,7 @@ from pytest_kscen.run.runner import ScenarioRunner
 
 @pytest.fixture(scope="module")
 def world():
-    with contextlib.closing(EmbeddedCluster("tenure", nodes=2)) as world:
+    with contextlib.closing(EmbeddedCluster("chaos-lease", nodes=2)) as world:
         world.parent(kubeconfig=None, namespace="")
         yield world
 
