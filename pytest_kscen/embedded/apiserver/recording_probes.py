@@ -194,8 +194,9 @@ def _keeps_zero(
 
 
 def _printed_object(post: Post, place: DefinitionLocation, value: Any) -> dict[str, Any] | None:
-    """Return what the server prints of a value at a location; None if the webhook was not
-    called.
+    """Return the object that the server prints for a value at a location.
+
+    None if the webhook was not called, or if the value is not printed.
     """
     body = place.body(value)
     metadata = body.setdefault("metadata", {})

@@ -365,8 +365,8 @@ class Store:
     def commit(self, key: Key, obj: Obj) -> Obj:
         """Create or replace an object, notify the listeners, and return it.
 
-        The caller hands the object over and must have made its `metadata` anew: the revision is
-        written into it. Neither admission nor validation happens here.
+        The store takes ownership of the object. Its `metadata` must be a new dict, since the
+        revision is written into it. Neither admission nor validation happens here.
         """
         group, plural, namespace, name = key
         resource_store = self.resource_store(group, plural)
@@ -392,7 +392,10 @@ class Store:
         return obj
 
     def replace(self, key: Key, obj: Obj) -> None:
-        """Exchange an object for another form of itself, such as one decoded anew; not a change."""
+        """Exchange an object for another form of itself, such as one decoded by a new schema.
+
+        The exchange is no change: it has no revision, and no listener is notified.
+        """
         group, plural, namespace, name = key
         self._resource_stores[group, plural].buckets[namespace].put(name, obj)
         self._objects[key] = obj

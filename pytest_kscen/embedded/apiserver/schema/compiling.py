@@ -315,8 +315,9 @@ def zero_value_of(schema: dict[str, Any]) -> Callable[[], Any]:
 
 
 def _filling_of(schema: dict[str, Any]) -> Callable[[], Any]:
-    """Return the factory of what Go prints of an absent field: its default, or a zero that Go
-    cannot omit.
+    """Return the factory of the value that Go prints for an absent field.
+
+    The value is the field's default, or a zero that Go cannot omit.
     """
     default = schema.get("x-go-zero", schema.get("default"))
     if isinstance(default, dict):

@@ -1,4 +1,4 @@
-"""String formats of custom schemas, each with the real server's own idea of what is valid."""
+"""String formats of custom schemas, as the real server validates them."""
 
 from __future__ import annotations
 

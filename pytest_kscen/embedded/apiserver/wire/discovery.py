@@ -212,7 +212,7 @@ FRESHNESS = {"Vary": "Accept", "Cache-Control": "public"}
 class NonResourcePaths:
     """Answers of all paths that are no resources.
 
-    Built-in and custom groups share one discovery, read anew at each request.
+    Built-in and custom groups share one discovery, which is read at each request.
     """
 
     def __init__(self, kinds: Kinds, address: str) -> None:

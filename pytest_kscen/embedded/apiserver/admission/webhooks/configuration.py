@@ -241,7 +241,7 @@ ADDRESS_ANNOTATION = "kscen.io/address"
 class WebhookAddress:
     """Address of a webhook's server.
 
-    `url` is what messages show, `host` and `port` are connected to, and `server_name` is the name
+    `url` is shown in messages, `host` and `port` are connected to, and `server_name` is the name
     on the certificate.
     """
 
