@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML writer without anchors: an object used twice is written twice."""
-
     def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  # as yaml calls it
         return True
 

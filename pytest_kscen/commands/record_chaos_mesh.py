@@ -23,7 +23,10 @@ WORTH_A_NAME = 120  # characters of JSON from which a repeated schema gets a nam
 
 
 class Parts:
-    """Schemas that occur several times, each under the name of the property where it came first."""
+    """Schemas that occur several times in the definitions, to be written once.
+
+    Each is named after the property where it came first, with a number if that name is taken.
+    """
 
     def __init__(self, definitions: list[Obj]) -> None:
         self._places: Counter[str] = Counter()
@@ -34,7 +37,10 @@ class Parts:
             self._count(definition)
 
     def _count(self, value: Any) -> None:
-        """Count the holders of a value; a holder counts once."""
+        """Count the holders of a value, of all schemas and lists inside it too.
+
+        A value that several holders have is entered once: its parts count once.
+        """
         if not isinstance(value, dict | list):
             return
         text = _text(value)
@@ -45,7 +51,11 @@ class Parts:
                 self._count(inner)
 
     def reduced(self, value: Any, name: str = "") -> Any:
-        """Return the value with references in place of shared schemas."""
+        """Return the value with references in place of shared schemas.
+
+        Schemas shorter than WORTH_A_NAME characters stay where they are. Adds to `shared`,
+        so the order of the calls decides the names.
+        """
         if isinstance(value, list):
             return [self.reduced(inner, name) for inner in value]
         if not isinstance(value, dict):

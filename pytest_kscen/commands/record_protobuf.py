@@ -26,7 +26,11 @@ _FIELD = re.compile(
 
 
 def numbers(modules: Path, version: str) -> dict[str, dict[str, str]]:
-    """Return field names by number for each definition; `+Definition` embeds its fields."""
+    """Return the field names by number of each definition, sorted by both.
+
+    `+Definition` in place of a name embeds that definition's fields. Types without protobuf
+    tags are left out.
+    """
     found: dict[str, dict[str, str]] = {}
     for module in MODULES:
         root = modules / "k8s.io" / f"{module}@{version}"

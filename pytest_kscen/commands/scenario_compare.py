@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 class PlayFailed(Exception):
-    """Scenario that failed; the message is the scenario's."""
+    """Report a Scenario that failed with one of the configurations.
+
+    The message names the file, the configuration and the Scenario's own message.
+    """
 
 
 def main(arguments: list[str]) -> int:

@@ -118,7 +118,11 @@ def open_scenario_player(
     journal: pathlib.Path | None = None,
     waiters: Sequence[ControllerWaiter] = (),
 ) -> ScenarioPlayer:
-    """Open the player of Scenarios on a cluster; it prints each phase and writes the journal."""
+    """Open the player of Scenarios on a cluster; the cluster closes it.
+
+    Each phase of a Scenario is printed; the journal is kept in the file `journal`, or in
+    memory.
+    """
     scenario_player = ScenarioPlayer.of(cluster, terms)
     for waiter in waiters:
         scenario_player.controller.register.add(waiter)

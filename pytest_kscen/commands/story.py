@@ -24,7 +24,10 @@ MOST_VOLUMES = 10  # volumes in a message, one per line
 
 
 class LookupFailed(Exception):
-    """Volume or folder that does not exist; the message lists those that do."""
+    """Report a volume or folder that does not exist, or cannot be read.
+
+    The message lists those that do exist; commands print it and exit with an error.
+    """
 
 
 def main(arguments: list[str]) -> int:
@@ -65,7 +68,10 @@ def main(arguments: list[str]) -> int:
 
 
 def read_journal(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
-    """Return the path of the journal in a run's folder, and its entries."""
+    """Return the path of the journal in a run's folder, and its entries.
+
+    Raises LookupFailed if there is none or it cannot be read, JournalDamaged for a wrong line.
+    """
     try:
         path = journal_path(folder)
         return path, read(path)
@@ -76,7 +82,10 @@ def read_journal(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
 
 
 def journal_path(folder: pathlib.Path) -> pathlib.Path:
-    """Return the journal of a run's folder; an Unknown names the folders of runs near it."""
+    """Return the journal of a run's folder; raise LookupFailed if the folder has none.
+
+    The message names the folders of runs in it or beside it.
+    """
     if (path := folder / JOURNAL).is_file():
         return path
     if not folder.exists():
@@ -99,7 +108,11 @@ def _runs_in(folder: pathlib.Path) -> list[str]:
 
 
 def _matching_volume(volumes: dict[str, str], wanted: str) -> str:
-    """Return the volume with this name or prefix; `volumes` has a line for each name."""
+    """Return the volume with this name, or the only one that begins so.
+
+    `volumes` has a line for each name, for the message of the LookupFailed if there is none or
+    there are several.
+    """
     if wanted in volumes:
         return wanted
     found = [name for name in volumes if name.startswith(wanted)]

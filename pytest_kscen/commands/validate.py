@@ -88,14 +88,18 @@ def main(arguments: list[str]) -> int:
 
 
 def _files(path: pathlib.Path) -> list[pathlib.Path]:
-    """Return the YAML files below a folder, or the path itself if it is not a folder."""
+    """Return the YAML files below a folder, sorted, or the path itself if it is not a folder."""
     if not path.is_dir():
         return [path]
     return sorted(file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
 
 
 def _documents_beside(path: pathlib.Path) -> list[Document]:
-    """Return the documents that a file of expectations belongs to."""
+    """Return the Scenario or Workflow that a file of expectations belongs to.
+
+    `a.expect.yaml` belongs to `a.scenario.yaml` and `a.workflow.yaml` in the same folder. A
+    file that cannot be read counts as empty.
+    """
     stem, _, ending = path.name.rpartition(".expect.")
     files = [path.with_name(f"{stem}.{word}.{ending}") for word in ("scenario", "workflow")]
     try:
@@ -154,7 +158,11 @@ def _is_scenario(document: Document) -> bool:
 
 
 def _resembles_workflow(document: Document) -> bool:
-    """Return True if the kind is that of a Workflow or Schedule, or spelt almost like it."""
+    """Return True if the kind is that of a Workflow or Schedule, or spelt almost like it.
+
+    A misspelt kind or group is then an error, where it would be skipped otherwise. Other kinds
+    of Chaos Mesh are never meant.
+    """
     if is_workflow_or_schedule(document.content):
         return True
     obj = document.content if isinstance(document.content, dict) else {}

@@ -105,7 +105,10 @@ def _above_zero(parse: Callable[[str], float], remedy: str) -> Callable[[str], f
 
 
 def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
-    """Drive the workflows until Ctrl-C, SIGTERM, the crash of an actor or the loss of the lease."""
+    """Drive the workflows until Ctrl-C, SIGTERM, the crash of an actor or the loss of the lease.
+
+    Returns 0 if the end came before the lease was free. Raises LeaseLost if it was lost.
+    """
     end_requested, engine_lease = Signal(), EngineLease(cluster, ENGINE)
 
     def print_holder(holder: str) -> None:

@@ -51,7 +51,11 @@ class EntryOrder:
         """Last observed conditions of each volume that is checked."""
 
     def contradiction(self, at: float, what: str, data: dict[str, Any]) -> str:
-        """Return why the next line cannot follow the ones before; an empty text if it can."""
+        """Return why the next line cannot follow the ones before; an empty text if it can.
+
+        To be called for each line in order. Lines that lack a field are accepted: the check
+        that needs the field reports it.
+        """
         if what in RUN_ENTRIES:
             if self._phase and RUN_ENTRIES.index(what) <= RUN_ENTRIES.index(self._phase):
                 return (
@@ -94,8 +98,9 @@ class EntryOrder:
 
     @property
     def cut_contradiction(self) -> str:
-        """Return why the last line cannot have been cut off by a killed run; an empty text if it
-        can.
+        """Return why the last line cannot be incomplete; an empty text if it can.
+
+        A killed run may cut its last line, but none is written after the end of a run.
         """
         if self._phase != RUN_ENTRIES[-1]:
             return ""
@@ -106,8 +111,9 @@ class EntryOrder:
 
 
 def _differs(one: str, other: str) -> bool:
-    """Return whether one condition is healthy and the other is not; unhealthy states are all
-    alike.
+    """Return True if one condition is healthy and the other is not.
+
+    Unhealthy states are all alike: a change from False to Unknown is not recorded.
     """
     return (one == HEALTHY) is not (other == HEALTHY)
 
@@ -126,11 +132,17 @@ class JournalDamaged(ValueError):
 
 
 class JournalTaken(ValueError):
-    """Report that another open journal writes to the file."""
+    """Report that another open journal writes to the file, in this process or another.
+
+    The file is as it was.
+    """
 
 
 class JournalLost(Exception):
-    """Report that a line could not be written. Not an OSError, which would pass for a server's."""
+    """Report that a line could not be written: the journal is incomplete from there on.
+
+    Not an OSError, which actors would take for a refusal of the API server.
+    """
 
 
 @dataclass(slots=True)
@@ -155,8 +167,10 @@ class Journal:
     """
 
     def __init__(self, clock: Clock, path: pathlib.Path | None = None) -> None:
-        """Open a file that outlives the journal, or keep the entries in memory and a temporary
-        file.
+        """Open the file, or keep the entries in memory and later in a temporary file.
+
+        The file is emptied, and outlives the journal. Raises JournalTaken if another run
+        writes to it.
         """
         self.path = path
         self._clock = clock
@@ -176,7 +190,6 @@ class Journal:
 
     @property
     def now(self) -> float:
-        """Seconds since the run began."""
         return self._clock.now() - self._began
 
     def witness(self, actor: str) -> ActorJournal:
@@ -248,7 +261,11 @@ class Journal:
             past.close()
 
     def follow(self, follower: Callable[[Entry], None]) -> None:
-        """Call back for each entry written from now on, in the writer's thread."""
+        """Call back for each entry written from now on, in the writer's thread.
+
+        Followers are called in the order in which they were added, after the entry is
+        written.
+        """
         self._followers.append(follower)
 
     def __iter__(self) -> Iterator[Entry]:
@@ -259,12 +276,12 @@ class Journal:
                 yield reader.entry(line)
 
     def content(self) -> bytes:
-        """Return the whole journal as the bytes of its file."""
         return b"".join(self._blocks())
 
     def _blocks(self) -> Iterator[bytes]:
-        """Yield the bytes written so far, while writing may go on: the file's position stays at its
-        end.
+        """Yield the bytes written so far, while writing may go on.
+
+        The file's position stays at its end between blocks, where the next line is written.
         """
         offset = 0
         while True:
@@ -284,8 +301,6 @@ class Journal:
 
 
 class ActorJournal:
-    """Journal of one actor: every note carries the actor's name."""
-
     __slots__ = ("_journal", "actor")
 
     def __init__(self, journal: Journal | JournalSwitch, actor: str) -> None:
@@ -294,7 +309,10 @@ class ActorJournal:
 
     @property
     def now(self) -> float | None:
-        """Return the time that a note written now would get; None if no journal is open."""
+        """Return the time that a note written now would get, in seconds since the run began.
+
+        None if no journal is open.
+        """
         now = self._journal.now
         return None if now is None else round(now, 6)
 
@@ -302,12 +320,15 @@ class ActorJournal:
         self._journal.write(self.actor, what, data)
 
     def called(self, name: str) -> ActorJournal:
-        """Return the journal of a part of this actor."""
         return ActorJournal(self._journal, f"{self.actor}/{name}")
 
 
 def _locked(path: pathlib.Path) -> BinaryIO:
-    """Open and lock a file; the lock ends with the process. Raise JournalTaken if it is locked."""
+    """Open and lock a file, which keeps its content; the lock ends with the process.
+
+    Raises JournalTaken if another process has locked it. A file system without locks is
+    accepted.
+    """
     file = os.fdopen(
         os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666), "r+b", buffering=0
     )
@@ -322,7 +343,10 @@ def _locked(path: pathlib.Path) -> BinaryIO:
 
 
 def is_being_written(path: pathlib.Path) -> bool:
-    """Return whether a living process has this journal open for writing."""
+    """Return True if a living process has this journal open for writing.
+
+    A file that does not exist, or cannot be locked, is not being written.
+    """
     try:
         with path.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -334,7 +358,10 @@ def is_being_written(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> list[Entry]:
-    """Read a journal from its file. The last line of a killed run may be incomplete."""
+    """Read a journal from its file; raise JournalDamaged at a line that is not as it was written.
+
+    An incomplete last line of a killed run is left out.
+    """
     return list(stored(path))
 
 
@@ -392,7 +419,6 @@ def _read_entry(reader: EntryReader, line: bytes, where: str) -> Entry:
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
-    """Write all the bytes: an unbuffered file may take fewer at once."""
     rest = data[file.write(data) :]
     while rest:
         rest = rest[file.write(rest) :]
@@ -430,8 +456,9 @@ class EntryReader:
 
 
 class JournalSwitch:
-    """Journal of actors that outlive a run: forwards to the open journal, drops notes without
-    one.
+    """Journal of actors that outlive a run: forwards to the open journal.
+
+    Notes are dropped while `to` is None.
     """
 
     def __init__(self) -> None:

@@ -39,7 +39,6 @@ class SchemaUnknown(ValueError):
 
 
 def stamp() -> dict[str, Any]:
-    """Return the keys that state the version: the first of every record."""
     return {"schema": SCHEMA, "written_by": f"pytest-kscen {VERSION}"}
 
 
@@ -66,7 +65,10 @@ def pop_version(first: dict[str, Any]) -> int:
 
 
 def upgrade_entry(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a journal line of schema 1 as schema 2 has it; `data` is used up."""
+    """Return a journal line of schema 1 as schema 2 has it.
+
+    `data` is used up: its keys are removed. A line of schema 2 must not be given.
+    """
     at, actor, what = data.pop("at"), data.pop("who"), data.pop("what")
     if what == "crashed" and "actor" in data:
         data["component"] = data.pop("actor")

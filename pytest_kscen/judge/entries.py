@@ -35,7 +35,6 @@ def assign(**values: Reader) -> Reader:
 
 
 def time(_: Any, entry: Entry) -> float:
-    """Return the entry's time, in seconds since the run began; for the tables of `assign`."""
     return entry.at
 
 

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class IncidentRecord:
-    """Incident as the journal has it.
+    """Incident of one profile, as the journal has it: filled entry by entry.
 
-    Times are seconds since the run began. `update_incidents` fills it entry by entry.
+    Times are seconds since the run began. A field that no entry has set yet keeps its default,
+    so the record of a killed run is usable.
     """
 
     id: str
@@ -75,7 +76,11 @@ class IncidentRecord:
 
     @property
     def recovery(self) -> float | None:
-        """Seconds from its end until what it had touched was as before."""
+        """Return the seconds from its end until its objects were as before.
+
+        None if it has no end or no recovery; 0 if the objects recovered while it was still
+        on.
+        """
         if self.recovered_at is None or self.removed_at is None:
             return None
         return max(0.0, round(self.recovered_at - self.removed_at, 6))
@@ -86,7 +91,6 @@ class IncidentRecord:
 
     @property
     def affected_nodes(self) -> list[str]:
-        """Return the target nodes where the fault was not refused."""
         return [node for node in self.targets.get("nodes", ()) if node not in self.refused_nodes]
 
     def as_json(self) -> dict[str, Any]:
@@ -115,7 +119,11 @@ class IncidentRecord:
 
 
 def update_incidents(found: dict[str, IncidentRecord], entry: Entry) -> None:
-    """Add what the next entry of the journal states about any incident, by the incident's id."""
+    """Add what the next entry of the journal states about any incident, by the incident's id.
+
+    Entries of other kinds are ignored. Raises KeyError if no earlier entry has started the
+    incident.
+    """
     if entry.what == "incident-started":
         data = entry.data
         targets = {shared(kind): [*map(shared, names)] for kind, names in data["targets"].items()}
@@ -129,7 +137,10 @@ def update_incidents(found: dict[str, IncidentRecord], entry: Entry) -> None:
 
 
 def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
-    """Record a proven effect, and remove it from the possible ones."""
+    """Record a proven effect, and remove it from the possible ones.
+
+    The observer may report both: first that an effect is possible, later that it is proven.
+    """
     effect = shared(entry.data["effect"])
     incident.effects.append(effect)
     incident.possible_effects = [one for one in incident.possible_effects if one != effect]
@@ -137,7 +148,6 @@ def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _with_volume(known: tuple[str, ...], entry: Entry) -> tuple[str, ...]:
-    """Return the volumes, with the one that the entry names, if any."""
     volume = entry.data.get("volume")
     return known if volume is None or volume in known else (*known, shared(volume))
 
@@ -154,7 +164,10 @@ def _ended(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _refused(incident: IncidentRecord, entry: Entry) -> None:
-    """Record nodes to which nothing was done; without other nodes it has no possible effects."""
+    """Record nodes to which nothing was done, as the request was refused or came too late.
+
+    Without any other node the incident has no possible effects.
+    """
     incident.refused_nodes = entry.data["nodes"]
     if not incident.affected_nodes:
         incident.possible_effects.clear()
@@ -243,7 +256,10 @@ TOLERANCE_AFTER_OTHERS = 30.0
 def is_tolerated(
     volume: VolumeRecord, since: float, at: float, incidents: Sequence[IncidentRecord]
 ) -> bool:
-    """Return True if tolerance windows cover all of [since, at] without a gap."""
+    """Return True if tolerance windows cover all of [since, at] without a gap.
+
+    Several incidents may cover it together. Times are seconds since the run began.
+    """
     reached = since
     for began, over in sorted(_tolerance_windows(volume, since, at, incidents)):
         if began <= reached:
@@ -254,7 +270,11 @@ def is_tolerated(
 def undisturbed_seconds(
     volume: VolumeRecord, since: float, at: float, incidents: Sequence[IncidentRecord]
 ) -> float:
-    """Return the seconds of [since, at] outside of all tolerance windows."""
+    """Return the seconds of [since, at] outside of all tolerance windows.
+
+    A storage is only blamed for what it did not do in this time; overlapping windows count
+    once.
+    """
     reached, seconds = since, 0.0
     for began, over in sorted(_tolerance_windows(volume, since, at, incidents)):
         seconds += max(0.0, min(began, at) - reached)
@@ -294,7 +314,10 @@ def _tolerance_windows(
 
 
 class Overlap(NamedTuple):
-    """Incident and a volume with replicas on its nodes, whose failure began at `since`."""
+    """Incident and a volume with replicas on its nodes, whose failure began at `since`.
+
+    Rows of TOLERANCE_WINDOWS receive it; times are seconds since the run began.
+    """
 
     incident: IncidentRecord
     removed_at: float
@@ -372,5 +395,8 @@ def spans_of(entry: Entry) -> tuple[Span, ...]:
 
 
 def end_spans(spans: tuple[Span, ...], at: float) -> tuple[Span, ...]:
-    """Return the windows cut short: the replica is replaced, and what waited for it catches up."""
+    """Return the windows cut short, since the replica is replaced at `at`.
+
+    TOLERANCE_AFTER_OTHERS seconds remain, in which what waited for the replica catches up.
+    """
     return tuple((since, min(until, at + TOLERANCE_AFTER_OTHERS)) for since, until in spans)

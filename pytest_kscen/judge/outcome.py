@@ -56,7 +56,6 @@ class Volumes(Sequence["VolumeRecord"]):
         return self._records[key]
 
     def __contains__(self, one: object) -> bool:
-        """Accept a record, or the name of one."""
         return any(one in (record.name, record) for record in self._records)
 
     def __len__(self) -> int:

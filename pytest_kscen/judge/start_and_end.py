@@ -31,7 +31,10 @@ VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and thei
 
 @dataclass(slots=True)
 class RunEnd:
-    """Facts of the journal about a run's end: cleanup, crashes, liveness and leftovers."""
+    """Facts of the journal about a run's end: cleanup, crashes, liveness and leftovers.
+
+    `update_run_end` fills it entry by entry, and `judge_end` reads it after the last one.
+    """
 
     label: str = ""
     """Label of all objects that the run has created."""
@@ -75,12 +78,18 @@ class RunEnd:
 
     @property
     def is_truncated(self) -> bool:
-        """True if the journal breaks off before the run's end has begun."""
+        """Return True if the journal breaks off before the run's end has begun.
+
+        The run was killed then, or still goes on.
+        """
         return self.frozen_at is None and self.late is None and self.leftovers is None
 
     @property
     def abandoned(self) -> list[str]:
-        """Return the leftovers that a person has chosen to leave."""
+        """Return the leftovers that a person has chosen to leave, by Ctrl-C during the cleanup.
+
+        These are volumes, their replicas and their attachments, and nothing else.
+        """
         return [
             one
             for one in self.leftovers or ()
@@ -89,7 +98,10 @@ class RunEnd:
 
     @property
     def overlooked(self) -> dict[str, str]:
-        """Return resources that could not be listed and may have leftovers, with the reasons."""
+        """Return resources that could not be listed and may have leftovers, with the reasons.
+
+        A resource of which the run has created nothing has none.
+        """
         return {
             resource: why
             for resource, why in self.hidden.items()
@@ -98,7 +110,6 @@ class RunEnd:
 
 
 def update_run_end(ending: RunEnd, entry: Entry) -> None:
-    """Add the facts of the next entry."""
     ending.last_entry_at = entry.at
     if entry.what in _READERS:
         _READERS[entry.what](ending, entry)
@@ -239,7 +250,10 @@ def _liveness(ending: RunEnd) -> Finding:
 
 @dataclass(slots=True)
 class RunStart:
-    """Facts of the journal about a run's start: its seed, and the plan that it declares."""
+    """Facts of the journal about a run's start: its seed, and the plan that it declares.
+
+    `update_run_start` fills it before any volume or incident appears in the journal.
+    """
 
     seed: str = ""
     replayable: bool = True
@@ -253,7 +267,6 @@ class RunStart:
 
 
 def update_run_start(beginning: RunStart, entry: Entry) -> None:
-    """Add the facts of the next entry."""
     if entry.what == "run-started":
         beginning.seed = entry.data["seed"]
         beginning.chaos, beginning.churn = entry.data["chaos"], entry.data["churn"]

@@ -17,7 +17,11 @@ _PRIORITY = (VALID, UNKNOWN, INVALID)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Finding of one check, with its reason."""
+    """Verdict of one check, with its reason; a valid finding may have none.
+
+    `check` is a stable name such as `volumes` or `chaos:vm-reboot`, by which reports group
+    findings.
+    """
 
     check: str
     verdict: str
@@ -38,7 +42,11 @@ CLEAR = "clear away before the run"
 
 @dataclass(slots=True)
 class Tally:
-    """Counts and times of one action; times are seconds, of successful attempts only."""
+    """Counts and times of one action of the run's actors.
+
+    Times are seconds, of successful attempts only. `stopped` are attempts that the end of their
+    actor cut short: neither successes nor failures.
+    """
 
     done: int = 0
     failed: int = 0

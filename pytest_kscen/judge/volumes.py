@@ -41,7 +41,10 @@ REQUIRED_TIME = 60.0  # seconds of undisturbed time in which a storage can do wh
 
 @dataclass(slots=True)
 class OverdueDeletion:
-    """A deletion that took too long by then."""
+    """Deletion that was not done `waited` seconds after it began, as observed at `at`.
+
+    `excused` is set by `VolumeHistories.judged`, once all incidents of the run are known.
+    """
 
     at: float
     waited: float
@@ -51,7 +54,10 @@ class OverdueDeletion:
 
 @dataclass(slots=True)
 class FailedOperation:
-    """Requested operation that failed, or was cut short by the end of the actor that waited."""
+    """Requested operation that failed, or was cut short by the end of the actor that waited.
+
+    Times are seconds since the run began. `excused` is set by `VolumeHistories.judged`.
+    """
 
     at: float
     waited: float
@@ -64,7 +70,6 @@ class FailedOperation:
 
     @property
     def blamed(self) -> bool:
-        """Return True if the storage had to do it, and had the time."""
         return not (self.refused or self.excused)
 
 
@@ -117,11 +122,13 @@ class VolumeRecord:
 
     @property
     def nodes(self) -> list[str]:
-        """Return all nodes that ever had a replica."""
         return list(dict.fromkeys(node for nodes in self.placed_on for node in nodes))
 
     def nodes_between(self, begin: float, end: float) -> set[str]:
-        """Return the nodes that had a replica at any time in between."""
+        """Return the nodes that had a replica at any time of [begin, end].
+
+        Those of the last placement before `begin` are among them: it still holds then.
+        """
         first = max(0, bisect_right(self.placed_at, begin) - 1)
         return set().union(*self.placed_on[first : bisect_right(self.placed_at, end)])
 
@@ -147,7 +154,10 @@ class VolumeRecord:
 
     @property
     def unjudged(self) -> str:
-        """Return why its state is unknown; empty if it is known."""
+        """Return why its state is unknown; empty if it is known.
+
+        Reports show the text in parentheses after the volume's name.
+        """
         if self.lost_only_our_disks:
             return "it was not ready before the run deleted disks of it"
         return self.unchecked or (
@@ -158,7 +168,6 @@ class VolumeRecord:
 
     @property
     def unchecked(self) -> str:
-        """Return why it was not checked to the end; empty if it was."""
         if self.crash:
             return f"the checker crashed: {self.crash}"
         if self.ready_at is None and not self.waited_for:
@@ -192,7 +201,7 @@ class VolumeHistories:
     """
 
     def __init__(self, beginning: RunStart) -> None:
-        """`beginning` is filled before any volume appears in the journal."""
+        """Read conditions from `beginning`, which is filled before any volume is in the journal."""
         self._beginning = beginning
         self._found: list[VolumeRecord] = []
         self._latest: dict[str, VolumeRecord] = {}
@@ -203,7 +212,10 @@ class VolumeHistories:
         """
 
     def update(self, entry: Entry) -> None:
-        """Add what the next entry states about any volume."""
+        """Add what the next entry states about any volume; entries of other kinds are ignored.
+
+        Raises KeyError for a volume that no earlier entry has created.
+        """
         what, data = entry.what, entry.data
         if what == "volume":
             record = VolumeRecord(
@@ -236,7 +248,11 @@ class VolumeHistories:
         return bool(self._found)
 
     def judged(self, incidents: Sequence[IncidentRecord]) -> list[VolumeRecord]:
-        """Return all volumes with their verdicts, in the order of their creation."""
+        """Return all volumes with their verdicts, in the order of their creation.
+
+        To be called once, after the last entry: it sets the fields that depend on all
+        incidents.
+        """
         for volume in self._found:
             volume.stopped_at = (
                 self._ends.get(FROZEN) if volume.stopped_at is None else volume.stopped_at
@@ -297,7 +313,10 @@ def _attached(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _resized(volume: VolumeRecord, entry: Entry) -> None:
-    """Record a failed resize; the time after the volume's deletion began does not count."""
+    """Record a failed resize; the time after the volume's deletion began does not count.
+
+    A resize that began after that is left out: nothing was to be resized any more.
+    """
     for one in _failed_operation(entry):
         late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
         if late < one.waited or not late:
@@ -320,7 +339,11 @@ def _replica_deleted(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _failed_operation(entry: Entry) -> tuple[FailedOperation, ...]:
-    """Return the failed operation of an entry that has ended; empty if it succeeded."""
+    """Return the failed operation of an entry that has ended; empty if it succeeded.
+
+    Anything but a time-out counts as refused. A stopped one is cut short, and refused if it
+    states why.
+    """
     result, _, why = entry.data["result"].partition(": ")
     if result == "done":
         return ()
@@ -384,7 +407,6 @@ _ACTION_READERS: dict[str, dict[str, Reader]] = {
 def _had_time(
     volume: VolumeRecord, since: float, at: float, incidents: Sequence[IncidentRecord]
 ) -> bool:
-    """Return True if a ready volume had REQUIRED_TIME undisturbed seconds."""
     was_ready = volume.ready_at is not None and volume.ready_at <= since
     return was_ready and undisturbed_seconds(volume, since, at, incidents) >= REQUIRED_TIME
 
@@ -402,7 +424,10 @@ def _had_time_to_form(
 
 
 def _is_off(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
-    """Return True if machines with all of its replicas were off at the end."""
+    """Return True if machines with all of its replicas were off at the end.
+
+    Only incidents that a test left on count: the others had ended by then.
+    """
     end = volume.stopped_at or 0.0
     stops = [
         one

@@ -52,8 +52,6 @@ ATTACH_ONLY = 10  # of a hundred cycles that find the volume attached nowhere
 
 
 class Cycle(Enum):
-    """Next action of a volume's attacher."""
-
     NORMAL = "normal"
     ATTACH = "attach"
     DETACH = "detach"
@@ -184,7 +182,10 @@ async def _grown(rv: Subject, wanted: int, text: str) -> None:
 
 
 def actual_size(volume: Obj | None) -> int:
-    """Return the size in bytes; one generation publishes actualSize, the next one size."""
+    """Return the size in bytes, 0 if the status has none.
+
+    One generation of the storage publishes it as actualSize, the next one as size.
+    """
     status = (volume or {}).get("status") or {}
     return quantities.parse(status.get("actualSize") or status.get("size") or 0).value
 
@@ -238,7 +239,10 @@ async def sweep_replicas(rv: Subject) -> None:
 
 
 async def _swept(rv: Subject, actor: Actor) -> bool:
-    """Delete the replicas that were left; return False if any request was refused."""
+    """Delete the replicas that were left; return False if any request was refused.
+
+    All are tried, whatever happens to the ones before.
+    """
     left: list[str] | None = None
     async with attempt(actor, "look for replicas that were left", volume=rv.name):
         left = [
@@ -294,7 +298,11 @@ class Replacements:
     """Uids of replicas that were deleted, which the watch may still have."""
 
     def disks(self) -> list[Obj]:
-        """Return the disks that count."""
+        """Return the disks that count as present.
+
+        A layout replaces no disk of a complete volume, so one being deleted counts there;
+        elsewhere it does not, nor does one that the watch still has though it is deleted.
+        """
         disks = [
             replica
             for replica in self.rv.watch.replicas(self.rv.name)
@@ -310,7 +318,11 @@ class Replacements:
         ]
 
     def expect(self, before: int) -> None:
-        """Expect as many disks as there were before one was deleted, or possibly deleted."""
+        """Expect as many disks as there were before one was deleted, or possibly deleted.
+
+        The first call starts the watch, which ends when they are there; later calls prolong
+        the deadline.
+        """
         if not self.wanted:
             self.tasks.create_task(self._watch(), name=f"replacements/{self.rv.name}")
         self.wanted = max(self.wanted, 1 if self.rv.health.has_layout else before)
@@ -332,7 +344,6 @@ class Replacements:
         self.rv.state.repair_deadlines.pop(self.rv.name, None)
 
     def _stays(self) -> bool:
-        """Return True unless the volume is deleted: then no disk of it is replaced."""
         return self.rv.volume is not None and not self.rv.volume["metadata"].get(
             "deletionTimestamp"
         )

@@ -30,7 +30,11 @@ Seconds: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """Parameters of multivolume: ranges are (least, most), times seconds, sizes quantities."""
+    """Parameters of multivolume, as the marker and the options give them.
+
+    Ranges are (least, most), times seconds, sizes Kubernetes quantities. Raises ValueError,
+    which names the parameter, for values that no volume could be drawn from.
+    """
 
     storage_classes: tuple[str, ...] = DEFAULT_CLASSES
     max_volumes: int = 10
@@ -86,7 +90,6 @@ class Churn:
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """Chaos profiles that the churn runs by itself."""
         return (POD_DESTROYER,) if self.pod_destroyer else ()
 
 
@@ -105,8 +108,6 @@ ATTACHED_AT_FIRST = ((30, 0), (90, 1), (100, 2))
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Period, step and limit of the resizer of one volume."""
-
     period: Seconds
     step: tuple[str, str]
     max_size: str
@@ -114,7 +115,10 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """Drawn values of one volume; an actor without a period (or growth) does not act on it."""
+    """Drawn values of one volume, all of them before it is created.
+
+    An actor without a period (or growth) does not act on it.
+    """
 
     name: str
     storage_class: str
@@ -158,7 +162,10 @@ def draw(chance: Stream, churn: Churn) -> VolumePlan:
 
 
 def drawn_name(chance: Stream) -> tuple[str, str]:
-    """Draw a volume's name and its key."""
+    """Draw a volume's name and its key, which is the name without the run's salt.
+
+    Runs of one seed have equal keys, though their names differ.
+    """
     uid, key = chance.uid_and_key()
     return f"mgt-{uid}", f"mgt-{key}"
 

@@ -26,8 +26,10 @@ ATTACHED = "Attached"
 
 
 async def check(rv: Subject) -> None:
-    """Record each change of the volume's conditions until cancelled; changes received by then
-    count.
+    """Record each change of the volume's conditions until cancelled.
+
+    Changes that were received before the cancellation still count. The first and the last entry
+    are `checker-started` and `checker-stopped`.
     """
     actor = rv.actor("volume-checker")
     actor.note("checker-started", volume=rv.name, conditions=list(rv.health.conditions))
@@ -65,7 +67,10 @@ async def check(rv: Subject) -> None:
 def _compare(
     rv: Subject, actor: Actor, observed: dict[str, Observed], last: dict[str, Observed]
 ) -> None:
-    """Record and log each condition that has begun or ceased to hold; bring `last` up to date."""
+    """Record and log each condition that has begun or ceased to hold; bring `last` up to date.
+
+    A condition that the status lacks now, and had before, counts as unknown.
+    """
     for name, seen in (dict.fromkeys(last, GONE) | observed).items():
         expected, last[name] = last.get(name, HEALTHY), seen
         if seen.holds == expected.holds:
@@ -115,7 +120,11 @@ ABSENT = Observed("absent")
 
 @contextlib.asynccontextmanager
 async def record_shortcomings(rv: Subject, actor: Actor) -> AsyncIterator[None]:
-    """Record why the volume is not ready, each time that changes and when the wait ends."""
+    """Record why the volume is not ready, while the body waits for it.
+
+    It is written each time that the reasons change, at most every REPEAT_AFTER seconds, and
+    when the wait ends.
+    """
     wait = _ShortcomingRecorder(rv, actor)
     repeating = asyncio.get_running_loop().create_task(
         wait.repeat(), name=f"shortcomings of {rv.name}"
@@ -129,8 +138,6 @@ async def record_shortcomings(rv: Subject, actor: Actor) -> AsyncIterator[None]:
 
 @dataclass(slots=True)
 class _ShortcomingRecorder:
-    """Wait for one volume, with what was recorded last."""
-
     rv: Subject
     actor: Actor
     reported: list[tuple[str, Observed]] = field(default_factory=list)
@@ -158,7 +165,10 @@ class _ShortcomingRecorder:
 
 
 def shortcomings(rv: Subject) -> dict[str, Any]:
-    """Return what keeps the volume from being ready, as the journal's entry `not-ready` has it."""
+    """Return what keeps the volume from being ready, as the journal's entry `not-ready` has it.
+
+    `run.manual` uses it for the message of a test whose volume did not become ready.
+    """
     return _as_data(
         _missing_conditions(rv).items(),
         replicas_false(rv.watch.replicas(rv.name), attached_nodes(rv)),
@@ -172,7 +182,11 @@ def _as_data(
 
 
 def _missing_conditions(rv: Subject) -> dict[str, Observed]:
-    """Return conditions that do not hold, or that the volume promises and does not have."""
+    """Return conditions that do not hold, or that the volume promises and does not have.
+
+    Those of the status that the health does not judge are among them: they often name the
+    cause.
+    """
     stated = ((rv.volume or {}).get("status") or {}).get("conditions") or ()
     seen = dict.fromkeys(rv.health.conditions, ABSENT)
     seen |= {

@@ -33,7 +33,10 @@ REFUSALS = (ApiError, OSError)
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Volume under test, with the run's state and watch."""
+    """Volume under test, as its actors share it: name, run, watch and key.
+
+    State is read from the watch, never from the API, and may be a moment old.
+    """
 
     name: str
     context: RunContext
@@ -49,7 +52,10 @@ class Subject:
 
     @contextlib.contextmanager
     def publish_key(self) -> Iterator[None]:
-        """Make the key known to actors that draw a volume, while the volume exists."""
+        """Enter the volume's key in the run's table, while the body runs.
+
+        Actors that draw a volume seed their choice with keys: names differ from run to run.
+        """
         self.context.keys[self.name] = self.key or self.name
         try:
             yield
@@ -65,7 +71,11 @@ class Subject:
         return self.watch.volume(self.name)
 
     async def pause(self, actor: Actor, period: Seconds) -> None:
-        """Wait at random. While volumes may recover undisturbed, wait for the end of that first."""
+        """Wait at random, in seconds of this range.
+
+        While volumes may recover undisturbed, the wait goes on until the cleanup starts,
+        and begins anew then: nothing may be done to a volume meanwhile.
+        """
         await actor.clock.sleep(actor.chance.between(*period))
         while self.state.is_healing:
             await self.state.cleanup_started.wait()
@@ -74,9 +84,9 @@ class Subject:
 
 @contextlib.asynccontextmanager
 async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[OngoingAction]:
-    """Try an action:
+    """Try an action; a refusal or a time-out is its recorded result, and is not raised.
 
-    a refusal or a time-out is recorded and logged as its result, and not raised.
+    The body gets the ongoing action. A crash of anything else passes through.
     """
     with contextlib.suppress(*REFUSALS):
         async with actor.doing(action, **particulars) as deed:
@@ -84,12 +94,18 @@ async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterato
 
 
 class HinderedError(OSError):
-    """Timeout of an action that the storage is not to blame for."""
+    """Timeout of an action that the storage is not to blame for.
+
+    Its name is part of the journal: `judge` takes anything but a TimeoutError as refused.
+    """
 
 
 @contextlib.contextmanager
 def explain_timeout(hindrance: Callable[[], str]) -> Iterator[None]:
-    """Turn a time-out or a cancellation into one with the hindrance, if `hindrance` returns any."""
+    """Turn a time-out of the body into a HinderedError, if `hindrance` returns a reason.
+
+    A cancellation gets the reason as its message. `hindrance` is called once, at that moment.
+    """
     try:
         yield
     except TimeoutError as error:
@@ -104,9 +120,9 @@ def explain_timeout(hindrance: Callable[[], str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def until_accepted(deed: OngoingAction) -> Iterator[None]:
-    """Mark a request as not yet accepted:
+    """Mark the action as accepted when the body ends.
 
-    until the API has taken it, the storage is not to blame.
+    Until the API has accepted the request the storage is not to blame for the time that passes.
     """
     with explain_timeout(lambda: "the API has not accepted the request"):
         yield
@@ -134,7 +150,10 @@ def disk_being_deleted(rv: Subject, node: str = "") -> str:
 
 @contextlib.contextmanager
 def note_if_gone(actor: Actor, **what: str) -> Iterator[None]:
-    """Record that the object is gone already, in place of an error: the watch may be older."""
+    """Record `already-gone` in place of a NotFound of the body.
+
+    The watch may be older than a deletion, so the object may be gone already.
+    """
     try:
         yield
     except NotFound:
@@ -142,7 +161,6 @@ def note_if_gone(actor: Actor, **what: str) -> Iterator[None]:
 
 
 def labelled_object(actor: Actor, resource: Resource, name: str, spec: Obj) -> Obj:
-    """Return a new object with the run's label."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -166,9 +184,9 @@ def attachment_name(volume: str, node: str) -> str:
 
 
 def attached_nodes(rv: Subject) -> list[str]:
-    """Return the nodes to which the volume is to be attached:
+    """Return the nodes to which the volume is to be attached.
 
-    those of attachments not being deleted.
+    An attachment that is being deleted does not count, though the volume may still be attached.
     """
     staying = [
         one for one in rv.watch.attachments(rv.name) if not one["metadata"].get("deletionTimestamp")
@@ -177,12 +195,10 @@ def attached_nodes(rv: Subject) -> list[str]:
 
 
 def attached_to(volume: Obj | None) -> list[str]:
-    """Return the nodes to which the volume is attached now."""
     return list(((volume or {}).get("status") or {}).get("actuallyAttachedTo") or ())
 
 
 async def request_attachment(rv: Subject, actor: Actor, node: str) -> Obj:
-    """Create the attachment, without waiting for it."""
     spec = {"replicatedVolumeName": rv.name, "nodeName": node}
     name = attachment_name(rv.name, node)
     return await actor.api.create(
@@ -193,7 +209,10 @@ async def request_attachment(rv: Subject, actor: Actor, node: str) -> Obj:
 
 @contextlib.contextmanager
 def record_arrivals(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[None]:
-    """Record the first attachments when they become ready: no actor waits for them."""
+    """Record `attached` for the attachments of these uids when they become ready.
+
+    No actor waits for the first attachments of a volume; they are observed while the body runs.
+    """
     awaited = set(uids)
 
     def update() -> None:
@@ -254,7 +273,6 @@ async def detach(rv: Subject, actor: Actor, node: str) -> None:
 
 
 async def detach_everywhere(rv: Subject, actor: Actor) -> None:
-    """The attacher's last act."""
     async with attempt(actor, "detach everywhere", volume=rv.name) as deed:
         with until_accepted(deed):
             await delete_attachments(rv, actor)
@@ -262,9 +280,9 @@ async def detach_everywhere(rv: Subject, actor: Actor) -> None:
 
 
 async def delete_attachments(rv: Subject, actor: Actor) -> None:
-    """Delete the volume's attachments, as the API lists them:
+    """Delete the volume's attachments, as the API lists them now.
 
-    the watch may be older than our request.
+    The watch may be older than our last request, and would miss the attachment.
     """
     listing = await actor.api.list(REPLICATED_VOLUME_ATTACHMENTS)
     for one in listing.items:
@@ -278,7 +296,11 @@ async def _delete(actor: Actor, attachment: Obj) -> None:
 
 
 async def _wait_until_detached(rv: Subject, node: str = "") -> None:
-    """Wait until the volume is not attached to this node, or to any node."""
+    """Wait until the volume is not attached to this node, or to any node without one.
+
+    Raises a TimeoutError after PATIENCE seconds. Attachments and the volume's status both
+    count.
+    """
 
     def gone() -> bool:
         asked = [one["spec"]["nodeName"] for one in rv.watch.attachments(rv.name)]
@@ -291,7 +313,10 @@ async def _wait_until_detached(rv: Subject, node: str = "") -> None:
 
 @contextlib.contextmanager
 def record_placement(rv: Subject, actor: Actor) -> Iterator[None]:
-    """Record where the volume has replicas, from its creation on, and when it goes."""
+    """Record where the volume has replicas, and when it disappears, while the body runs.
+
+    `volume-placed` is written only when the set of nodes changes, not for each replica.
+    """
     recorder = _PlacementRecorder(rv, actor)
     with rv.watch.listening(rv.name, recorder.update, to=(VOLUME, REPLICA)):
         recorder.update()
@@ -300,8 +325,6 @@ def record_placement(rv: Subject, actor: Actor) -> Iterator[None]:
 
 @dataclass(slots=True)
 class _PlacementRecorder:
-    """Placement of one volume, as it was recorded last."""
-
     rv: Subject
     actor: Actor
     specs: list[Obj] = field(default_factory=list)
@@ -309,7 +332,6 @@ class _PlacementRecorder:
     volume: Obj | None = None
 
     def update(self) -> None:
-        """Record placement and deletion; called when the volume or a replica has changed."""
         before, self.volume = self.volume, self.rv.volume
         if before is None or self.volume is before:
             specs = [replica["spec"] for replica in self.rv.watch.replicas(self.rv.name)]
@@ -328,7 +350,6 @@ def _stays(volume: Obj | None) -> bool:
 
 
 def nodes_of(replicas: Iterable[Obj]) -> list[str]:
-    """Return the nodes of replicas, those with data first."""
     return _ranked(replica["spec"] for replica in replicas)
 
 

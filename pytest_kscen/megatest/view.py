@@ -86,7 +86,10 @@ class VolumesWatch:
         return sorted(self._attachments_of.of(volume), key=name_of)
 
     async def storage_nodes(self) -> list[str]:
-        """Return the nodes to which a volume can be attached, as soon as they are listed."""
+        """Return the nodes to which a volume can be attached, sorted by name.
+
+        Waits for the first list of nodes; later calls return at once.
+        """
         await self._nodes.synced()
         return sorted(
             name_of(node)
@@ -141,7 +144,11 @@ class VolumesWatch:
 
     # stated beside it
     async def lost(self, volume: str, version: str, *, timeout: float) -> None:  # noqa: ASYNC109
-        """Wait until a volume that existed at this version is gone."""
+        """Wait until a volume that existed at this version is gone.
+
+        The watch first has to reach the version: an older one has no such volume yet.
+        Raises a TimeoutError after `timeout` seconds.
+        """
 
         def gone() -> bool:
             return self.volume(volume) is None
@@ -153,7 +160,10 @@ class VolumesWatch:
         )
 
     def _replica_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Notify listeners, except of a change of the status alone."""
+        """Notify listeners, except of a change of the status alone.
+
+        Statuses of replicas change very often, and no actor waits for them.
+        """
         if (
             new is not None
             and old is not None
@@ -170,7 +180,10 @@ class VolumesWatch:
                     listener()
 
     def _report_crash(self, life: asyncio.Task[None]) -> None:
-        """Pass a crash of the watch to all that wait: they would wait for ever."""
+        """Raise a crash of the watch in all callers of `until`, and in later ones.
+
+        They would wait for ever otherwise.
+        """
         if not life.cancelled() and (error := life.exception()):
             self._crash = RuntimeError(f"the watch of volumes has crashed: {error!r}")
             for future in self._awaited:
@@ -222,7 +235,6 @@ class RunState:
 
     @property
     def is_healing(self) -> bool:
-        """True while volumes may recover undisturbed: nothing may be done to them."""
         return self.counters_frozen.given and not self.cleanup_started.given
 
     def deadline_of(self, volume: str) -> float:
@@ -230,14 +242,21 @@ class RunState:
         return max(self.ready_deadlines.get(volume, 0.0), self.repair_deadlines.get(volume, 0.0))
 
     def watch(self, context: RunContext) -> VolumesWatch:
-        """Return the run's shared watch, which its user has to enter."""
+        """Return the run's shared watch, which its user has to enter.
+
+        It is made for the first caller; all others get the same.
+        """
         if self._watch is None:
             self._watch = VolumesWatch(context)
         return self._watch
 
 
 async def run_until(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:
-    """Return the coroutine's result, or None if the signal comes first and cancels it."""
+    """Return the coroutine's result, or None if the signal comes first and cancels it.
+
+    Returns once the coroutine has ended, its cleanup included. A signal that was given before
+    closes the coroutine unstarted.
+    """
     if signal.given:
         coroutine.close()
         return None

@@ -54,17 +54,18 @@ if TYPE_CHECKING:
     Life = Callable[[], Coroutine[Any, Any, None]]
 
 
-PATIENCE = 600.0  # seconds within which a volume has to go
-TRY_AGAIN = 60.0
-AT_LAST, SOON = (
-    30.0,
-    5.0,
-)  # after the run's end so long, and so often, if it is not said that it may pass
+PATIENCE = 600.0  # seconds within which a deleted volume has to be gone
+TRY_AGAIN = 60.0  # seconds between two deletions of a volume, before the cleanup
+SOON = 5.0  # the same during the cleanup
+AT_LAST = 30.0  # seconds of the cleanup after which a refusal that cannot pass is final
 MOST_ATTACHMENTS = 2
 
 
 async def run_volume(context: RunContext, state: RunState, volume_plan: VolumePlan) -> None:
-    """Run one volume's life, if the volume can be created."""
+    """Create one volume and run the rest of its life; return when it is gone.
+
+    A volume that cannot be created ends here: its actor has recorded why.
+    """
     rv = Subject(volume_plan.name, context, state, state.watch(context), volume_plan.key)
     async with rv.watch:
         try:
@@ -154,7 +155,10 @@ async def _run_life(
 def _disturbing_actors(
     rv: Subject, volume_plan: VolumePlan
 ) -> Iterator[tuple[str, Coroutine[Any, Any, Never]]]:
-    """Yield the actors that change the volume while it exists, by their roles."""
+    """Yield the actors that change the volume while it exists, by their roles.
+
+    They end by cancellation only, when the volume is deleted.
+    """
     if volume_plan.growth:
         yield "volume-resizer", resize(rv, volume_plan.growth)
     if volume_plan.replica_destroyer_period:
@@ -217,7 +221,11 @@ async def _wait_until_ready(rv: Subject, actor: Actor, volume_plan: VolumePlan) 
 
 
 async def _remove(rv: Subject, actor: Actor, version: str) -> None:
-    """Delete the volume, again and again; after cleanup has started for a stated time."""
+    """Delete the volume, again and again until it is gone.
+
+    Attempts are TRY_AGAIN seconds apart. Once the cleanup has started they are SOON seconds
+    apart, and end AT_LAST seconds later, or after PATIENCE seconds if the refusal may pass.
+    """
     began, over_at = actor.clock.now(), math.inf
     async with attempt(actor, "delete the volume", volume=rv.name):
         while True:
@@ -232,7 +240,7 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
                 await rv.watch.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
                 break
             except REFUSALS as error:
-                # That time went by is no reason.
+                # A time-out has no reason to record.
                 waited = actor.clock.now() - began
                 what = "never-gone" if round(waited, 6) >= PATIENCE else "not-deleted"
                 why = "" if isinstance(error, TimeoutError) else str(error)
@@ -246,7 +254,11 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
 
 
 async def clear_volumes(context: RunContext) -> None:
-    """Delete attachments, volumes and replicas with the run's label, which a crash has left."""
+    """Delete attachments, volumes and replicas with the run's label, which a crash has left.
+
+    `run.lifecycle` calls it at the end of a run that crashed. A refusal is recorded, and the next
+    resource is tried.
+    """
     actor = context.actor("volume-main")
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
         async with attempt(actor, "clear away", resource=resource.qualified):

@@ -30,8 +30,6 @@ STORIES = 20  # at least; every broken or unknown volume has one
 
 
 class AllureReport(Report):
-    """Steps and attachments in the test's Allure report."""
-
     name = "allure"
 
     @classmethod
@@ -43,11 +41,17 @@ class AllureReport(Report):
 
 
 class StepFailed(AssertionError):
-    """Failure of a step, which Allure shows as failed."""
+    """Failure of a step, which Allure shows as failed.
+
+    Raised inside the step and suppressed outside of it, so that the test goes on.
+    """
 
 
 class StepUnknown(Exception):
-    """Failure of a step, which Allure shows as broken."""
+    """Failure of a step, which Allure shows as broken.
+
+    Raised inside the step and suppressed outside of it, so that the test goes on.
+    """
 
 
 COLOURS = {INVALID: StepFailed, BROKEN: StepFailed, UNKNOWN: StepUnknown}
@@ -55,7 +59,10 @@ COLOURS = {INVALID: StepFailed, BROKEN: StepFailed, UNKNOWN: StepUnknown}
 
 
 def attach(outcome: Outcome, journal: Journal, title: str) -> None:
-    """Add the run to the report of the test that is running."""
+    """Add the run to the report of the test that is running.
+
+    To be called inside the test. A journal larger than LARGEST_JOURNAL is left out.
+    """
     import allure
 
     text, json = allure.attachment_type.TEXT, allure.attachment_type.JSON
@@ -85,7 +92,6 @@ def attach(outcome: Outcome, journal: Journal, title: str) -> None:
 
 
 def _line(text: str) -> None:
-    """Add one line of text: an empty step."""
     import allure
 
     with allure.step(text):
@@ -103,7 +109,10 @@ def _step(title: str, verdict: str, why: str) -> Iterator[None]:
 
 
 def incident_in_words(incident: IncidentRecord) -> str:
-    """Return times, kind and nodes of an incident, for the title of its step."""
+    """Return times, kind and nodes of an incident, for the title of its step.
+
+    An incident that was on at the end lasts until "the end".
+    """
     until = in_words(incident.removed_at) if incident.removed_at is not None else "the end"
     effect = "" if incident.had_effect else ", without an effect"
     kind = kind_of_fault(incident.profile, incident.variant)

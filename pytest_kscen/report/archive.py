@@ -53,7 +53,10 @@ class ArchiveReport(Report):
         return cls(session.archive) if session.archive else None
 
     def prepare(self, run: ReportedRun) -> None:
-        """Refuse a run whose folder another one still writes to."""
+        """Refuse a run whose folder another one still writes to, before anything is done for it.
+
+        Raises ValueError, which names the folder and --kscen-archive.
+        """
         folder = self._folder(run)
         if is_being_written(folder / JOURNAL):
             raise _taken(folder)
@@ -113,13 +116,16 @@ def _taken(folder: pathlib.Path) -> ValueError:
 
 
 def _remove_results(folder: pathlib.Path) -> None:
-    """Remove the files that are written when a run is over."""
     for stale in (folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
         stale.unlink(missing_ok=True)
 
 
 def _later_runs(folder: pathlib.Path, test: str) -> Iterator[pathlib.Path]:
-    """Yield folders of the test's later runs, which an earlier session left."""
+    """Yield folders of the test's later runs, which an earlier session left.
+
+    Folders of other tests, of other programs, and of a run that still writes are not among
+    them.
+    """
     number = _number(folder, test)
     for other in folder.parent.glob(f"{folder_name(test, 1)}-*") if number else ():
         if (
@@ -131,14 +137,16 @@ def _later_runs(folder: pathlib.Path, test: str) -> Iterator[pathlib.Path]:
 
 
 def _number(folder: pathlib.Path, test: str) -> int:
-    """Return the number of the test's run whose folder has this name; 0 if none has."""
+    """Return the number of the test's run whose folder has this name; 0 if none has.
+
+    The first run's folder has no number in its name, and the test's own name may end with one.
+    """
     first, last = folder_name(test, 1), folder.name.rpartition("-")[2]
     number = 1 if folder.name == first else int(last) if last.isdecimal() else 0
     return number if number and folder.name == folder_name(test, number) else 0
 
 
 def _belongs_to(folder: pathlib.Path, test: str) -> bool:
-    """Return True if this plugin made the folder, for this test."""
     with contextlib.suppress(OSError, ValueError):
         facts = orjson.loads((folder / FACTS).read_bytes())
         return not folder.is_symlink() and isinstance(facts, dict) and facts.get("test") == test
@@ -146,7 +154,10 @@ def _belongs_to(folder: pathlib.Path, test: str) -> bool:
 
 
 def _remove(folder: pathlib.Path) -> None:
-    """Remove this plugin's files; a folder with any other file in it stays."""
+    """Remove this plugin's files; a folder with any other file in it stays.
+
+    Files that a person has added are never removed.
+    """
     _remove_results(folder)
     for stale in (folder / JOURNAL, folder / FACTS):
         stale.unlink(missing_ok=True)
@@ -162,7 +173,11 @@ def write_results(folder: pathlib.Path, result: ReportedResult) -> None:
 
 
 def write_stories(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
-    """Write the stories of volumes that moved, the worst first, and a list of those left out."""
+    """Write the stories of volumes that moved, the worst first, and a list of those left out.
+
+    At most STORIES are written, or as many as are broken or unknown; the folder is made for the
+    first.
+    """
     chosen, left_out = choose_stories(outcome, STORIES)
     if chosen:
         (folder / "stories").mkdir(exist_ok=True)

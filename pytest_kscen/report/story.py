@@ -43,8 +43,9 @@ def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
 
 
 def stories(journal: Iterable[Entry], volumes: Iterable[str]) -> dict[str, list[str]]:
-    """Return the lines of several volumes by name; the journal is read once for all, if there are
-    any.
+    """Return the lines of several volumes by name.
+
+    The journal is read once for all of them, and not at all without volumes.
     """
     found: dict[str, list[str]] = {volume: [] for volume in volumes}
     faults = {volume: _Faults(volume) for volume in found}
@@ -85,7 +86,10 @@ def _events(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
 
 
 class _Faults:
-    """Incidents of a run as one volume sees them: those on its nodes, and their effects on it."""
+    """Incidents of a run that concern one volume: those on its nodes, and their effects on it.
+
+    Filled entry by entry, in the order of the journal.
+    """
 
     def __init__(self, volume: str) -> None:
         self._volume = volume
@@ -100,14 +104,16 @@ class _Faults:
         yield from self._noticed(entry, entry.data, "begins")
 
     def placed(self, entry: Entry) -> Iterator[str]:
-        """Yield faults that were on before the volume came to their nodes."""
+        """Yield faults that were on before the volume came to their nodes.
+
+        A fault that was shown before is left out.
+        """
         self._nodes = entry.data["nodes"]
         for fault in self._on.values():
             if fault["incident"] not in self._touching:
                 yield from self._noticed(entry, fault, "is already active")
 
     def forget(self) -> None:
-        """Forget the nodes of a deleted volume, so that later faults on them are left out."""
         self._nodes = []
         self._is_gone = True
 
@@ -135,7 +141,6 @@ class _Faults:
 
 
 def kind_of_fault(profile: str, variant: str) -> str:
-    """Return the kind as reports show it; a profile of one variant has its name alone."""
     return variant if variant == profile else f"{profile} {variant}"
 
 
@@ -163,7 +168,10 @@ def _changed(data: dict[str, Any]) -> str:
 
 
 def reasons_not_ready(data: dict[str, Any]) -> str:
-    """Return why the volume is not ready."""
+    """Return why a volume is not ready, from the data of an entry `not-ready`.
+
+    Conditions come first, then those of its replicas that are False.
+    """
     reasons = (
         f"{name} is {': '.join(filter(None, (seen['status'], seen['reason'], seen['message'])))}"
         for name, seen in data["conditions"].items()

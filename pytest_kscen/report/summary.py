@@ -66,7 +66,10 @@ class Recoveries:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Result of a run, as reports receive it (`report.protocol.ReportedResult`)."""
+    """Result of a run, as reports receive it (`report.protocol.ReportedResult`).
+
+    Its methods read the outcome; only `write_stories` and `attach` read the journal.
+    """
 
     outcome: Outcome
     journal: Journal
@@ -101,7 +104,6 @@ TIMES = {"create": CREATE, "ready": READY, "delete": DELETE}
 
 
 def summary(outcome: Outcome) -> list[str]:
-    """Return all lines of a run's summary."""
     cut_short = [
         f"{action} {tally.stopped}" for action, tally in outcome.actions.items() if tally.stopped
     ]
@@ -122,7 +124,10 @@ def summary(outcome: Outcome) -> list[str]:
 
 
 def brief(outcome: Outcome) -> list[str]:
-    """Return the lines for a terminal without -v: unhealthy volumes, at most MOST_ROWS."""
+    """Return the lines for a terminal without -v: unhealthy volumes, at most MOST_ROWS.
+
+    The last line about volumes states how many are left out, and where they are shown.
+    """
     unwell = [one for one in outcome.volumes if one.verdict in {BROKEN, UNKNOWN}]
     left_out = len(unwell) - MOST_ROWS
     more = (
@@ -184,7 +189,6 @@ def _times(outcome: Outcome) -> Iterator[str]:
 
 
 def _errors(outcome: Outcome) -> Iterator[str]:
-    """Yield counts of failed actions, each with its first error."""
     for action, tally in outcome.actions.items():
         if tally.failed:
             yield f"  {_plural(tally.failed, 'error')}: {action} {tally.refusal}"
@@ -220,13 +224,15 @@ def _incident_counts(own: Sequence[IncidentRecord], *, average: bool = False) ->
 
 
 def _cleared(outcome: Outcome) -> Iterator[str]:
-    """Yield the count of objects of earlier runs, and on our own clusters of all chaos objects."""
+    """Yield the count of objects that were deleted before the run.
+
+    They are of earlier runs, and on our own clusters all chaos objects.
+    """
     if (tally := outcome.actions.get(CLEAR)) and tally.done:
         yield f"  cleared away before the run: {_plural(tally.done, 'object')}"
 
 
 def _interrupted(outcome: Outcome) -> Iterator[str]:
-    """Yield volumes whose check was interrupted: their health is unknown."""
     if names := [one.name for one in outcome.volumes.interrupted]:
         more = len(names) - MOST_NAMES
         shown = ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
@@ -268,7 +274,10 @@ def _plural(count: int, word: str) -> str:
 
 
 def properties(outcome: Outcome) -> list[tuple[str, object]]:
-    """Return a run's JUnit properties, numbers that a CI server can draw over time."""
+    """Return a run's JUnit properties, numbers that a CI server can draw over time.
+
+    Names are stable. Without a recovery `kscen.recovery.longest` is left out.
+    """
     recoveries = Recoveries.of(outcome.incidents)
     return [
         ("kscen.verdict", outcome.judged),

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class TerminalReport(Report):
-    """Lines of each run for the terminal's summary; messages of a run that goes on, at once."""
+    """Lines of each run for the terminal's summary: all of them with -v, otherwise in brief.
+
+    Messages of a run that goes on are shown at once.
+    """
 
     name = "terminal"
 
