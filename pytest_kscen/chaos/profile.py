@@ -180,11 +180,13 @@ class HasTimes(Protocol):
 
 
 def valid_times(profile: HasTimes) -> None:
+    """Raise ValueError unless `period` and `incident` are ranges of seconds."""
     require_range("period", profile.period)
     require_range("incident", profile.incident)
 
 
 def valid_variants(variants: object, known: Mapping[str, int]) -> None:
+    """Raise ValueError unless these are a tuple of one or more known variants."""
     if (
         not isinstance(variants, tuple)
         or not variants

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 def condition(obj: Obj | None, type_: str) -> Obj | None:
+    """Return the condition of this type in an object's status; None if it is not there."""
     for found in ((obj or {}).get("status") or {}).get("conditions") or ():
         if found.get("type") == type_:
             return found  # type: ignore[no-any-return]

@@ -119,7 +119,7 @@ class HealthSource:
 
 
 def observed_condition(volume: Obj, name: str) -> Observed | None:
-    """Return one of a volume's status.conditions; None if it is not there."""
+    """Return a condition in a volume's status, as it was observed; None if it is not there."""
     found = condition(volume, name)
     return (
         Observed(found["status"], found.get("reason", ""), found.get("message", ""))

@@ -21,7 +21,7 @@ LOOK_AGAIN = 30  # seconds of one watch; Scenarios are listed anew after it
 
 
 def check_scenario_step_phase(controller: str, client: Any) -> None:
-    """Block until the active Scenario, if there is one, allows this controller to go on.
+    """Block until the active Scenario, if there is one, allows this controller to continue.
 
     `client` is an `ApiClient` of the official client.
     """

@@ -80,6 +80,8 @@ class ProbeFieldError(NamedTuple):
 
 
 class InvalidProbe(ValueError):
+    """Definition of probes with errors: `errors` has each with its path."""
+
     def __init__(self, errors: Iterable[ProbeFieldError]) -> None:
         self.errors = tuple(errors)
         super().__init__("\n".join(map(str, self.errors)))
@@ -169,7 +171,7 @@ class FieldReader:
 
 
 class ProbeOutcome(NamedTuple):
-    """Outcome of asking once: passed or not, with a message for the status and the journal."""
+    """Outcome of one attempt: passed or not, with a message for the status and the journal."""
 
     passed: bool
     message: str = ""

@@ -43,9 +43,10 @@ POINTS = {
 
 
 class Plugin:
-    """Base of all plugins. Methods that a class does not override are never called. One object is
-    made per profile and lives until the configuration changes, so results of one attempt belong
-    into its `CycleState`, not into attributes.
+    """Base of all scheduler plugins. Methods that a class does not override are never called.
+
+    One object is made per profile and is used until the configuration changes. So results of one
+    attempt belong in its `CycleState`, not in attributes.
     """
 
     name: str = ""

@@ -192,7 +192,7 @@ class PodInfo:
 
 
 class Nomination(NamedTuple):
-    """Result of post_filter: the node on which room is being made. An empty name clears the pod's
+    """Result of post_filter: the node on which pods are preempted. An empty name clears the pod's
     earlier nomination.
     """
 
