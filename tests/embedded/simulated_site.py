@@ -1,5 +1,5 @@
 import pytest
-from world import World
+from controller_cluster import ControllerCluster
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
@@ -28,7 +28,7 @@ def chance():
 
 @pytest.fixture
 def api(runner, chance):
-    """An API server with the namespaces that a cluster is born with, and nobody behind it."""
+    """Return an API server with the initial namespaces and without controllers."""
     api = InProcessApi(ApiServer(runner.clock, chance, Kinds(builtin_kinds())))
     for name in ("default", "kube-node-lease", "kube-system"):
         runner.call(
@@ -40,7 +40,7 @@ def api(runner, chance):
 
 
 class Site:
-    """Machines and kubelets on an API server, and what a test wants to do with them."""
+    """Machines and kubelets on an API server, with operations for tests."""
 
     def __init__(self, api, runner, chance, nodes, controllers):
         self.api, self.runner, self.clock = api, runner, runner.clock
@@ -127,7 +127,7 @@ class Site:
         ]
 
     def until(self, held, timeout=3600):
-        """When, in seconds of the cluster's life, this first holds."""
+        """Return the second of the cluster's life in which this first holds."""
         assert self.runner.until(held, timeout)
         return self.now
 
@@ -144,7 +144,7 @@ def site(build):
 
 @pytest.fixture
 def world(api, runner, chance):
-    return World(api, runner, chance)
+    return ControllerCluster(api, runner, chance)
 
 
 @pytest.fixture

@@ -14,20 +14,20 @@ def named(role, api, runner, chance):
     return [name for name, _ in cast]
 
 
-def test_the_cast_has_its_order_and_its_names(api, runner, chance):
+def test_actors_have_fixed_order_and_names(api, runner, chance):
     everything = named("embedded", api, runner, chance)
     assert everything == named("embedded", api, runner, chance)
     assert len(set(everything)) == len(everything)
     assert everything[0] == "informers"
 
 
-def test_a_real_control_plane_brings_its_own_controllers(api, runner, chance):
+def test_real_control_plane_replaces_controllers(api, runner, chance):
     few = named("controlplane", api, runner, chance)
     assert set(few) < set(named("embedded", api, runner, chance))
     assert not [name for name in few if name.endswith("-controller")]
 
 
-def test_with_nothing_to_do_it_is_quiet_within_the_instant(api, runner, chance):
+def test_idle_cluster_settles_within_an_instant(api, runner, chance):
     for name, life in actors("embedded", lambda _: api, runner.clock, chance):
         runner.start(life, name)
     runner.advance(0)
@@ -37,7 +37,7 @@ def test_with_nothing_to_do_it_is_quiet_within_the_instant(api, runner, chance):
     assert runner.call(api.list(NAMESPACES)).resource_version == before
 
 
-def test_when_all_is_done_only_heartbeats_are_left(world, template, runner):
+def test_settled_cluster_has_only_heartbeats(world, template, runner):
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": template()}
     world.create(DEPLOYMENTS, "web", spec)
     world.advance(1)
@@ -48,7 +48,7 @@ def test_when_all_is_done_only_heartbeats_are_left(world, template, runner):
 
 
 @pytest.mark.parametrize("role", ["embedded", "controlplane"])
-def test_it_ends_without_leftovers(role, api, runner, chance):
+def test_close_leaves_no_tasks(role, api, runner, chance):
     for name, life in actors(role, lambda _: api, runner.clock, chance):
         runner.start(life, name)
     runner.advance(1)

@@ -19,7 +19,7 @@ async def crash(word):
     raise ZeroDivisionError(word)
 
 
-def test_the_first_crash_is_raised_by_the_watch_and_ends_the_others(runner):
+def test_first_crash_is_raised_and_ends_other_tasks(runner):
     async def parent():
         brood = ChildTasks()
         other = brood.start(asyncio.Event().wait(), "other")
@@ -35,7 +35,7 @@ def test_the_first_crash_is_raised_by_the_watch_and_ends_the_others(runner):
         runner.call(parent())
 
 
-def test_a_crash_before_the_watch_is_raised_when_it_begins(runner):
+def test_earlier_crash_is_raised_when_supervision_starts(runner):
     async def parent():
         brood = ChildTasks()
         other = brood.start(asyncio.Event().wait(), "other")

@@ -7,8 +7,8 @@ from pytest_kscen.objects.errors import InternalError
 START = 1767225600.0
 
 
-class Notebook:
-    """What a controller looked at, and when."""
+class RecordingReconciler:
+    """Controller that records reconciled keys and their times."""
 
     def __init__(self, runner):
         self.runner, self.looks, self.answers = runner, [], {}
@@ -23,7 +23,7 @@ class Notebook:
 
 @pytest.fixture
 def notebook(runner):
-    return Notebook(runner)
+    return RecordingReconciler(runner)
 
 
 @pytest.fixture
@@ -41,14 +41,14 @@ def inside(runner, function, *args):
     return runner.ask(call())
 
 
-def test_a_key_waits_in_the_queue_once(runner, controller, notebook):
+def test_key_is_queued_once(runner, controller, notebook):
     for key in ("a", "b", "a"):
         controller.enqueue(key)
     runner.advance(0)
     assert notebook.looks == [("a", 0), ("b", 0)]
 
 
-def test_refusals_bring_a_key_back_later_and_later(runner, controller, notebook):
+def test_errors_requeue_key_with_backoff(runner, controller, notebook):
     notebook.answers["a"] = [InternalError("no"), ConnectionError(), InternalError("no")]
     controller.enqueue("a")
     runner.advance(1)
@@ -59,14 +59,14 @@ def test_refusals_bring_a_key_back_later_and_later(runner, controller, notebook)
     assert notebook.looks[4:] == [("a", 1), ("a", 1.005)]
 
 
-def test_it_looks_again_when_it_was_asked_to(runner, controller, notebook):
+def test_key_is_requeued_after_requested_delay(runner, controller, notebook):
     notebook.answers["a"] = [30.0]
     controller.enqueue("a")
     runner.advance(60)
     assert notebook.looks == [("a", 0), ("a", 30)]
 
 
-def test_the_latest_look_knows_best_when_to_look_again(runner, controller, notebook):
+def test_latest_reconcile_decides_requeue_time(runner, controller, notebook):
     notebook.answers["a"] = [30.0, 50.0]
     controller.enqueue("a")
     runner.advance(10)
@@ -81,7 +81,7 @@ def test_the_latest_look_knows_best_when_to_look_again(runner, controller, noteb
     assert len(notebook.looks) == 5
 
 
-def test_who_wants_to_look_at_once_lets_the_others_have_a_turn(runner, controller, notebook):
+def test_immediate_requeue_yields_to_other_tasks(runner, controller, notebook):
     turns = []
 
     async def other():
@@ -97,7 +97,7 @@ def test_who_wants_to_look_at_once_lets_the_others_have_a_turn(runner, controlle
     assert turns[-1] < 6
 
 
-def test_a_later_promise_never_replaces_an_earlier_one(runner, controller, notebook):
+def test_earlier_requeue_time_is_kept(runner, controller, notebook):
     inside(runner, controller.enqueue_after, "a", 5)
     inside(runner, controller.enqueue_after, "a", 9)
     runner.advance(20)
@@ -108,14 +108,14 @@ def test_a_later_promise_never_replaces_an_earlier_one(runner, controller, noteb
     assert notebook.looks == [("a", 5), ("a", 25)]
 
 
-def test_any_other_error_ends_it_loudly(runner, controller, notebook):
+def test_unexpected_error_crashes_controller(runner, controller, notebook):
     notebook.answers["a"] = [KeyError("x")]
     controller.enqueue("a")
     with pytest.raises(ActorCrashedError, match="the actor c crashed"):
         runner.advance(1)
 
 
-def test_it_begins_when_it_is_ready(runner, notebook):
+def test_controller_starts_when_ready(runner, notebook):
     gate = runner.loop.create_future()
 
     async def ready(_):

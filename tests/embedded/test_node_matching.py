@@ -39,7 +39,7 @@ class TestNumbers:
             (str(-(2**63)), -(2**63)),
         ],
     )
-    def test_what_is_one(self, text, value):
+    def test_valid_numbers(self, text, value):
         assert number(text) == value
 
     @pytest.mark.parametrize(
@@ -59,14 +59,14 @@ class TestNumbers:
             "9" * 9999,
         ],
     )
-    def test_what_is_none(self, text):
+    def test_invalid_numbers(self, text):
         assert number(text) is None
 
     @pytest.mark.parametrize(
         ("text", "value"),
         [("0", 0), ("-3", -3), ("10", 10), ("+3", None), ("007", None), ("-0", None)],
     )
-    def test_tolerations_have_one_way_to_write_it(self, text, value):
+    def test_toleration_numbers_have_one_form(self, text, value):
         assert parse_canonical_int64(text) == value
         toleration = {"key": "k", "operator": "Lt", "value": "11"}
         assert tolerates(toleration, {"key": "k", "value": text, "effect": "NoSchedule"}) == (
@@ -81,22 +81,22 @@ class TestDemand:
             "memory": 3 * GI,
         }
 
-    def test_init_containers_run_one_after_the_other(self):
+    def test_init_containers_use_maximum(self):
         assert demand_of(pod(asks("1"), inits=[asks("3"), asks("2")])).requests == {"cpu": 3000}
 
-    def test_a_sidecar_runs_beside_what_comes_after_it(self):
+    def test_sidecar_adds_to_later_containers(self):
         sidecar = asks("1", restartPolicy="Always")
         assert demand_of(pod(asks("1"), inits=[sidecar])).requests == {"cpu": 2000}
         assert demand_of(pod(asks("1"), inits=[sidecar, asks("4")])).requests == {"cpu": 5000}
         assert demand_of(pod(asks("1"), inits=[asks("4"), sidecar])).requests == {"cpu": 4000}
 
-    def test_overhead_and_the_pods_own_requests(self):
+    def test_overhead_and_pod_level_requests(self):
         assert demand_of(pod(asks("1"), overhead={"cpu": "250m"})).requests == {"cpu": 1250}
         assert demand_of(pod(asks("1"), resources={"requests": {"cpu": "3"}})).requests == {
             "cpu": 3000
         }
 
-    def test_who_asks_for_nothing_is_taken_for_a_little(self):
+    def test_missing_requests_have_score_defaults(self):
         demand = demand_of(pod({"name": "c"}))
         assert (demand.requests, demand.scored) == ({}, {"cpu": 100, "memory": 200 * 1024 * 1024})
 
@@ -111,7 +111,7 @@ class TestDemand:
         ).ports
         assert [port.port for port in ports] == [80, 81]
 
-    def test_pods_that_ask_for_the_same_share_it(self):
+    def test_equal_demands_are_shared(self):
         assert demand_of(pod(asks("1"))) is demand_of(pod(asks("1000m")))
 
     @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ class TestDemand:
             (HostPort("TCP", 80, "0.0.0.0"), HostPort("TCP", 81, "0.0.0.0"), False),
         ],
     )
-    def test_ports_of_the_host(self, one, other, clash):
+    def test_host_ports_conflict(self, one, other, clash):
         assert one.clashes(other) is clash
         assert other.clashes(one) is clash
 
@@ -149,7 +149,7 @@ demands = st.builds(
 
 class TestLoad:
     @given(st.lists(demands, max_size=8), st.randoms(use_true_random=False))
-    def test_what_comes_and_goes_leaves_nothing(self, wanted, random):
+    def test_removed_pods_leave_no_load(self, wanted, random):
         load = NodeUsage()
         for demand in wanted:
             load.add(demand)
@@ -163,7 +163,7 @@ class TestLoad:
         assert not any(load.scored.values())
 
     @given(st.lists(demands, max_size=20))
-    def test_who_is_let_in_only_where_nothing_is_short_never_finds_it_crowded(self, wanted):
+    def test_admitted_pods_never_exceed_capacity(self, wanted):
         load, room = NodeUsage(), {"cpu": 4000, "memory": 4 * GI, "pods": 6}
         for demand in wanted:
             if not list(load.shortages(demand, room)) and not load.ports_clash(demand):
@@ -189,7 +189,7 @@ class TestTaints:
     def test_one_toleration(self, toleration, held):
         assert tolerates(toleration, {"key": "k", "value": "v", "effect": "NoSchedule"}) is held
 
-    def test_only_hard_ones_count(self):
+    def test_only_hard_taints_count(self):
         taints = [{"key": "a", "effect": "PreferNoSchedule"}, {"key": "b", "effect": "NoExecute"}]
         assert first_untolerated_taint(taints, []) == taints[1]
         assert first_untolerated_taint(taints, [{"key": "b", "operator": "Exists"}]) is None

@@ -46,13 +46,13 @@ def counts(world):
     ],
     ids=str,
 )
-def test_what_may_go(world, protect, deploy, spec, wanted):
+def test_allowed_disruptions(world, protect, deploy, spec, wanted):
     deploy(4)
     protect(**spec)
     assert counts(world) == wanted
 
 
-def test_the_condition_says_whether_anything_may_go(world, protect, deploy):
+def test_condition_reports_allowed_disruptions(world, protect, deploy):
     protect(minAvailable=1)
     assert world.conditions(POD_DISRUPTION_BUDGETS, "b") == {
         "DisruptionAllowed": ("False", "InsufficientPods")
@@ -64,8 +64,8 @@ def test_the_condition_says_whether_anything_may_go(world, protect, deploy):
     }
 
 
-def test_only_ready_pods_that_stay_are_healthy(world, protect, deploy):
-    world.hands.takedown = 5.0
+def test_terminating_and_unready_pods_are_unhealthy(world, protect, deploy):
+    world.pod_runner.takedown = 5.0
     deploy(3)
     protect(maxUnavailable=1)
     first, second, _ = world.names(PODS)
@@ -78,7 +78,7 @@ def test_only_ready_pods_that_stay_are_healthy(world, protect, deploy):
     assert counts(world) == (3, 2, 3, 1)
 
 
-def test_an_eviction_uses_it_up_until_the_pod_is_replaced(world, protect, deploy):
+def test_eviction_uses_budget_until_pod_is_replaced(world, protect, deploy):
     deploy(3)
     protect(maxUnavailable=1)
     first, second, _ = world.names(PODS)
@@ -99,7 +99,7 @@ def evict(world, name):
     world.ask(world.api.create(PODS, eviction, "default", name=name, subresource="eviction"))
 
 
-def test_unmanaged_pods_do_not_count_for_a_share(world, protect, template):
+def test_unmanaged_pods_are_excluded_from_percentage(world, protect, template):
     lone = template()
     world.create(PODS, "lone", lone["spec"], metadata=lone["metadata"])
     world.advance(1)
@@ -112,7 +112,7 @@ def test_unmanaged_pods_do_not_count_for_a_share(world, protect, template):
     )
 
 
-def test_an_owner_without_a_scale_allows_nothing(world, protect, template):
+def test_owner_without_scale_allows_no_disruption(world, protect, template):
     world.create(JOBS, "j", {"template": template(restartPolicy="Never")})
     world.advance(1)
     protect(maxUnavailable=1)

@@ -38,7 +38,7 @@ def serve(world):
 
 
 def slices(world, name="web"):
-    """Ports and (address, ready, serving, terminating) of each slice."""
+    """Return the ports and (address, ready, serving, terminating) of each slice."""
     found = world.list(ENDPOINT_SLICES, labels=f"{SERVICE_NAME}={name}")
     return [
         (
@@ -63,13 +63,13 @@ def subsets(world, name="web"):
     ]
 
 
-def test_a_service_without_pods_has_empty_addresses(world, offer):
+def test_service_without_pods_has_no_addresses(world, offer):
     offer()
     assert slices(world) == [({}, [])]
     assert subsets(world) == []
 
 
-def test_pods_appear_when_they_have_an_address_and_by_their_readiness(world, offer, serve):
+def test_pods_are_listed_with_address_and_readiness(world, offer, serve):
     offer()
     serve("a")
     assert slices(world) == [({}, [])]
@@ -81,8 +81,8 @@ def test_pods_appear_when_they_have_an_address_and_by_their_readiness(world, off
     assert subsets(world) == [([], ["10.1.0.1"], [8080, 90])]
 
 
-def test_a_pod_on_its_way_out_still_serves_but_is_not_ready(world, offer, serve):
-    world.hands.takedown = 5.0
+def test_terminating_pod_serves_but_is_not_ready(world, offer, serve):
+    world.pod_runner.takedown = 5.0
     offer()
     serve("a")
     world.advance(1)
@@ -93,7 +93,7 @@ def test_a_pod_on_its_way_out_still_serves_but_is_not_ready(world, offer, serve)
     assert slices(world) == [({}, [])]
 
 
-def test_finished_pods_serve_nobody(world, offer, serve):
+def test_finished_pods_are_excluded(world, offer, serve):
     offer()
     serve("a", restartPolicy="Never")
     world.advance(1)
@@ -101,7 +101,7 @@ def test_finished_pods_serve_nobody(world, offer, serve):
     assert slices(world) == [({}, [])]
 
 
-def test_who_publishes_all_calls_everybody_ready(world, offer, serve):
+def test_publish_not_ready_addresses_marks_all_ready(world, offer, serve):
     offer(publishNotReadyAddresses=True)
     serve("a")
     world.advance(1)
@@ -110,7 +110,7 @@ def test_who_publishes_all_calls_everybody_ready(world, offer, serve):
     assert subsets(world) == [(["10.1.0.1"], [], [8080, 90])]
 
 
-def test_pods_with_other_ports_are_kept_apart(world, offer, serve):
+def test_pods_with_different_ports_have_separate_slices(world, offer, serve):
     offer()
     serve("a")
     serve("b", 8081)
@@ -128,7 +128,7 @@ def test_pods_with_other_ports_are_kept_apart(world, offer, serve):
     ]
 
 
-def test_a_headless_service_names_hosts_and_needs_no_ports(world, offer, serve):
+def test_headless_service_has_hostnames_without_ports(world, offer, serve):
     offer(clusterIP="None", ports=None)
     serve("a", hostname="h", subdomain="web")
     world.advance(1)
@@ -144,7 +144,7 @@ def test_a_headless_service_names_hosts_and_needs_no_ports(world, offer, serve):
     assert one["metadata"]["ownerReferences"][0]["name"] == "web"
 
 
-def test_nodes_and_zones_are_told(world, offer, serve):
+def test_endpoints_have_node_and_zone(world, offer, serve):
     world.create(NODES, "n1", {}, metadata={"labels": {"topology.kubernetes.io/zone": "east"}})
     offer()
     serve("a")
@@ -160,7 +160,7 @@ def test_nodes_and_zones_are_told(world, offer, serve):
     }
 
 
-def test_a_slice_holds_a_hundred(world, offer, template):
+def test_slice_has_at_most_hundred_endpoints(world, offer, template):
     offer(ports=[{"port": 80}])
     world.create(
         DEPLOYMENTS,
@@ -174,7 +174,7 @@ def test_a_slice_holds_a_hundred(world, offer, template):
     assert sum(len(endpoints) for _, endpoints in slices(world)) == 120
 
 
-def test_without_a_selector_addresses_are_left_to_their_author(world, offer):
+def test_service_without_selector_keeps_manual_endpoints(world, offer):
     offer(selector=None)
     world.create(ENDPOINTS, "web", subsets=[{"addresses": [{"ip": "10.0.0.9"}]}])
     world.advance(1)
@@ -182,20 +182,20 @@ def test_without_a_selector_addresses_are_left_to_their_author(world, offer):
     assert subsets(world) == [(["10.0.0.9"], [], [])]
 
 
-def test_they_go_with_their_service(world, offer):
+def test_endpoints_are_deleted_with_service(world, offer):
     offer()
     world.delete(SERVICES, "web")
     world.advance(1)
     assert world.names(ENDPOINTS) == world.names(ENDPOINT_SLICES) == []
 
 
-def test_a_slice_that_somebody_deletes_comes_again(world, offer):
+def test_deleted_slice_is_recreated(world, offer):
     offer()
     world.delete(ENDPOINT_SLICES, world.names(ENDPOINT_SLICES)[0])
     assert slices(world) == [({}, [])]
 
 
-def test_heartbeats_of_pods_mean_nothing(world, offer, serve):
+def test_pod_heartbeats_cause_no_writes(world, offer, serve):
     offer()
     serve("a")
     world.advance(1)
@@ -205,7 +205,7 @@ def test_heartbeats_of_pods_mean_nothing(world, offer, serve):
     assert [one["metadata"]["resourceVersion"] for one in world.list(ENDPOINT_SLICES)] == before
 
 
-def test_the_time_of_the_last_change_is_that_of_news_from_pods(world, offer, serve):
+def test_last_change_trigger_time_is_pod_change(world, offer, serve):
     mark = "endpoints.kubernetes.io/last-change-trigger-time"
     offer()
     world.advance(10)
@@ -222,7 +222,7 @@ def test_the_time_of_the_last_change_is_that_of_news_from_pods(world, offer, ser
     ] == [False] * 2
 
 
-def test_a_port_that_no_container_names_leaves_the_slice_without_ports(world, offer, serve):
+def test_unknown_named_port_is_omitted(world, offer, serve):
     offer(ports=[{"port": 80, "targetPort": "web"}])
     serve("a", None)
     world.advance(1)

@@ -12,7 +12,7 @@ def begin(api, runner, chance):
     )
 
 
-def say(api, runner, name):
+def report_event(api, runner, name):
     about = {"kind": "Pod", "namespace": "default", "name": "p"}
     return runner.call(
         api.create(
@@ -25,11 +25,11 @@ def names(api, runner):
     return [event["metadata"]["name"] for event in runner.call(api.list(EVENTS)).items]
 
 
-def test_an_event_lives_for_an_hour(api, runner, chance):
+def test_event_expires_after_an_hour(api, runner, chance):
     begin(api, runner, chance)
-    say(api, runner, "old")
+    report_event(api, runner, "old")
     runner.advance(1200)
-    say(api, runner, "new")
+    report_event(api, runner, "new")
     runner.advance(2399)
     assert names(api, runner) == ["new", "old"]
     runner.advance(2)
@@ -38,9 +38,9 @@ def test_an_event_lives_for_an_hour(api, runner, chance):
     assert names(api, runner) == []
 
 
-def test_what_happens_again_lives_on(api, runner, chance):
+def test_repeated_event_is_kept(api, runner, chance):
     begin(api, runner, chance)
-    event = say(api, runner, "again")
+    event = report_event(api, runner, "again")
     runner.advance(3000)
     runner.call(api.update(EVENTS, {**event, "count": 2, "lastTimestamp": "2026-01-01T00:50:00Z"}))
     runner.advance(1800)

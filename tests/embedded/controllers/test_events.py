@@ -10,8 +10,8 @@ POD = {
 }
 
 
-class Said:
-    """A recorder that a test may speak to from outside the loop."""
+class SyncRecorder:
+    """Event recorder called from outside the loop."""
 
     def __init__(self, recorder, runner):
         self.recorder = recorder
@@ -24,12 +24,12 @@ class Said:
         return lambda *args, **options: self.runner.call(say(*args, **options))
 
     def on(self, host):
-        return Said(self.recorder.on(host), self.runner)
+        return SyncRecorder(self.recorder.on(host), self.runner)
 
 
 @pytest.fixture
 def recorder(api, runner):
-    return Said(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner)
+    return SyncRecorder(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def events(api, runner):
     return lambda: runner.call(api.list(EVENTS)).items
 
 
-def test_an_event_says_who_saw_what_when(recorder, events, runner):
+def test_event_has_source_object_and_time(recorder, events, runner):
     recorder.normal(POD, "Started", "Container started", field_path="spec.containers{c}")
     runner.advance(1)
     (event,) = events()
@@ -60,7 +60,7 @@ def test_an_event_says_who_saw_what_when(recorder, events, runner):
     assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-def test_what_happens_again_is_counted(recorder, events, runner):
+def test_repeated_event_is_counted(recorder, events, runner):
     for _ in range(3):
         recorder.warning(POD, "BackOff", "Back-off restarting failed container")
         runner.advance(10)
@@ -72,7 +72,7 @@ def test_what_happens_again_is_counted(recorder, events, runner):
     )
 
 
-def test_a_counted_event_that_was_deleted_comes_anew(recorder, events, runner, api):
+def test_deleted_counted_event_is_recreated(recorder, events, runner, api):
     recorder.normal(POD, "Pulled", "m")
     runner.advance(1)
     runner.call(api.delete(EVENTS, events()[0]["metadata"]["name"], "default"))
@@ -81,7 +81,7 @@ def test_a_counted_event_that_was_deleted_comes_anew(recorder, events, runner, a
     assert [event["count"] for event in events()] == [2]
 
 
-def test_the_tenth_alike_is_combined(recorder, events, runner):
+def test_tenth_similar_event_is_combined(recorder, events, runner):
     for number in range(11):
         recorder.normal(POD, "Odd", f"number {number}")
     runner.advance(1)
@@ -96,7 +96,7 @@ def test_the_tenth_alike_is_combined(recorder, events, runner):
     ]
 
 
-def test_a_flood_is_cut_and_refilled(recorder, events, runner):
+def test_event_rate_is_limited(recorder, events, runner):
     for _ in range(40):
         recorder.normal(POD, "Flood", "m")
     runner.advance(300)
@@ -105,7 +105,7 @@ def test_a_flood_is_cut_and_refilled(recorder, events, runner):
     assert [event["count"] for event in events()] == [26]
 
 
-def test_two_reports_of_one_instant_have_two_names(recorder, events, runner):
+def test_events_of_one_instant_have_distinct_names(recorder, events, runner):
     for reason in ("A", "B"):
         recorder.normal(POD, reason, "m")
         recorder.on("node-2").normal(POD, reason, "m")
@@ -115,15 +115,17 @@ def test_two_reports_of_one_instant_have_two_names(recorder, events, runner):
     assert all(name.startswith("p.") for name in names)
 
 
-def test_a_name_that_is_taken_gives_way_to_the_next(recorder, events, runner, api):
+def test_taken_event_name_is_skipped(recorder, events, runner, api):
     recorder.normal(POD, "A", "m")
-    Said(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner).normal(POD, "A", "m")
+    SyncRecorder(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner).normal(
+        POD, "A", "m"
+    )
     runner.advance(1)
     first, second = (int(event["metadata"]["name"].rpartition(".")[2], 16) for event in events())
     assert second == first + 1
 
 
-def test_events_of_what_has_no_namespace_are_in_default(recorder, events, runner):
+def test_events_of_cluster_scoped_objects_are_in_default(recorder, events, runner):
     recorder.normal(
         {"apiVersion": "v1", "kind": NODES.kind, "metadata": {"name": "n", "uid": "n"}},
         "NodeReady",
@@ -133,9 +135,9 @@ def test_events_of_what_has_no_namespace_are_in_default(recorder, events, runner
     assert events()[0]["metadata"]["namespace"] == "default"
 
 
-def test_an_event_that_got_another_name_is_counted_by_that(recorder, events, runner, api):
-    """Also while nobody has heard the API's answer yet."""
-    other = Said(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner)
+def test_renamed_event_is_counted_under_its_name(recorder, events, runner, api):
+    """This also holds before the API has answered."""
+    other = SyncRecorder(EventRecorder(api, runner.clock, "kubelet", "node-1"), runner)
     recorder.normal(POD, "A", "m")
     other.normal(POD, "A", "m")
     other.normal(POD, "A", "m")

@@ -15,7 +15,7 @@ CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
 
 @pytest.fixture
 def family(world):
-    """ConfigMaps that belong to each other."""
+    """Create ConfigMaps that own each other."""
 
     def make(called, *owners, kind=CONFIG_MAP, **reference):
         references = [
@@ -43,7 +43,7 @@ def owners(world, name):
     ]
 
 
-def test_dependents_follow_their_owner(world, family):
+def test_dependents_are_deleted_with_owner(world, family):
     grandfather = family("grandfather")
     family("child", family("father", grandfather))
     family("other")
@@ -51,7 +51,7 @@ def test_dependents_follow_their_owner(world, family):
     assert names(world) == ["other"]
 
 
-def test_one_owner_that_lives_is_enough(world, family):
+def test_one_remaining_owner_keeps_dependent(world, family):
     family("child", family("one"), family("two"))
     world.delete(CONFIG_MAPS, "one")
     assert owners(world, "child") == ["two"]
@@ -59,14 +59,14 @@ def test_one_owner_that_lives_is_enough(world, family):
     assert names(world) == []
 
 
-def test_orphans_forget_their_owner(world, family):
+def test_orphans_lose_owner_reference(world, family):
     family("child", family("father"))
     world.delete(CONFIG_MAPS, "father", propagation="Orphan")
     assert names(world) == ["child"]
     assert owners(world, "child") == []
 
 
-def test_in_the_foreground_the_owner_goes_last(world, family):
+def test_foreground_deletion_removes_owner_last(world, family):
     father = family("father")
     held = family("held", father, blockOwnerDeletion=True)
     world.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": ["example.com/hold"]}})
@@ -79,14 +79,14 @@ def test_in_the_foreground_the_owner_goes_last(world, family):
     assert names(world) == []
 
 
-def test_in_the_foreground_nobody_waits_for_those_who_do_not_block(world, family):
+def test_foreground_deletion_ignores_non_blocking_dependents(world, family):
     family("held", family("father"))
     world.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": ["example.com/hold"]}})
     world.delete(CONFIG_MAPS, "father", propagation="Foreground")
     assert names(world) == ["held"]
 
 
-def test_a_whole_tree_goes_in_the_foreground(world, family):
+def test_foreground_deletion_of_tree(world, family):
     grandfather = family("grandfather")
     father = family("father", grandfather, blockOwnerDeletion=True)
     family("child", father, blockOwnerDeletion=True)
@@ -95,7 +95,7 @@ def test_a_whole_tree_goes_in_the_foreground(world, family):
     assert names(world) == []
 
 
-def test_a_circle_comes_undone(world, family):
+def test_owner_cycle_is_deleted(world, family):
     one = family("one")
     two = family("two", one, blockOwnerDeletion=True)
     reference = {
@@ -111,13 +111,13 @@ def test_a_circle_comes_undone(world, family):
 
 
 @pytest.mark.parametrize("wrong", [{"uid": "another"}, {"name": "nobody"}], ids=["uid", "name"])
-def test_an_owner_that_never_was_is_a_missing_one(world, family, wrong):
+def test_nonexistent_owner_counts_as_missing(world, family, wrong):
     family("child", family("father"), **wrong)
     world.advance(1)
     assert names(world) == ["father"]
 
 
-def test_owners_elsewhere_do_not_count(world):
+def test_owner_in_other_namespace_counts_as_missing(world):
     world.create(NAMESPACES, "far")
     owner = world.create(CONFIG_MAPS, "father", namespace="far")
     reference = {**CONFIG_MAP, "name": "father", "uid": owner["metadata"]["uid"]}
@@ -128,7 +128,7 @@ def test_owners_elsewhere_do_not_count(world):
     assert world.events("child") == [f'ownerRef {named} does not exist in namespace "default"']
 
 
-def test_whoever_lives_in_no_namespace_cannot_have_an_owner_in_one(world):
+def test_cluster_scoped_object_ignores_namespaced_owner(world):
     owner = world.create(CONFIG_MAPS, "father")
     reference = {**CONFIG_MAP, "name": "father", "uid": owner["metadata"]["uid"]}
     world.create(NODES, "child", {}, metadata={"ownerReferences": [reference]})
@@ -137,7 +137,7 @@ def test_whoever_lives_in_no_namespace_cannot_have_an_owner_in_one(world):
     assert world.names(NODES) == ["child"]
 
 
-def test_an_owner_without_a_namespace(world):
+def test_cluster_scoped_owner(world):
     node = world.create(NODES, "father", {})
     reference = {
         "apiVersion": "v1",
@@ -152,7 +152,7 @@ def test_an_owner_without_a_namespace(world):
     assert names(world) == []
 
 
-def test_kinds_that_come_later(world, family):
+def test_later_defined_kinds_are_collected(world, family):
     define(world)
     owner = world.create(WIDGETS, "owner", {})
     kind = {"apiVersion": "example.com/v1", "kind": "Widget"}
@@ -167,7 +167,7 @@ def test_kinds_that_come_later(world, family):
     assert names(world) == []
 
 
-def test_nothing_is_concluded_from_an_unknown_kind(world, family):
+def test_owner_of_unknown_kind_keeps_dependent(world, family):
     ghost = {"metadata": {"name": "ghost", "uid": "ghost"}}
     kind = {"apiVersion": "example.com/v1", "kind": "Widget"}
     family("child", ghost, kind=kind)
@@ -177,7 +177,7 @@ def test_nothing_is_concluded_from_an_unknown_kind(world, family):
     assert names(world) == []
 
 
-def test_the_same_name_with_another_uid_is_another(world, family):
+def test_recreated_owner_is_another_owner(world, family):
     family("child", family("father"))
     held = Resource("", "v1", "configmaps", "ConfigMap")
     world.ask(world.api.delete(held, "father", "default"))

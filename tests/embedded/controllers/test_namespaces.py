@@ -13,7 +13,7 @@ WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 
 
 @pytest.fixture
-def doomed(world):
+def terminating_namespace(world):
     world.create(NAMESPACES, "doomed")
     return "doomed"
 
@@ -22,37 +22,46 @@ def gone(world, name):
     return name not in world.names(NAMESPACES)
 
 
-def test_it_ends_five_seconds_after_its_deletion_with_all_that_is_in_it(world, doomed):
-    world.create(CONFIG_MAPS, "c", namespace=doomed)
-    world.delete(NAMESPACES, doomed)
-    assert world.get(NAMESPACES, doomed)["status"]["phase"] == "Terminating"
+def test_namespace_and_contents_end_after_five_seconds(world, terminating_namespace):
+    world.create(CONFIG_MAPS, "c", namespace=terminating_namespace)
+    world.delete(NAMESPACES, terminating_namespace)
+    assert world.get(NAMESPACES, terminating_namespace)["status"]["phase"] == "Terminating"
     world.advance(4)
-    assert "c" in world.names(CONFIG_MAPS, doomed)
+    assert "c" in world.names(CONFIG_MAPS, terminating_namespace)
     world.advance(1)
-    assert gone(world, doomed)
-    assert world.names(CONFIG_MAPS, doomed) == world.names(SERVICE_ACCOUNTS, doomed) == []
-
-
-def test_pods_go_before_everything_else(world, doomed):
-    world.hands.takedown = 20.0
-    world.create(PODS, "p", {"containers": [{"name": "c", "image": "app"}]}, namespace=doomed)
-    world.create(CONFIG_MAPS, "c", namespace=doomed)
-    world.delete(NAMESPACES, doomed)
-    world.advance(24)
-    assert "c" in world.names(CONFIG_MAPS, doomed)
-    world.advance(30)
-    assert gone(world, doomed)
-
-
-def test_what_holds_it_is_told_in_its_conditions(world, doomed):
-    world.create(
-        CONFIG_MAPS, "held", namespace=doomed, metadata={"finalizers": ["example.com/hold"]}
+    assert gone(world, terminating_namespace)
+    assert (
+        world.names(CONFIG_MAPS, terminating_namespace)
+        == world.names(SERVICE_ACCOUNTS, terminating_namespace)
+        == []
     )
-    world.delete(NAMESPACES, doomed)
+
+
+def test_pods_are_deleted_first(world, terminating_namespace):
+    world.pod_runner.takedown = 20.0
+    world.create(
+        PODS, "p", {"containers": [{"name": "c", "image": "app"}]}, namespace=terminating_namespace
+    )
+    world.create(CONFIG_MAPS, "c", namespace=terminating_namespace)
+    world.delete(NAMESPACES, terminating_namespace)
+    world.advance(24)
+    assert "c" in world.names(CONFIG_MAPS, terminating_namespace)
+    world.advance(30)
+    assert gone(world, terminating_namespace)
+
+
+def test_conditions_name_remaining_content(world, terminating_namespace):
+    world.create(
+        CONFIG_MAPS,
+        "held",
+        namespace=terminating_namespace,
+        metadata={"finalizers": ["example.com/hold"]},
+    )
+    world.delete(NAMESPACES, terminating_namespace)
     world.advance(5)
     conditions = {
         row["type"]: (row["status"], row["message"])
-        for row in world.status(NAMESPACES, doomed)["conditions"]
+        for row in world.status(NAMESPACES, terminating_namespace)["conditions"]
     }
     assert conditions == {
         "NamespaceDeletionDiscoveryFailure": ("False", "All resources successfully discovered"),
@@ -77,19 +86,19 @@ def test_what_holds_it_is_told_in_its_conditions(world, doomed):
         ),
     }
     world.advance(60)
-    assert not gone(world, doomed)
-    world.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}}, doomed)
+    assert not gone(world, terminating_namespace)
+    world.patch(CONFIG_MAPS, "held", {"metadata": {"finalizers": None}}, terminating_namespace)
     world.advance(10)
-    assert gone(world, doomed)
+    assert gone(world, terminating_namespace)
 
 
-def test_custom_resources_go_too(world, doomed):
+def test_custom_resources_are_deleted(world, terminating_namespace):
     define(world)
-    world.create(WIDGETS, "w", {}, namespace=doomed)
-    world.delete(NAMESPACES, doomed)
+    world.create(WIDGETS, "w", {}, namespace=terminating_namespace)
+    world.delete(NAMESPACES, terminating_namespace)
     world.advance(5)
-    assert gone(world, doomed)
-    assert world.names(WIDGETS, doomed) == []
+    assert gone(world, terminating_namespace)
+    assert world.names(WIDGETS, terminating_namespace) == []
 
 
 def define(world):

@@ -39,7 +39,7 @@ def status(api):
     return api.get(RESOURCE_QUOTAS, "q", "default").get("status")
 
 
-def test_a_new_quota_learns_what_is_there(cluster, api):
+def test_new_quota_counts_existing_objects(cluster, api):
     api.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, "default")
     hard = {"pods": "3", "count/configmaps": "9", "count/widgets.example.com": "1"}
     quota(api, **hard)
@@ -48,7 +48,7 @@ def test_a_new_quota_learns_what_is_there(cluster, api):
     assert status(api) == {"hard": hard, "used": {"pods": "0", "count/configmaps": "2"}}
 
 
-def test_what_goes_and_what_ends_is_given_back(cluster, api):
+def test_deleted_and_finished_pods_release_quota(cluster, api):
     quota(api, pods="2")
     pod(api, "stays")
     pod(api, "ends", "sleep 60")
@@ -63,7 +63,7 @@ def test_what_goes_and_what_ends_is_given_back(cluster, api):
     cluster.until(lambda: status(api)["used"] == {"pods": "0"}, timeout="1m")
 
 
-def test_a_changed_quota_is_counted_anew(cluster, api):
+def test_changed_quota_is_recounted(cluster, api):
     quota(api, pods="2")
     pod(api, "p")
     cluster.advance(0)

@@ -5,7 +5,7 @@ from pytest_kscen.objects.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS
 
 @pytest.fixture
 def make(site):
-    """Make an object in the default namespace; what is returned changes its status."""
+    """Create an object in the default namespace; return a function that changes its status."""
 
     def make_(kind, name, **parts):
         resource = {

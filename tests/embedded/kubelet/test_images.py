@@ -8,7 +8,7 @@ from pytest_kscen.objects.errors import Forbidden
 SHELL = {"image": "busybox:1", "command": ["sh", "-c", "sleep 1000"]}
 
 
-async def farewell(container):
+async def run_until_stopped(container):
     container.write(f"{container.name} on {container.node}, run {container.attempt}\n")
     await container.stopping()
     container.write("bye\n")
@@ -30,7 +30,7 @@ class TestNames:
             ("a/b@sha256:00", ("a/b@sha256:00", "a/b", "b")),
         ],
     )
-    def test_of_an_image(self, image, names):
+    def test_names_of_image(self, image, names):
         assert image_names(image) == names
 
     @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ class TestNames:
             ("reg.io:5000/app@sha256:00", "reg.io:5000/app@sha256:00"),
         ],
     )
-    def test_as_a_node_reports_it(self, image, name):
+    def test_canonical_name_of_image(self, image, name):
         assert canonical_image(image) == name
 
 
@@ -59,7 +59,7 @@ class TestBuiltIn:
             ({"image": "busybox", "command": ["sh", "/nowhere.sh"]}, 127),
         ],
     )
-    def test_what_has_a_shell_runs_its_command(self, site, container, code):
+    def test_image_with_shell_runs_command(self, site, container, code):
         site.create(container=container, restartPolicy="Never")
         site.advance(5)
         assert ended(site)[0] == code
@@ -68,7 +68,7 @@ class TestBuiltIn:
         "container",
         [{"image": "pause"}, {"image": "nginx", "command": ["nginx", "-g", "daemon off;"]}],
     )
-    def test_what_has_none_runs_until_it_is_stopped(self, site, container):
+    def test_image_without_shell_runs_until_stopped(self, site, container):
         site.create(container=container)
         site.advance(3600)
         assert site.container()["restartCount"] == 0
@@ -76,8 +76,8 @@ class TestBuiltIn:
 
 
 class TestRegistered:
-    def test_by_image(self, site):
-        site.images.register(farewell, image="server")
+    def test_program_by_image(self, site):
+        site.images.register(run_until_stopped, image="server")
         site.create(container={"image": "reg.io/server:2"})
         site.create("other")
         site.advance(3)
@@ -88,8 +88,8 @@ class TestRegistered:
         assert site.log() == "c on node-1, run 0\nbye\n"
         assert ended(site) == (3, "Error")
 
-    def test_by_container_and_pod(self, site):
-        site.images.register(farewell, container="main", pod="web-*", namespace="default")
+    def test_program_by_container_and_pod(self, site):
+        site.images.register(run_until_stopped, container="main", pod="web-*", namespace="default")
         containers = [{"name": "main", "image": "app:1"}, {"name": "side", "image": "app:1"}]
         site.create("web-1", containers=containers)
         site.advance(3)
@@ -98,12 +98,12 @@ class TestRegistered:
             "",
         )
 
-    def test_what_was_registered_last_is_asked_first_until_it_is_taken_back(self, site):
+    def test_last_registered_program_takes_precedence(self, site):
         async def quick(container):
             container.exit_reason = "OOMKilled"
             return 137
 
-        site.images.register(farewell)
+        site.images.register(run_until_stopped)
         take_back = site.images.register(quick)
         site.create(restartPolicy="Never")
         site.advance(3)
@@ -113,7 +113,7 @@ class TestRegistered:
         site.advance(3)
         assert site.status("q")["phase"] == "Running"
 
-    def test_a_program_that_crashes_ends_its_container_only(self, site):
+    def test_program_crash_ends_its_container_only(self, site):
         async def broken(container):
             raise ValueError("no such thing")
 
@@ -126,7 +126,7 @@ class TestRegistered:
     @pytest.mark.parametrize(
         "error", [Forbidden("no"), TimeoutError("nobody there"), LookupError("not today")]
     )
-    def test_a_program_of_the_simulations_own_may_be_refused_something(self, site, error):
+    def test_api_error_in_simulation_program_ends_container(self, site, error):
         async def refused(container):
             raise error
 
@@ -135,7 +135,7 @@ class TestRegistered:
         site.advance(3)
         assert ended(site) == (1, "Error")
 
-    def test_a_mistake_of_the_simulations_own_is_nobodys_container_that_crashed(self, site):
+    def test_bug_in_simulation_program_is_actor_crash(self, site):
         async def mistaken(container):
             raise ValueError("no such thing")
 
@@ -148,7 +148,7 @@ class TestRegistered:
         with pytest.raises(ActorCrashedError, match=told):
             site.advance(3)
 
-    def test_it_may_say_when_it_is_ready(self, site):
+    def test_program_reports_readiness(self, site):
         async def slow(container):
             container.set_ready(False)
             await container.sleep(30)
@@ -162,7 +162,7 @@ class TestRegistered:
         assert not site.container()["ready"]
         assert site.until(lambda: site.container()["ready"]) == 31.5
 
-    def test_what_it_leaves_behind_is_told(self, site):
+    def test_termination_message_is_reported(self, site):
         async def talkative(container):
             container.termination_message = "checksum 42"
             return 0
@@ -179,20 +179,20 @@ class TestAnnotations:
         site.advance(seconds)
         return ended(site)
 
-    def test_an_exit_code(self, site):
+    def test_exit_code_annotation(self, site):
         assert self.run(site, {"kscen.io/exit-code": "4"}) == (4, "Error")
 
-    def test_an_ending_in_time(self, site):
+    def test_duration_annotation(self, site):
         assert self.run(site, {"kscen.io/exit-after": "30s"}) == (None, None)
         site.advance(25)
         assert ended(site) == (0, "Completed")
         assert site.container()["state"]["terminated"]["finishedAt"] == "2026-01-01T00:00:31Z"
 
-    def test_a_log_alone_changes_nothing_else(self, site):
+    def test_log_annotation_changes_log_only(self, site):
         assert self.run(site, {"kscen.io/log": "hello\nthere"}) == (None, None)
         assert site.log() == "hello\nthere\n"
 
-    def test_one_container_of_two(self, site):
+    def test_annotation_of_one_container(self, site):
         annotations = {"kscen.io/exit-code": "1", "kscen.io/exit-code.side": "2"}
         containers = [{"name": "c", "image": "app:1"}, {"name": "side", "image": "app:1"}]
         site.create(annotations=annotations, restartPolicy="Never", containers=containers)
@@ -203,14 +203,14 @@ class TestAnnotations:
         ]
         assert codes == [1, 2]
 
-    def test_nonsense_is_said_in_the_log(self, site):
+    def test_invalid_annotation_is_logged(self, site):
         assert self.run(site, {"kscen.io/exit-code": "many"}) == (1, "Error")
         words = (
             "kscen.io/exit-code: 'many' must be a whole number, or several with commas between them"
         )
         assert site.log() == f"ValueError: {words}\n"
 
-    def test_it_stops_when_it_is_asked_to(self, site):
+    def test_container_stops_on_request(self, site):
         site.create(annotations={"kscen.io/exit-after": "1h"})
         site.advance(5)
         site.delete()
@@ -219,7 +219,7 @@ class TestAnnotations:
 
 
 class TestLogs:
-    def test_the_end_of_one(self, site):
+    def test_log_tail(self, site):
         site.create(
             container={
                 **SHELL,
@@ -235,7 +235,7 @@ class TestLogs:
         assert site.log(limitBytes=3) == "a\nb"
         assert site.log(timestamps="true").splitlines()[0] == "2026-01-01T00:00:01.500000Z a"
 
-    def test_one_that_is_not_there(self, site):
+    def test_missing_log_is_refused(self, site):
         with pytest.raises(
             Exception, match='container "c" in pod "p" is waiting to start: ContainerCreating'
         ):
@@ -247,7 +247,7 @@ class TestLogs:
         ):
             site.log(previous="true")
 
-    def test_it_goes_with_the_pod(self, site):
+    def test_log_is_removed_with_pod(self, site):
         site.create(container={**SHELL, "command": ["sh", "-c", "echo old; sleep 1000"]})
         site.advance(3)
         site.delete(grace_period=0)

@@ -23,7 +23,7 @@ def follow(logs, **options):
 
 
 def read(runner, follower):
-    """All pieces until the end, and when they came."""
+    """Return all chunks until the end, and their times."""
     pieces, began = [], runner.clock.now()
 
     async def reading():
@@ -38,7 +38,7 @@ def read(runner, follower):
 
 
 def later(runner, *deeds):
-    """Each a second after the one before."""
+    """Write each line a second after the previous one."""
 
     async def act():
         for deed in deeds:
@@ -48,21 +48,21 @@ def later(runner, *deeds):
     runner.start(act(), "writer")
 
 
-def test_what_is_there_and_what_comes_until_the_run_ends(runner, logs):
+def test_follow_returns_existing_and_new_lines(runner, logs):
     log = logs.begin(POD, "c")
     log.write("one\ntwo\n")
     later(runner, lambda: log.write("thr"), lambda: log.write("ee\n"), log.end)
     assert read(runner, follow(logs, tailLines=1)) == [("two\n", 0), ("thr", 1), ("ee\n", 2)]
 
 
-def test_a_log_that_has_ended_is_read_at_once(runner, logs):
+def test_ended_log_is_read_immediately(runner, logs):
     log = logs.begin(POD, "c")
     log.write("one\n")
     log.end()
     assert read(runner, follow(logs)) == [("one\n", 0)]
 
 
-def test_another_run_or_the_pods_end_is_the_end(runner, logs):
+def test_restart_or_pod_end_ends_log(runner, logs):
     logs.begin(POD, "c")
     follower = follow(logs)
     later(runner, lambda: logs.begin(POD, "c"))
@@ -72,7 +72,7 @@ def test_another_run_or_the_pods_end_is_the_end(runner, logs):
     assert read(runner, follower) == []
 
 
-def test_lines_are_stamped_when_they_are_begun(runner, logs):
+def test_line_has_timestamp_of_its_start(runner, logs):
     log = logs.begin(POD, "c")
     log.write("o")
     later(runner, lambda: log.write("ne\nt"), lambda: log.write("wo\nthree\n"), log.end)
@@ -82,7 +82,7 @@ def test_lines_are_stamped_when_they_are_begun(runner, logs):
     )
 
 
-def test_no_more_bytes_than_asked_for(runner, logs):
+def test_byte_limit(runner, logs):
     log = logs.begin(POD, "c")
     log.write("one\n")
     later(runner, lambda: log.write("two\n"), lambda: log.write("three\n"))
@@ -90,7 +90,7 @@ def test_no_more_bytes_than_asked_for(runner, logs):
     assert read(runner, follow(logs, limitBytes=2)) == [("on", 0)]
 
 
-def test_who_stops_reading_is_told_nothing_more(runner, logs):
+def test_closed_reader_receives_nothing(runner, logs):
     log = logs.begin(POD, "c")
     follower = follow(logs)
     follower.close()

@@ -16,7 +16,7 @@ def make_node(site, name, **parts):
 
 
 class TestNode:
-    def test_it_registers_itself_ready(self, site):
+    def test_node_registers_ready(self, site):
         node = site.node()
         assert node["metadata"]["labels"]["kubernetes.io/hostname"] == "node-1"
         assert node["status"]["capacity"] == {
@@ -35,12 +35,12 @@ class TestNode:
         assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.4"
         assert node["spec"]["podCIDR"] == "10.128.0.0/24"
 
-    def test_machines_have_addresses_of_their_own(self, build):
+    def test_machine_addresses_are_unique(self, build):
         site = build(nodes=3)
         networks = [site.node(f"node-{number}")["spec"]["podCIDR"] for number in (1, 2, 3)]
         assert networks == ["10.128.0.0/24", "10.128.1.0/24", "10.128.2.0/24"]
 
-    def test_its_lease_is_renewed_every_ten_seconds(self, site):
+    def test_lease_is_renewed_every_ten_seconds(self, site):
         owner = lease(site)["metadata"]["ownerReferences"][0]
         assert (owner["kind"], owner["name"], owner["uid"]) == (
             "Node",
@@ -54,7 +54,7 @@ class TestNode:
             "renewTime": "2026-01-01T00:00:20.000000Z",
         }
 
-    def test_its_status_is_written_every_five_minutes(self, site):
+    def test_status_is_written_every_five_minutes(self, site):
         site.advance(299)
         assert condition(site.node(), "Ready")["lastHeartbeatTime"] == "2026-01-01T00:00:00Z"
         site.advance(2)
@@ -64,19 +64,19 @@ class TestNode:
             "2026-01-01T00:00:00Z",
         )
 
-    def test_and_not_in_between(self, site):
+    def test_status_is_not_written_in_between(self, site):
         before = site.node()["metadata"]["resourceVersion"]
         site.advance(299)
         assert site.node()["metadata"]["resourceVersion"] == before
 
-    def test_and_sooner_when_it_has_changed(self, site):
+    def test_changed_status_is_written_sooner(self, site):
         site.create()
         site.advance(11)
         assert [image["names"] for image in site.node()["status"]["images"]] == [
             ["docker.io/library/app:1"]
         ]
 
-    def test_what_others_say_of_readiness_does_not_last(self, site):
+    def test_foreign_ready_condition_is_overwritten(self, site):
         node = site.node()
         conditions = [{**one, "status": "Unknown"} for one in node["status"]["conditions"]]
         site.call(
@@ -89,18 +89,18 @@ class TestNode:
         site.advance(10)
         assert is_true(site.node(), "Ready")
 
-    def test_a_lost_lease_is_made_anew(self, site):
+    def test_deleted_lease_is_recreated(self, site):
         site.call(site.api.delete(LEASES, "node-1", LEASE))
         site.advance(20)
         assert lease(site)["spec"]["renewTime"] == "2026-01-01T00:00:20.000000Z"
 
-    def test_heartbeats_alone_keep_nobody_waiting(self, site):
+    def test_heartbeats_run_in_background(self, site):
         assert not site.runner.until(lambda: False, 3600)
         assert lease(site)["spec"]["renewTime"] == "2026-01-01T01:00:00.000000Z"
 
 
 class TestAdoption:
-    def test_any_node_gets_a_machine(self, site):
+    def test_created_node_receives_machine(self, site):
         make_node(site, "mine", spec={"podCIDR": "10.9.0.0/24"})
         site.advance(0)
         assert is_true(site.node("mine"), "Ready")
@@ -109,7 +109,7 @@ class TestAdoption:
         site.advance(2)
         assert site.status()["podIP"] == "10.9.0.1"
 
-    def test_what_it_was_made_with_stays(self, site):
+    def test_node_fields_are_kept(self, site):
         make_node(
             site,
             "small",
@@ -131,7 +131,7 @@ class TestAdoption:
         make_node(site, "late")
         assert site.until(lambda: site.status()["phase"] == "Running") == 6.5
 
-    def test_a_machine_goes_with_its_node(self, site):
+    def test_machine_is_removed_with_node(self, site):
         site.create()
         site.advance(2)
         site.call(site.api.delete(NODES, "node-1"))
@@ -143,7 +143,7 @@ class TestAdoption:
             node["metadata"]["name"] == "node-1" for node in site.call(site.api.list(NODES)).items
         )
 
-    def test_and_comes_back_with_it(self, site):
+    def test_machine_returns_with_recreated_node(self, site):
         before = site.machines["node-1"].machine_id
         site.call(site.api.delete(NODES, "node-1"))
         site.advance(1)
@@ -155,7 +155,7 @@ class TestAdoption:
 
 
 class TestPower:
-    def test_without_it_nothing_moves(self, site):
+    def test_powered_off_node_does_nothing(self, site):
         site.create(container={"image": "busybox", "command": ["sh", "-c", "sleep 10; exit 1"]})
         site.advance(5)
         before = site.pod()["metadata"]["resourceVersion"]
@@ -164,7 +164,7 @@ class TestPower:
         assert site.pod()["metadata"]["resourceVersion"] == before
         assert lease(site)["spec"]["renewTime"] == "2026-01-01T00:00:00.000000Z"
 
-    def test_with_it_pods_start_again(self, site):
+    def test_pods_restart_after_power_on(self, site):
         site.create()
         site.advance(5)
         first = site.node()["status"]["nodeInfo"]["bootID"]
@@ -185,7 +185,7 @@ class TestPower:
         assert site.node()["status"]["nodeInfo"]["bootID"] != first
         assert [reason for reason, _ in site.events("node-1")][-2:] == ["Starting", "Rebooted"]
 
-    def test_a_pod_that_may_not_run_twice_has_failed(self, site):
+    def test_never_restarted_pod_fails_after_power_on(self, site):
         site.create(restartPolicy="Never")
         site.advance(5)
         site.power_off()
@@ -193,7 +193,7 @@ class TestPower:
         site.advance(5)
         assert site.status()["phase"] == "Failed"
 
-    def test_a_pod_that_was_finished_stays_so(self, site):
+    def test_finished_pod_is_kept_after_power_on(self, site):
         site.create(container={"image": "busybox", "command": ["true"]}, restartPolicy="Never")
         site.advance(5)
         before = site.pod()["metadata"]["resourceVersion"]
@@ -202,7 +202,7 @@ class TestPower:
         site.advance(5)
         assert site.pod()["metadata"]["resourceVersion"] == before
 
-    def test_a_pod_deleted_meanwhile_goes_then(self, site):
+    def test_deleted_pod_is_removed_after_power_on(self, site):
         site.create()
         site.advance(5)
         site.power_off()
@@ -214,13 +214,13 @@ class TestPower:
         site.advance(1)
         assert not site.exists()
 
-    def test_a_machine_that_is_not_there(self, site):
+    def test_missing_machine_is_refused(self, site):
         with pytest.raises(KeyError, match="there is no machine 'nowhere'; there are node-1"):
             site.machines.power_off("nowhere")
 
 
 class TestReach:
-    def test_containers_run_on_unseen(self, site):
+    def test_containers_run_while_disconnected(self, site):
         site.create(
             container={"image": "busybox", "command": ["sh", "-c", "sleep 10; exit 1"]},
             restartPolicy="Never",
@@ -236,7 +236,7 @@ class TestReach:
         assert site.container()["state"]["terminated"]["finishedAt"] == "2026-01-01T00:00:11Z"
         assert lease(site)["spec"]["renewTime"] == "2026-01-01T00:01:05.000000Z"
 
-    def test_what_was_missed_is_made_up_for(self, site):
+    def test_reconnected_node_catches_up(self, site):
         for name in ("stays", "goes", "forced"):
             site.create(name)
         site.advance(5)

@@ -21,13 +21,13 @@ def conditions(status):
 
 
 class TestStart:
-    def test_a_pod_starts_in_a_second_and_a_half_and_faster_where_its_image_is(self, site):
+    def test_pod_start_duration(self, site):
         site.create()
         assert running_at(site) == 1.5
         site.create("q")
         assert running_at(site, "q") == 1.5 + 0.7
 
-    def test_what_is_said_before_it_runs(self, site):
+    def test_status_before_start(self, site):
         site.create()
         site.advance(1)
         status = site.status()
@@ -49,7 +49,7 @@ class TestStart:
             "containers with unready status: [c]",
         )
 
-    def test_what_is_said_when_it_runs(self, site):
+    def test_status_while_running(self, site):
         site.create()
         site.advance(2)
         status = site.status()
@@ -77,7 +77,7 @@ class TestStart:
             ("Started", "Container started"),
         ]
 
-    def test_addresses_are_unique_and_not_soon_used_again(self, site):
+    def test_addresses_are_unique_and_reused_late(self, site):
         for name in "abc":
             site.create(name)
         site.advance(2)
@@ -91,12 +91,12 @@ class TestStart:
         site.advance(2)
         assert site.status("d")["podIP"] == "10.128.0.4"
 
-    def test_on_the_hosts_network_it_has_the_hosts_address(self, site):
+    def test_host_network_pod_has_host_address(self, site):
         site.create(hostNetwork=True)
         site.advance(2)
         assert site.status()["podIP"] == site.status()["hostIP"]
 
-    def test_foreign_conditions_stay(self, site):
+    def test_foreign_conditions_are_kept(self, site):
         site.create(readinessGates=[{"conditionType": "example.com/gate"}])
         site.advance(2)
         ready = next(one for one in site.status()["conditions"] if one["type"] == "Ready")
@@ -111,7 +111,7 @@ class TestStart:
         assert conditions(site.status())["example.com/gate"] == "True"
         assert conditions(site.status())["Ready"] == "True"
 
-    def test_readiness_and_startup_take_their_delays(self, site):
+    def test_probe_delays(self, site):
         probe = {"exec": {"command": ["true"]}}
         site.create(
             container={
@@ -147,7 +147,7 @@ class TestStart:
             },
         ],
     )
-    def test_what_has_not_changed_is_not_written(self, site, spec):
+    def test_unchanged_status_is_not_written(self, site, spec):
         site.create(**spec)
         site.advance(4)
         written = site.call(
@@ -166,7 +166,7 @@ class TestEnd:
             ("nonsense", "Failed", 127, "Error"),
         ],
     )
-    def test_by_itself(self, site, script, phase, code, reason):
+    def test_container_exits(self, site, script, phase, code, reason):
         site.create(container=sh(script), restartPolicy="Never")
         site.advance(10)
         status, ended = site.status(), site.container()["state"]["terminated"]
@@ -178,7 +178,7 @@ class TestEnd:
             "PodCompleted" if phase == "Succeeded" else "PodFailed",
         )
 
-    def test_its_times_are_told(self, site):
+    def test_status_has_start_and_end_times(self, site):
         site.create(container=sh("sleep 5"), restartPolicy="Never")
         site.advance(10)
         ended = site.container()["state"]["terminated"]
@@ -187,15 +187,15 @@ class TestEnd:
             "2026-01-01T00:00:06Z",
         )
 
-    def test_a_deletion_lets_a_server_stop_at_once(self, site):
+    def test_deleted_server_stops_immediately(self, site):
         site.create()
         site.advance(2)
         site.delete()
         assert site.until(lambda: not site.exists()) == 2.5
         assert site.events()[-1] == ("Killing", "Stopping container c")
 
-    def test_a_removal_that_is_refused_is_asked_for_again(self, site, monkeypatch):
-        """Every ten seconds, for as long as it takes."""
+    def test_refused_removal_is_retried(self, site, monkeypatch):
+        """The interval is ten seconds, without limit."""
         delete = site.api.delete
 
         async def kept(*what, **options):
@@ -209,7 +209,7 @@ class TestEnd:
         site.delete()
         assert site.until(lambda: not site.exists()) == 22.5
 
-    def test_a_shell_does_not_hear_sigterm(self, site):
+    def test_shell_ignores_sigterm(self, site):
         site.create(container=sh("sleep 1000"), terminationGracePeriodSeconds=7)
         site.advance(2)
         site.delete()
@@ -217,7 +217,7 @@ class TestEnd:
         assert site.container()["state"]["terminated"]["exitCode"] == 137
         assert site.until(lambda: not site.exists()) == 9.5
 
-    def test_what_happens_in_one_instant_is_told_at_once(self, site, monkeypatch):
+    def test_changes_of_one_instant_are_one_write(self, site, monkeypatch):
         update, told = site.api.update, []
 
         async def heard(resource, obj, **options):
@@ -234,7 +234,7 @@ class TestEnd:
         site.until(lambda: not site.exists("q"))
         assert told == ["Succeeded", "Running", "Succeeded"]
 
-    def test_that_it_has_ended_is_told_at_once_and_once(self, site):
+    def test_end_is_written_immediately_and_once(self, site):
         site.create(container=sh("trap 'exit 0' TERM; sleep 1000"), terminationGracePeriodSeconds=7)
         site.advance(2)
         site.delete()
@@ -249,7 +249,7 @@ class TestEnd:
         assert site.pod()["metadata"]["resourceVersion"] == told
         assert site.until(lambda: not site.exists()) == ended + 0.5
 
-    def test_what_was_told_last_is_not_changed_by_a_deadline_that_comes_then(self, site):
+    def test_deadline_does_not_change_final_status(self, site):
         site.create(activeDeadlineSeconds=5)
         site.advance(4.8)
         site.delete()
@@ -259,7 +259,7 @@ class TestEnd:
         site.advance(0.3)
         assert site.status() == last
 
-    def test_its_address_is_free_as_soon_as_it_is_told_and_given_back_but_once(self, site):
+    def test_address_is_released_once(self, site):
         machine = site.machines["node-1"]
         site.create()
         site.advance(2)
@@ -273,7 +273,7 @@ class TestEnd:
         site.until(lambda: not site.exists())
         assert machine.has_address(address)
 
-    def test_a_second_deletion_may_shorten_the_grace(self, site):
+    def test_second_deletion_shortens_grace_period(self, site):
         site.create(container=sh("sleep 1000"))
         site.advance(2)
         site.delete()
@@ -281,7 +281,7 @@ class TestEnd:
         site.delete(grace_period=2)
         assert site.until(lambda: not site.exists()) == 5.5
 
-    def test_one_that_never_started_goes_at_once(self, site):
+    def test_unstarted_pod_is_removed_immediately(self, site):
         site.create(volumes=[{"name": "v", "configMap": {"name": "missing"}}])
         site.advance(2)
         site.delete()
@@ -303,7 +303,7 @@ class TestEnd:
         assert status["message"] == "Pod was active on the node longer than the specified deadline"
         assert ("DeadlineExceeded", status["message"]) in site.events()
 
-    def test_the_last_words_of_a_log(self, site):
+    def test_termination_message_from_log(self, site):
         site.create(
             container=sh("echo boom; exit 1", terminationMessagePolicy="FallbackToLogsOnError"),
             restartPolicy="Never",
@@ -319,7 +319,7 @@ class TestEnd:
 
 
 class TestRestart:
-    def test_back_off_doubles_to_five_minutes(self, site):
+    def test_backoff_doubles_to_five_minutes(self, site):
         site.create(container=sh("exit 1"))
         starts = [
             site.until(lambda count=count: site.container()["restartCount"] == count, timeout=1000)
@@ -329,7 +329,7 @@ class TestRestart:
             10.3, 20.3, 40.3, 80.3, 160.3, 300.3, 300.3
         ]  # fmt: skip
 
-    def test_what_a_crash_loop_looks_like(self, site):
+    def test_crash_loop_status(self, site):
         site.create(container=sh("exit 1"))
         site.until(lambda: site.container()["restartCount"] == 1)
         site.advance(0.5)
@@ -348,7 +348,7 @@ class TestRestart:
             f"Back-off restarting failed container c in pod {where}",
         ) in site.events()
 
-    def test_ten_good_minutes_forgive(self, site):
+    def test_backoff_is_reset_after_ten_minutes(self, site):
         site.create(annotations={"kscen.io/exit-after": "601s"})
         site.until(lambda: site.container()["restartCount"] == 3)
         assert site.now == round(1.5 + 3 * (601 + 0.3), 6)
@@ -360,13 +360,13 @@ class TestRestart:
         assert site.container()["restartCount"] == 2
         assert site.container()["lastState"]["terminated"]["exitCode"] == 1
 
-    def test_the_previous_log_stays(self, site):
+    def test_previous_log_is_kept(self, site):
         site.create(container=sh("echo hello; exit 1"))
         site.until(lambda: site.container()["restartCount"] == 1)
         assert site.log() == "hello\n"
         assert site.log(previous="true") == "hello\n"
 
-    def test_a_killed_container_comes_back(self, site):
+    def test_killed_container_is_restarted(self, site):
         site.create(terminationGracePeriodSeconds=0)
         site.advance(2)
         site.call(_kill(site))
@@ -374,7 +374,7 @@ class TestRestart:
         assert site.container()["lastState"]["terminated"]["exitCode"] == 137
         assert site.container()["restartCount"] == 1
 
-    def test_another_image_restarts_its_container(self, site):
+    def test_image_change_restarts_container(self, site):
         site.create(restartPolicy="Never")
         site.advance(2)
         pod = site.pod()
@@ -391,7 +391,7 @@ async def _kill(site):
 
 
 class TestInitContainers:
-    def test_they_run_one_after_the_other(self, site):
+    def test_init_containers_run_in_order(self, site):
         inits = [{"name": name, **sh("sleep 10")} for name in ("one", "two")]
         site.create(initContainers=inits)
         site.advance(13)
@@ -404,19 +404,19 @@ class TestInitContainers:
         assert initialized["message"] == "containers with incomplete status: [two]"
         assert running_at(site) == round(0.4 + (0.8 + 0.3 + 10) + (0.3 + 10) + 0.8 + 0.3, 6)
 
-    def test_one_that_fails_for_good_fails_the_pod(self, site):
+    def test_failed_init_container_fails_pod(self, site):
         site.create(initContainers=[{"name": "i", **sh("exit 4")}], restartPolicy="Never")
         site.advance(3)
         assert site.status()["phase"] == "Failed"
         assert site.container()["state"] == {"waiting": {"reason": "PodInitializing"}}
 
-    def test_one_that_fails_is_tried_again(self, site):
+    def test_failed_init_container_is_restarted(self, site):
         site.create(initContainers=[{"name": "i", **sh("exit 4")}])
         site.advance(5)
         assert site.status()["phase"] == "Pending"
         assert site.container(container="i")["restartCount"] == 1
 
-    def test_a_sidecar_starts_first_and_ends_last(self, site):
+    def test_sidecar_starts_first_and_ends_last(self, site):
         sidecar = {"name": "side", "image": "app:1", "restartPolicy": "Always"}
         site.create(initContainers=[sidecar], container=sh("sleep 5"), restartPolicy="Never")
         assert running_at(site) == 0.4 + 0.8 + 0.3 + 0.8 + 0.3
@@ -425,8 +425,8 @@ class TestInitContainers:
         assert site.container(container="side")["state"]["terminated"]["exitCode"] == 0
 
 
-class TestWhatIsMissing:
-    def test_an_image(self, site):
+class TestMissingDependencies:
+    def test_missing_image(self, site):
         release_address = site.images.fail_pulls("app")
         site.create()
         site.advance(1.5)
@@ -440,12 +440,12 @@ class TestWhatIsMissing:
         release_address()
         assert running_at(site) == round(0.4 + 0.8 + 10 + 0.8 + 0.3, 6)
 
-    def test_a_registry_that_cannot_be(self, site):
+    def test_invalid_image_reference(self, site):
         site.create(container={"image": "registry.invalid/app:1"})
         site.advance(600)
         assert site.container()["state"]["waiting"]["reason"] == "ImagePullBackOff"
 
-    def test_an_image_that_may_not_be_pulled(self, site):
+    def test_image_with_pull_policy_never(self, site):
         site.create(container={"image": "app:1", "imagePullPolicy": "Never"})
         site.advance(2)
         assert site.container()["state"]["waiting"] == {
@@ -453,7 +453,7 @@ class TestWhatIsMissing:
             "message": 'Container image "app:1" is not present with pull policy of Never',
         }
 
-    def test_a_config_map_for_a_variable(self, site, make):
+    def test_missing_config_map_of_variable(self, site, make):
         reference = {"configMapKeyRef": {"name": "settings", "key": "color"}}
         container = {"env": [{"name": "COLOR", "valueFrom": reference}]}
         site.create(container=sh("echo $COLOR; sleep 1000", **container))
@@ -466,7 +466,7 @@ class TestWhatIsMissing:
         assert running_at(site) == 0.4 + 0.8 + 10 + 0.3
         assert site.log() == "blue\n"
 
-    def test_a_config_map_for_a_volume(self, site, make):
+    def test_missing_config_map_of_volume(self, site, make):
         mounts = [{"name": "v", "mountPath": "/etc/v"}]
         site.create(
             container=sh("cat /etc/v/color; sleep 1000", volumeMounts=mounts),
@@ -481,7 +481,7 @@ class TestWhatIsMissing:
         assert running_at(site) == 0.5 + 1 + 2 + 1.5
         assert site.log() == "blue\n"
 
-    def test_a_claim(self, site, make):
+    def test_missing_claim(self, site, make):
         claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
         site.create(volumes=[claim])
         site.advance(60)
@@ -503,7 +503,7 @@ class TestWhatIsMissing:
 
 
 class TestEnvironment:
-    def test_variables_from_everywhere(self, site, make):
+    def test_variables_from_all_sources(self, site, make):
         make("Secret", "s", stringData={"TOKEN": "t"}, data={"TOKEN": "dA=="})
         env = [
             {"name": "PLAIN", "value": "x"},
@@ -523,7 +523,7 @@ class TestEnvironment:
         site.advance(2)
         assert site.log() == "x x-$(UNKNOWN)-$(PLAIN) p 10.128.0.1 node-1 250 t p\n"
 
-    def test_commands_know_them(self, site):
+    def test_commands_expand_variables(self, site):
         container = {
             "image": "busybox",
             "command": ["echo", "$(WHO)"],
@@ -535,7 +535,7 @@ class TestEnvironment:
 
 
 class TestRefusal:
-    def test_too_little_cpu(self, site):
+    def test_insufficient_cpu_is_refused(self, site):
         site.create(container={"image": "app:1", "resources": {"requests": {"cpu": "6"}}})
         site.create("q", container={"image": "app:1", "resources": {"requests": {"cpu": "3"}}})
         site.advance(2)
@@ -545,7 +545,7 @@ class TestRefusal:
         assert status["message"] == f"Pod was rejected: {words}"
         assert site.events("q") == [("OutOfcpu", words)]
 
-    def test_what_a_pod_leaves_is_free_again(self, site):
+    def test_ended_pod_releases_resources(self, site):
         heavy = {"image": "app:1", "resources": {"requests": {"cpu": "6"}}}
         site.create(container=heavy)
         site.advance(2)
@@ -555,7 +555,7 @@ class TestRefusal:
         site.advance(2)
         assert site.status("q")["phase"] == "Running"
 
-    def test_the_wrong_node(self, site):
+    def test_node_affinity_mismatch_is_refused(self, site):
         site.create(nodeSelector={"disk": "fast"})
         site.advance(1)
         assert site.status()["reason"] == "NodeAffinity"
@@ -564,14 +564,14 @@ class TestRefusal:
             "node affinity/selector"
         )
 
-    def test_a_port_that_is_taken(self, site):
+    def test_taken_host_port_is_refused(self, site):
         listening = {"image": "app:1", "ports": [{"containerPort": 80, "hostPort": 80}]}
         site.create(container=listening)
         site.create("q", container=listening)
         site.advance(1)
         assert site.status("q")["reason"] == "NodePorts"
 
-    def test_a_taint_that_executes(self, site):
+    def test_no_execute_taint_is_refused(self, site):
         taint = {"key": "broken", "effect": "NoExecute"}
         site.call(site.api.patch(NODES, "node-1", {"spec": {"taints": [taint]}}))
         site.advance(0)

@@ -65,7 +65,7 @@ def facts(*records, **more):
         ("Never", [(ended(1), None), (RUNNING, None)], "Running"),
     ],
 )
-def test_the_phase_that_containers_make(policy, mains, phase):
+def test_phase_from_containers(policy, mains, phase):
     records = [record(f"c{number}", state, last) for number, (state, last) in enumerate(mains)]
     assert phase_of(pod(policy), facts(*records)) == phase
 
@@ -80,13 +80,13 @@ def test_the_phase_that_containers_make(policy, mains, phase):
         ("Never", (ended(0), None), "Pending"),
     ],
 )
-def test_the_phase_while_init_containers_run(policy, init, phase):
+def test_phase_during_init_containers(policy, init, phase):
     assert (
         phase_of(pod(policy), facts(record("i", *init, init=True), record("c", WAITING))) == phase
     )
 
 
-def test_once_over_a_pod_has_ended_one_way_or_the_other():
+def test_finished_pod_has_final_phase():
     assert phase_of(pod(), facts(record("c", ended(0)), over=True)) == "Succeeded"
     assert phase_of(pod(), facts(record("c", ended(137)), over=True)) == "Failed"
     assert phase_of(pod(), facts(record("c", WAITING), over=True)) == "Failed"
@@ -103,11 +103,11 @@ def test_once_over_a_pod_has_ended_one_way_or_the_other():
     )
 
 
-def test_what_has_ended_does_not_come_back():
+def test_final_phase_is_kept():
     assert phase_of(pod(phase="Failed"), facts(record("c", RUNNING))) == "Failed"
 
 
-def test_what_is_not_known_when_all_is_over_has_failed():
+def test_unknown_final_state_is_failure():
     status = status_of(
         pod(), facts(record("a", ended(0)), record("b", WAITING, ended(1)), over=True), NOW
     )
@@ -145,15 +145,15 @@ def test_what_is_not_known_when_all_is_over_has_failed():
         ),
     ],
 )
-def test_whether_a_container_runs_once_more(spec, policy, code, again):
+def test_restart_decision(spec, policy, code, again):
     assert may_restart(pod(policy), record("c", ended(code), **spec), code) is again
 
 
-def test_an_init_container_that_succeeded_does_not_whatever_the_policy():
+def test_succeeded_init_container_is_not_restarted():
     assert not may_restart(pod(), record("i", ended(0), init=True), 0)
 
 
-def test_back_off_begins_anew_after_ten_good_minutes():
+def test_backoff_is_reset_after_ten_minutes():
     backoff = RestartBackoff()
     assert [backoff.next(now) for now in (0, 1, 20)] == [0, 10, 20]
     assert backoff.next(1000) == 0
@@ -163,5 +163,5 @@ def test_back_off_begins_anew_after_ten_good_minutes():
     ("seconds", "text"),
     [(0.8, "800ms"), (1, "1s"), (10, "10s"), (80, "1m20s"), (300, "5m0s"), (3725.5, "1h2m5.5s")],
 )
-def test_how_go_writes_a_duration(seconds, text):
+def test_durations_are_formatted_as_in_go(seconds, text):
     assert go_duration(seconds) == text

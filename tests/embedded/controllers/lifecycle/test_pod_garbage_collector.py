@@ -9,7 +9,7 @@ def site(build):
     return build(nodes=2, garbage=PodGarbageCollector)
 
 
-def test_pods_of_a_node_that_is_gone(site):
+def test_pods_of_missing_node_are_deleted(site):
     site.create()
     site.create("other", node="node-2")
     site.advance(5)
@@ -20,7 +20,7 @@ def test_pods_of_a_node_that_is_gone(site):
     assert site.exists("other")
 
 
-def test_where_nothing_could_be_garbage_nobody_looks(site, monkeypatch):
+def test_collector_is_idle_without_candidates(site, monkeypatch):
     looks, look = [], PodGarbageCollector._excess_terminated
     monkeypatch.setattr(
         PodGarbageCollector,
@@ -36,7 +36,7 @@ def test_where_nothing_could_be_garbage_nobody_looks(site, monkeypatch):
     assert [instant - began for instant in looks] == [3620, 3640], "on the beat"
 
 
-def test_a_node_that_comes_back_in_time_keeps_them(site):
+def test_recreated_node_keeps_its_pods(site):
     site.create()
     site.advance(5)
     site.runner.ask(site.api.delete(NODES, "node-1"))
@@ -48,7 +48,7 @@ def test_a_node_that_comes_back_in_time_keeps_them(site):
     assert site.exists()
 
 
-def test_pods_that_end_on_a_node_out_of_service(site):
+def test_terminating_pods_on_out_of_service_node_are_deleted(site):
     site.create()
     site.advance(5)
     site.power_off()
@@ -70,7 +70,7 @@ def test_pods_that_end_on_a_node_out_of_service(site):
     assert not site.exists()
 
 
-def test_pods_that_never_had_a_node_and_have_a_finalizer_fail(site):
+def test_unscheduled_terminating_pod_with_finalizer_fails(site):
     site.create(node=None)
     site.call(
         site.api.patch(PODS, "p", {"metadata": {"finalizers": ["example.com/hold"]}}, "default")

@@ -21,7 +21,7 @@ from pytest_kscen.embedded.controllers.node_lifecycle import (
         (0, 0, ZoneState.NORMAL),
     ],
 )
-def test_how_a_zone_is(ready, unready, state):
+def test_zone_state(ready, unready, state):
     assert zone_state(ready, unready) is state
 
 
@@ -36,11 +36,11 @@ def test_how_a_zone_is(ready, unready, state):
         (ZoneState.FULL, 6, True, 0.0),
     ],
 )
-def test_how_fast_it_may_be_emptied(state, nodes, all_full, rate):
+def test_eviction_rate_of_zone(state, nodes, all_full, rate):
     assert eviction_rate(state, nodes, all_full=all_full) == rate
 
 
-def test_one_in_ten_seconds():
+def test_one_node_per_ten_seconds():
     limiter = EvictionLimiter()
     assert [limiter.take(second) for second in (0, 5, 9, 10, 11, 30, 31)] == [
         True,
@@ -53,7 +53,7 @@ def test_one_in_ten_seconds():
     ]
 
 
-def test_a_new_rate_gives_no_second_chance():
+def test_rate_change_keeps_used_tokens():
     limiter = EvictionLimiter()
     assert limiter.take(0)
     limiter.set(0.01, 1)
@@ -61,7 +61,7 @@ def test_a_new_rate_gives_no_second_chance():
     assert limiter.take(101)
 
 
-def test_after_none_at_all_one_may_go():
+def test_one_node_may_go_after_zero_rate():
     limiter = EvictionLimiter()
     limiter.set(0.0, 1)
     assert not limiter.take(1000)

@@ -23,7 +23,7 @@ RESOURCES = {
 
 
 class Storage:
-    """The volume controllers on an API server."""
+    """Volume controllers on an API server."""
 
     def __init__(self, api, runner, chance):
         self.api, self.runner = api, runner
@@ -101,7 +101,7 @@ class Storage:
         return found and (found.get("status") or {}).get("phase")
 
     def bound(self, claim="data"):
-        """The claim's phase and volume."""
+        """Return the phase and volume of a claim."""
         found = self.get("PersistentVolumeClaim", claim)
         return (found.get("status") or {}).get("phase", "Pending"), found["spec"].get("volumeName")
 

@@ -3,8 +3,8 @@ import pytest
 from pytest_kscen.embedded.volume_matching import SELECTED_NODE
 
 
-class TestFinding:
-    def test_a_claim_and_a_volume_find_each_other(self, storage):
+class TestMatching:
+    def test_claim_binds_matching_volume(self, storage):
         claim = storage.claim()
         assert storage.bound() == ("Pending", None)
         assert storage.events("data")[0][0] == "FailedBinding"
@@ -23,7 +23,7 @@ class TestFinding:
             "pv.kubernetes.io/bound-by-controller": "yes",
         }
 
-    def test_the_smallest_that_is_large_enough(self, storage):
+    def test_smallest_sufficient_volume_is_bound(self, storage):
         for name, size in (("huge", "10Gi"), ("small", "1Gi"), ("fits", "2Gi")):
             storage.volume(name, size=size)
         storage.claim(size="1500Mi")
@@ -40,19 +40,19 @@ class TestFinding:
         ],
         ids=lambda other: next(iter(other)),
     )
-    def test_what_does_not_match(self, storage, other):
+    def test_unsuitable_volume_is_not_bound(self, storage, other):
         storage.volume()
         storage.claim(**other)
         assert storage.bound() == ("Pending", None)
         assert storage.phase("PersistentVolume", "pv") == "Available"
 
-    def test_labels_that_match(self, storage):
+    def test_selector_labels_match(self, storage):
         storage.volume("plain")
         storage.volume("gold", labels={"tier": "gold"})
         storage.claim(selector={"matchLabels": {"tier": "gold"}})
         assert storage.bound() == ("Bound", "gold")
 
-    def test_one_claim_for_one_volume(self, storage):
+    def test_volume_binds_one_claim(self, storage):
         storage.volume()
         for name in ("one", "two"):
             storage.claim(name)
@@ -60,7 +60,7 @@ class TestFinding:
 
 
 class TestByName:
-    def test_a_claim_that_names_its_volume(self, storage):
+    def test_claim_with_volume_name_binds_it(self, storage):
         storage.claim(volumeName="second")
         storage.volume("first")
         assert storage.bound() == ("Pending", "second")
@@ -68,7 +68,7 @@ class TestByName:
         assert storage.bound() == ("Bound", "second")
         assert storage.phase("PersistentVolume", "first") == "Available"
 
-    def test_that_does_not_satisfy_it(self, storage):
+    def test_named_volume_must_satisfy_claim(self, storage):
         storage.volume(size="1Gi")
         storage.claim(size="2Gi", volumeName="pv")
         assert storage.bound()[0] == "Pending"
@@ -76,7 +76,7 @@ class TestByName:
             ("VolumeMismatch", 'Cannot bind to requested volume "pv": requested PV is too small')
         ]
 
-    def test_that_is_another_claims(self, storage):
+    def test_named_volume_of_other_claim_is_not_bound(self, storage):
         storage.volume()
         storage.claim("other")
         storage.claim(volumeName="pv")
@@ -85,7 +85,7 @@ class TestByName:
             ("FailedBinding", 'volume "pv" already bound to a different claim.')
         ]
 
-    def test_a_volume_that_names_its_claim(self, storage):
+    def test_volume_with_claim_reference_binds_it(self, storage):
         storage.volume(claimRef={"namespace": "default", "name": "data"})
         storage.claim("other")
         assert storage.bound("other") == ("Pending", None)
@@ -94,7 +94,7 @@ class TestByName:
 
 
 class TestLoss:
-    def test_a_claim_whose_volume_is_gone_is_lost(self, storage):
+    def test_claim_of_deleted_volume_is_lost(self, storage):
         storage.volume()
         storage.claim()
         storage.patch("PersistentVolume", "pv", {"metadata": {"finalizers": None}})
@@ -106,7 +106,7 @@ class TestLoss:
             "Bound claim has lost its PersistentVolume. Data on the volume is lost!",
         ) in storage.events("data")
 
-    def test_a_volume_whose_claim_is_gone_is_released_and_kept(self, storage):
+    def test_volume_of_deleted_claim_is_released(self, storage):
         storage.volume()
         storage.claim()
         storage.delete("PersistentVolumeClaim", "data")
@@ -117,7 +117,7 @@ class TestLoss:
         storage.patch("PersistentVolume", "pv", {"spec": {"claimRef": None}})
         assert storage.bound() == ("Bound", "pv")
 
-    def test_one_that_should_be_deleted_and_that_nobody_can_delete_has_failed(self, storage):
+    def test_undeletable_volume_fails(self, storage):
         storage.volume(persistentVolumeReclaimPolicy="Delete")
         storage.claim()
         storage.delete("PersistentVolumeClaim", "data")
@@ -125,7 +125,7 @@ class TestLoss:
 
 
 class TestProvisioning:
-    def test_at_once(self, storage):
+    def test_immediate_binding_provisions_volume(self, storage):
         storage.class_(mode="Immediate")
         claim = storage.claim(cls="fast", size="3Gi")
         assert storage.bound() == ("Pending", None)
@@ -144,7 +144,7 @@ class TestProvisioning:
             f"Successfully provisioned volume {name}",
         )
 
-    def test_when_a_node_is_chosen(self, storage):
+    def test_delayed_binding_provisions_after_scheduling(self, storage):
         storage.class_()
         storage.claim(cls="fast")
         storage.advance(60)
@@ -161,7 +161,7 @@ class TestProvisioning:
         storage.advance(1.1)
         assert storage.bound()[0] == "Bound"
 
-    def test_what_was_provisioned_is_deleted_when_released(self, storage):
+    def test_provisioned_volume_is_deleted_when_released(self, storage):
         storage.class_(mode="Immediate")
         claim = storage.claim(cls="fast")
         storage.advance(1.1)
@@ -171,7 +171,7 @@ class TestProvisioning:
         storage.advance(1.1)
         assert storage.get("PersistentVolume", name) is None
 
-    def test_a_class_that_comes_later(self, storage):
+    def test_later_created_class_provisions(self, storage):
         storage.claim(cls="fast")
         assert storage.events("data") == [
             ("ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')
@@ -180,7 +180,7 @@ class TestProvisioning:
         storage.advance(1.1)
         assert storage.bound()[0] == "Bound"
 
-    def test_the_class_of_somebody_else(self, storage):
+    def test_foreign_provisioner_is_left_alone(self, storage):
         mine = storage.class_(mode="Immediate")
         metadata = {"name": "theirs"}
         storage.create(
@@ -201,7 +201,7 @@ class TestProvisioning:
 
 
 class TestProtection:
-    def test_a_claim_in_use_stays_until_its_last_pod_is_gone(self, storage):
+    def test_claim_in_use_is_kept_until_last_pod_is_gone(self, storage):
         storage.volume()
         storage.claim()
         storage.pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
@@ -210,7 +210,7 @@ class TestProtection:
         storage.delete("Pod", "p", grace_period=0)
         assert storage.get("PersistentVolumeClaim", "data") is None
 
-    def test_a_volume_that_is_bound_stays_until_its_claim_is_gone(self, storage):
+    def test_bound_volume_is_kept_until_claim_is_gone(self, storage):
         storage.volume()
         storage.claim()
         storage.delete("PersistentVolume", "pv")
@@ -220,7 +220,7 @@ class TestProtection:
 
 
 class TestEphemeral:
-    def test_a_claim_of_the_pods_own(self, storage):
+    def test_ephemeral_claim_is_created_and_deleted_with_pod(self, storage):
         storage.class_(mode="Immediate")
         spec = {
             "accessModes": ["ReadWriteOnce"],

@@ -8,28 +8,28 @@ MINUTE = 29453760  # of the instant at which every run begins
 
 
 @pytest.fixture
-def appoint(world):
-    def appoint(schedule="* * * * *", **spec):
+def create_cron_job(world):
+    def create_cron_job(schedule="* * * * *", **spec):
         pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "app"}]}
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {"template": {"spec": pod}}}
         return world.create(
             CRON_JOBS, "tick", {"schedule": schedule, "jobTemplate": template, **spec}
         )
 
-    return appoint
+    return create_cron_job
 
 
 @pytest.fixture
-def lives(world):
-    def lives(seconds, code=0):
-        world.hands.life = lambda _: (seconds, code)
+def pod_life(world):
+    def pod_life(seconds, code=0):
+        world.pod_runner.life = lambda _: (seconds, code)
 
-    return lives
+    return pod_life
 
 
-def test_a_job_at_every_appointed_minute(world, appoint, lives):
-    lives(10)
-    appoint()
+def test_jobs_start_on_schedule(world, create_cron_job, pod_life):
+    pod_life(10)
+    create_cron_job()
     world.advance(59)
     assert world.names(JOBS) == []
     world.advance(1)
@@ -53,16 +53,16 @@ def test_a_job_at_every_appointed_minute(world, appoint, lives):
     ]
 
 
-def test_only_so_many_old_jobs_are_kept(world, appoint, lives):
-    lives(1)
-    appoint(successfulJobsHistoryLimit=2)
+def test_job_history_is_limited(world, create_cron_job, pod_life):
+    pod_life(1)
+    create_cron_job(successfulJobsHistoryLimit=2)
     world.advance(5 * 60 + 30)
     assert world.names(JOBS) == [f"tick-{MINUTE + 4}", f"tick-{MINUTE + 5}"]
 
 
-def test_forbid_skips_what_would_run_beside_another(world, appoint, lives):
-    lives(90)
-    appoint(concurrencyPolicy="Forbid")
+def test_forbid_skips_concurrent_job(world, create_cron_job, pod_life):
+    pod_life(90)
+    create_cron_job(concurrencyPolicy="Forbid")
     world.advance(125)
     assert world.names(JOBS) == [f"tick-{MINUTE + 1}"]
     assert (
@@ -73,24 +73,24 @@ def test_forbid_skips_what_would_run_beside_another(world, appoint, lives):
     assert world.names(JOBS) == [f"tick-{MINUTE + 1}", f"tick-{MINUTE + 2}"]
 
 
-def test_replace_ends_the_job_before(world, appoint, lives):
-    lives(90)
-    appoint(concurrencyPolicy="Replace")
+def test_replace_deletes_previous_job(world, create_cron_job, pod_life):
+    pod_life(90)
+    create_cron_job(concurrencyPolicy="Replace")
     world.advance(125)
     assert world.names(JOBS) == [f"tick-{MINUTE + 2}"]
     assert len(world.status(CRON_JOBS, "tick")["active"]) == 1
 
 
-def test_allow_lets_them_run_side_by_side(world, appoint, lives):
-    lives(90)
-    appoint()
+def test_allow_runs_jobs_concurrently(world, create_cron_job, pod_life):
+    pod_life(90)
+    create_cron_job()
     world.advance(125)
     assert len(world.status(CRON_JOBS, "tick")["active"]) == 2
 
 
-def test_suspended_it_rests_and_then_makes_up_for_the_last_time_only(world, appoint, lives):
-    lives(1)
-    appoint(suspend=True)
+def test_resumed_cron_job_runs_last_missed_time_only(world, create_cron_job, pod_life):
+    pod_life(1)
+    create_cron_job(suspend=True)
     world.advance(150 * 60)
     assert world.names(JOBS) == []
     world.patch(CRON_JOBS, "tick", {"spec": {"suspend": False}})
@@ -103,8 +103,8 @@ def test_suspended_it_rests_and_then_makes_up_for_the_last_time_only(world, appo
     ]
 
 
-def test_too_late_is_not_at_all(world, appoint):
-    appoint("*/10 * * * *", suspend=True, startingDeadlineSeconds=30)
+def test_job_after_starting_deadline_is_skipped(world, create_cron_job):
+    create_cron_job("*/10 * * * *", suspend=True, startingDeadlineSeconds=30)
     world.advance(10 * 60 + 31)
     world.patch(CRON_JOBS, "tick", {"spec": {"suspend": False}})
     assert world.names(JOBS) == []
@@ -112,8 +112,8 @@ def test_too_late_is_not_at_all(world, appoint):
     assert world.names(JOBS) == [f"tick-{MINUTE + 20}"]
 
 
-def test_an_active_job_that_vanishes_is_missed(world, appoint):
-    appoint()
+def test_deleted_active_job_is_reported_missing(world, create_cron_job):
+    create_cron_job()
     world.advance(60)
     world.delete(JOBS, f"tick-{MINUTE + 1}")
     world.advance(1)
@@ -121,8 +121,8 @@ def test_an_active_job_that_vanishes_is_missed(world, appoint):
     assert world.events("tick", "MissingJob") == [f"Active job went missing: tick-{MINUTE + 1}"]
 
 
-def test_its_jobs_go_with_it(world, appoint):
-    appoint()
+def test_jobs_are_deleted_with_cron_job(world, create_cron_job):
+    create_cron_job()
     world.advance(60)
     world.delete(CRON_JOBS, "tick")
     world.advance(1)
@@ -145,11 +145,11 @@ def schedule(line, zone=None):
         ("@every 90s", None, "2026-01-01T00:00:10Z", "2026-01-01T00:01:40Z"),
     ],
 )
-def test_the_next_appointed_time(line, zone, after, then):
+def test_next_scheduled_time(line, zone, after, then):
     assert timestamp_of(schedule(line, zone).next(epoch_of(after))) == then
 
 
-def test_how_many_times_were_missed():
+def test_missed_times_are_counted():
     since, now = epoch_of("2026-01-01T00:00:00Z"), epoch_of("2026-01-01T03:00:30Z")
     last, count = schedule("* * * * *").missed(since, now)
     assert (timestamp_of(last), count) == ("2026-01-01T03:00:00Z", 180)
@@ -165,6 +165,6 @@ def test_how_many_times_were_missed():
         ("@daily", "Mars/Base", "invalid timeZone"),
     ],
 )
-def test_what_cannot_be_read(line, zone, why):
+def test_invalid_schedule_is_reported(line, zone, why):
     with pytest.raises(ValueError, match=why):
         schedule(line, zone)

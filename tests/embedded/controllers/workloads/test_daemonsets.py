@@ -37,7 +37,7 @@ def taint(world, node, effect, key="x"):
     world.patch(NODES, node, {"spec": {"taints": [{"key": key, "effect": effect}]}})
 
 
-def test_every_node_gets_one(world, serve):
+def test_each_node_runs_one_pod(world, serve):
     serve()
     assert placed(world) == ["a", "b", "c"]
     world.advance(1)
@@ -52,7 +52,7 @@ def test_every_node_gets_one(world, serve):
     }
 
 
-def test_a_daemon_is_bound_to_its_node_and_tolerates_its_troubles(world, serve):
+def test_daemon_pod_has_node_affinity_and_tolerations(world, serve):
     serve()
     pod = world.pods()[0]
     required = pod["spec"]["affinity"]["nodeAffinity"][
@@ -78,7 +78,7 @@ def test_a_daemon_is_bound_to_its_node_and_tolerates_its_troubles(world, serve):
     assert revision["metadata"]["name"] == f"agent-{digest}"
 
 
-def test_nodes_that_come_and_go(world, serve):
+def test_added_and_removed_nodes_are_followed(world, serve):
     serve()
     world.create(NODES, "d", {})
     world.patch(NODES, "d", {"spec": {"taints": None}})
@@ -87,7 +87,7 @@ def test_nodes_that_come_and_go(world, serve):
     assert world.status(DAEMON_SETS, "agent")["desiredNumberScheduled"] == 3
 
 
-def test_taints_keep_daemons_off_or_drive_them_away(world, serve):
+def test_taints_prevent_or_evict_daemon_pods(world, serve):
     world.patch(NODES, "a", {"spec": {"taints": [{"key": "x", "effect": "NoSchedule"}]}})
     serve()
     assert placed(world) == ["b", "c"]
@@ -100,14 +100,14 @@ def test_taints_keep_daemons_off_or_drive_them_away(world, serve):
     assert placed(world) == ["b", "c"]
 
 
-def test_a_node_selector_narrows_the_choice(world, serve, template):
+def test_node_selector_limits_nodes(world, serve, template):
     serve(template=template(nodeSelector={"name": "b"}))
     assert placed(world) == ["b"]
     world.patch(NODES, "c", {"metadata": {"labels": {"name": "b"}}})
     assert placed(world) == ["b", "c"]
 
 
-def test_heartbeats_of_nodes_mean_nothing(world, serve):
+def test_node_heartbeats_cause_no_writes(world, serve):
     serve()
     world.advance(1)
     before = world.get(DAEMON_SETS, "agent")["metadata"]["resourceVersion"]
@@ -117,7 +117,7 @@ def test_heartbeats_of_nodes_mean_nothing(world, serve):
     assert world.get(DAEMON_SETS, "agent")["metadata"]["resourceVersion"] == before
 
 
-def test_an_update_replaces_one_pod_at_a_time(world, serve, template):
+def test_update_replaces_one_pod_at_a_time(world, serve, template):
     serve()
     world.advance(1)
     world.patch(DAEMON_SETS, "agent", {"spec": {"template": template("app:2")}})
@@ -129,14 +129,14 @@ def test_an_update_replaces_one_pod_at_a_time(world, serve, template):
     assert world.status(DAEMON_SETS, "agent")["updatedNumberScheduled"] == 3
 
 
-def test_several_at_a_time_if_they_may_be_missing(world, serve, template):
+def test_update_respects_max_unavailable(world, serve, template):
     serve(updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}})
     world.advance(1)
     world.patch(DAEMON_SETS, "agent", {"spec": {"template": template("app:2")}})
     assert [image for _, image in images(world)].count("app:2") == 2
 
 
-def test_a_surge_brings_the_new_pod_before_the_old_one_goes(world, serve, template):
+def test_surge_starts_new_pod_first(world, serve, template):
     serve(
         updateStrategy={
             "type": "RollingUpdate",
@@ -154,7 +154,7 @@ def test_a_surge_brings_the_new_pod_before_the_old_one_goes(world, serve, templa
     assert images(world) == [("a", "app:2"), ("b", "app:2"), ("c", "app:2")]
 
 
-def test_on_delete_waits_for_somebody_to_delete(world, serve, template):
+def test_on_delete_replaces_deleted_pods_only(world, serve, template):
     serve(updateStrategy={"type": "OnDelete"})
     world.advance(1)
     world.patch(DAEMON_SETS, "agent", {"spec": {"template": template("app:2")}})
@@ -164,8 +164,8 @@ def test_on_delete_waits_for_somebody_to_delete(world, serve, template):
     assert [image for _, image in images(world)].count("app:2") == 1
 
 
-def test_a_failed_daemon_is_replaced_later_and_later(world, serve, template):
-    world.hands.life = lambda _: (0.5, 1)
+def test_failed_daemon_pod_is_replaced_with_backoff(world, serve, template):
+    world.pod_runner.life = lambda _: (0.5, 1)
     serve(template=template(nodeSelector={"name": "a"}))
     world.advance(60)
     names = [pod["metadata"]["name"] for pod in world.pods()]
@@ -175,7 +175,7 @@ def test_a_failed_daemon_is_replaced_later_and_later(world, serve, template):
     assert len(names) == 1
 
 
-def test_two_daemons_on_one_node_are_one_too_many(world, serve):
+def test_surplus_daemon_pod_is_deleted(world, serve):
     serve()
     world.advance(1)
     first = world.pods()[0]

@@ -29,7 +29,7 @@ def roll(world, template, image, **spec):
     world.patch(DEPLOYMENTS, "web", {"spec": {"template": template(image), **spec}})
 
 
-def test_pods_come_and_are_counted(world, deploy):
+def test_pods_are_created_and_counted(world, deploy):
     deploy(2)
     assert world.status(DEPLOYMENTS, "web")["unavailableReplicas"] == 2
     assert world.conditions(DEPLOYMENTS, "web") == {
@@ -52,7 +52,7 @@ def test_pods_come_and_are_counted(world, deploy):
     assert world.events("web") == [f"Scaled up replica set {only} from 0 to 2"]
 
 
-def test_the_replica_set_says_whose_it_is(world, deploy):
+def test_replica_set_has_owner_and_hash(world, deploy):
     deploy(2)
     [made] = world.list(REPLICA_SETS)
     digest = made["metadata"]["labels"]["pod-template-hash"]
@@ -70,7 +70,7 @@ def test_the_replica_set_says_whose_it_is(world, deploy):
     assert {pod["metadata"]["labels"]["pod-template-hash"] for pod in world.pods()} == {digest}
 
 
-def test_a_rolling_update_keeps_within_its_margins(world, deploy, template):
+def test_rolling_update_respects_surge_and_unavailable(world, deploy, template):
     deploy(4)
     world.advance(1)
     roll(world, template, "app:2")
@@ -99,10 +99,10 @@ def hashes(world):
     return [row["metadata"]["labels"]["pod-template-hash"] for row in rows]
 
 
-def test_recreate_waits_for_the_last_old_pod(world, deploy, template):
+def test_recreate_waits_for_last_old_pod(world, deploy, template):
     deploy(2, strategy={"type": "Recreate"})
     world.advance(1)
-    world.hands.takedown = 5.0
+    world.pod_runner.takedown = 5.0
     roll(world, template, "app:2")
     assert sizes(world) == {"app": 0}
     world.advance(4)
@@ -111,10 +111,10 @@ def test_recreate_waits_for_the_last_old_pod(world, deploy, template):
     assert sizes(world) == {"app": 0, "app:2": 2}
 
 
-def test_a_broken_rollout_exceeds_its_deadline_and_is_rolled_back(world, deploy, template):
+def test_failed_rollout_exceeds_deadline_and_is_rolled_back(world, deploy, template):
     deploy(2, progressDeadlineSeconds=30)
     world.advance(1)
-    world.hands.boot = None
+    world.pod_runner.boot = None
     roll(world, template, "broken")
     world.advance(29)
     assert world.conditions(DEPLOYMENTS, "web")["Progressing"] == ("True", "ReplicaSetUpdated")
@@ -124,7 +124,7 @@ def test_a_broken_rollout_exceeds_its_deadline_and_is_rolled_back(world, deploy,
         "ProgressDeadlineExceeded",
     )
     assert world.status(DEPLOYMENTS, "web")["availableReplicas"] == 2
-    world.hands.boot = 1.0
+    world.pod_runner.boot = 1.0
     roll(world, template, "app")
     world.advance(5)
     assert sizes(world) == {"app": 2, "broken": 0}
@@ -136,7 +136,7 @@ def test_a_broken_rollout_exceeds_its_deadline_and_is_rolled_back(world, deploy,
     assert back["deployment.kubernetes.io/revision-history"] == "1"
 
 
-def test_a_paused_deployment_is_scaled_but_not_rolled(world, deploy, template):
+def test_paused_deployment_is_scaled_but_not_rolled_out(world, deploy, template):
     deploy(2)
     world.advance(1)
     world.patch(DEPLOYMENTS, "web", {"spec": {"paused": True}})
@@ -149,20 +149,20 @@ def test_a_paused_deployment_is_scaled_but_not_rolled(world, deploy, template):
     assert sizes(world) == {"app": 0, "app:2": 3}
 
 
-def test_a_change_of_size_during_a_rollout_is_shared_in_proportion(world, deploy, template):
+def test_scaling_during_rollout_is_proportional(world, deploy, template):
     deploy(
         10,
         strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 3, "maxUnavailable": 2}},
     )
     world.advance(1)
-    world.hands.boot = None
+    world.pod_runner.boot = None
     roll(world, template, "app:2")
     assert sizes(world) == {"app": 8, "app:2": 5}
     world.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 15}})
     assert sizes(world) == {"app": 11, "app:2": 7}
 
 
-def test_old_replica_sets_beyond_the_history_are_forgotten(world, deploy, template):
+def test_old_replica_sets_beyond_history_are_deleted(world, deploy, template):
     deploy(1, revisionHistoryLimit=1)
     for number in range(4):
         world.advance(3)
@@ -171,7 +171,7 @@ def test_old_replica_sets_beyond_the_history_are_forgotten(world, deploy, templa
     assert sizes(world) == {"app:2": 0, "app:3": 1}
 
 
-def test_unhealthy_old_pods_go_first(world, deploy, template):
+def test_unhealthy_old_pods_are_deleted_first(world, deploy, template):
     deploy(4)
     world.advance(1)
     sick = world.names(PODS)[0]
@@ -180,7 +180,7 @@ def test_unhealthy_old_pods_go_first(world, deploy, template):
     assert sick not in world.names(PODS)
 
 
-def test_a_refusal_of_pods_shows_on_the_deployment_until_it_is_over(world, deploy, monkeypatch):
+def test_pod_refusal_sets_replica_failure_condition(world, deploy, monkeypatch):
     create, tries = world.api.create, []
 
     async def refuse(resource, obj, *args, **options):
@@ -211,14 +211,14 @@ def test_a_refusal_of_pods_shows_on_the_deployment_until_it_is_over(world, deplo
     assert world.status(DEPLOYMENTS, "web")["readyReplicas"] == 2
 
 
-def test_a_deployment_takes_its_pods_with_it(world, deploy):
+def test_pods_are_deleted_with_deployment(world, deploy):
     deploy(3)
     world.advance(1)
     world.delete(DEPLOYMENTS, "web")
     assert world.names(REPLICA_SETS) == world.names(PODS) == []
 
 
-def test_a_hash_that_is_taken_is_drawn_again(world, deploy, template):
+def test_hash_collision_is_resolved(world, deploy, template):
     deploy(1)
     world.advance(1)
     [taken] = world.names(REPLICA_SETS)
@@ -230,7 +230,7 @@ def test_a_hash_that_is_taken_is_drawn_again(world, deploy, template):
     assert len(world.names(REPLICA_SETS)) == 2
 
 
-def test_orphans_are_adopted_again(world, deploy):
+def test_orphaned_replica_sets_are_adopted(world, deploy):
     deploy(2)
     world.advance(1)
     before = world.names(PODS)
@@ -243,7 +243,7 @@ def test_orphans_are_adopted_again(world, deploy):
     assert owner["uid"] == again["metadata"]["uid"]
 
 
-def test_a_hundred_pods_are_ready_within_a_second_and_little_work(world, deploy):
+def test_hundred_pods_are_ready_within_a_second(world, deploy):
     deploy(100)
     world.advance(1)
     assert world.status(DEPLOYMENTS, "web")["readyReplicas"] == 100

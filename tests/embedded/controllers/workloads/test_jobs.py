@@ -19,10 +19,10 @@ def job(world):
 
 
 @pytest.fixture
-def lives(world):
-    """Every pod lives five seconds and ends with a code: one for all, or by index."""
+def pod_life(world):
+    """Let every pod live five seconds and end with a code: one for all, or by index."""
 
-    def lives(codes=0):
+    def pod_life(codes=0):
         def life(pod):
             code = (
                 codes.get(pod["metadata"]["labels"].get(INDEX), 0)
@@ -31,14 +31,14 @@ def lives(world):
             )
             return None if code is None else (5, code)
 
-        world.hands.life = life
+        world.pod_runner.life = life
 
-    return lives
+    return pod_life
 
 
 @pytest.fixture
-def history(world):
-    """What the job's status has said, change by change, with the second in which it said it."""
+def status_history(world):
+    """Return the changes of the job's status, each with its second."""
     told = []
 
     async def follow():
@@ -56,8 +56,8 @@ def ends(world, name="j"):
     return [(row["type"], row["reason"]) for row in rows if row["status"] == "True"]
 
 
-def test_it_completes_when_enough_pods_have_succeeded(world, job, lives):
-    lives(0)
+def test_job_completes_after_enough_successes(world, job, pod_life):
+    pod_life(0)
     job(completions=3, parallelism=2)
     assert len(world.names(PODS)) == 2
     world.advance(14)
@@ -76,20 +76,20 @@ def test_it_completes_when_enough_pods_have_succeeded(world, job, lives):
     assert all(not pod["metadata"].get("finalizers") for pod in world.pods())
 
 
-def test_each_pod_is_written_down_released_and_counted(world, job, lives, history):
-    lives(0)
+def test_finished_pods_are_recorded_released_and_counted(world, job, pod_life, status_history):
+    pod_life(0)
     job()
     assert [pod["metadata"]["finalizers"] for pod in world.pods()] == [[TRACKING]]
     uid = world.pods()[0]["metadata"]["uid"]
     world.advance(10)
     booked = [
         (when, status.get("uncountedTerminatedPods"), status.get("succeeded", 0))
-        for when, status in history
+        for when, status in status_history
     ]
     assert booked[-2:] == [(7, {"succeeded": [uid]}, 0), (7, {}, 1)]
 
 
-def test_without_a_number_one_success_lets_the_rest_finish(world, job):
+def test_work_queue_job_finishes_after_first_success(world, job):
     job(parallelism=2)
     first, second = world.names(PODS)
     world.advance(1)
@@ -102,8 +102,8 @@ def test_without_a_number_one_success_lets_the_rest_finish(world, job):
     assert ends(world)[-1] == ("Complete", "CompletionsReached")
 
 
-def test_failures_are_retried_later_and_later_and_not_for_ever(world, job, lives):
-    lives(1)
+def test_failures_are_retried_with_backoff_up_to_limit(world, job, pod_life):
+    pod_life(1)
     job(backoffLimit=2)
     world.advance(100)
     made = [pod["metadata"]["creationTimestamp"][-3:-1] for pod in world.pods()]
@@ -120,28 +120,28 @@ def test_failures_are_retried_later_and_later_and_not_for_ever(world, job, lives
     assert world.events("j")[-1] == "Job has reached the specified backoff limit"
 
 
-def test_a_success_makes_it_forget_the_failures_before(world, job, lives):
-    lives({None: 1})
-    world.hands.life = lambda pod: (5, 1 if world.hands.count == 1 else 0)
+def test_success_resets_backoff(world, job, pod_life):
+    pod_life({None: 1})
+    world.pod_runner.life = lambda pod: (5, 1 if world.pod_runner.count == 1 else 0)
     job(completions=2)
     world.advance(60)
     made = sorted(pod["metadata"]["creationTimestamp"][-3:-1] for pod in world.pods())
     assert made == ["00", "16", "23"]
 
 
-def test_restarts_in_place_count_too(world, job):
+def test_container_restarts_count_as_failures(world, job):
     job(restart="OnFailure", backoffLimit=2)
     world.advance(1)
     pod = world.pods()[0]
     restarts = [{"name": "c", "image": "app", "imageID": "", "ready": True, "restartCount": 2}]
-    world.ask(world.hands.tell(pod, "Running", ready=True, containerStatuses=restarts))
+    world.ask(world.pod_runner.tell(pod, "Running", ready=True, containerStatuses=restarts))
     world.advance(2)
     assert ends(world)[-1] == ("Failed", "BackoffLimitExceeded")
     assert world.names(PODS) == []
 
 
-def test_the_end_waits_for_the_last_pod_to_go(world, job):
-    world.hands.takedown = 5.0
+def test_job_ends_after_last_pod_is_gone(world, job):
+    world.pod_runner.takedown = 5.0
     job(parallelism=2, completions=2, backoffLimit=0)
     world.advance(1)
     world.end(world.names(PODS)[0], 1)
@@ -156,7 +156,7 @@ def test_the_end_waits_for_the_last_pod_to_go(world, job):
     assert world.status(JOBS, "j")["failed"] == 2
 
 
-def test_a_deadline_ends_it(world, job):
+def test_deadline_fails_job(world, job):
     job(activeDeadlineSeconds=30)
     world.advance(29)
     assert ends(world) == []
@@ -166,8 +166,8 @@ def test_a_deadline_ends_it(world, job):
     assert ends(world)[-1] == ("Failed", "DeadlineExceeded")
 
 
-def test_suspended_it_has_no_pods_and_no_start(world, job, lives):
-    lives(0)
+def test_suspended_job_has_no_pods_and_start_time(world, job, pod_life):
+    pod_life(0)
     job(suspend=True, parallelism=2, completions=2)
     assert world.names(PODS) == []
     assert world.conditions(JOBS, "j") == {"Suspended": ("True", "JobSuspended")}
@@ -187,8 +187,8 @@ def test_suspended_it_has_no_pods_and_no_start(world, job, lives):
     assert world.events("j", "Suspended", "Resumed") == ["Job suspended", "Job resumed"]
 
 
-def test_indexes_are_done_once_each(world, job, lives):
-    lives({"1": 1})
+def test_indexes_are_completed_once(world, job, pod_life):
+    pod_life({"1": 1})
     job(completions=4, parallelism=2, completionMode="Indexed")
     assert sorted(pod["metadata"]["labels"][INDEX] for pod in world.pods()) == ["0", "1"]
     pod = world.pods()[0]
@@ -199,14 +199,14 @@ def test_indexes_are_done_once_each(world, job, lives):
     world.advance(50)
     status = world.status(JOBS, "j")
     assert status["completedIndexes"] == "0,2,3"
-    lives(0)
+    pod_life(0)
     world.advance(200)
     assert world.status(JOBS, "j")["completedIndexes"] == "0-3"
     assert ends(world)[-1] == ("Complete", "CompletionsReached")
 
 
-def test_an_index_may_fail_alone(world, job, lives):
-    lives({"0": 1, "2": 42})
+def test_index_fails_by_its_backoff_limit(world, job, pod_life):
+    pod_life({"0": 1, "2": 42})
     rules = [{"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}}]
     job(
         completions=3,
@@ -230,16 +230,16 @@ def test_an_index_may_fail_alone(world, job, lives):
     assert sorted(counts) == ["0", "0", "0", "1"]
 
 
-def test_too_many_failed_indexes_end_it(world, job, lives):
-    lives({"0": 1, "1": 1, "2": None})
+def test_max_failed_indexes_fails_job(world, job, pod_life):
+    pod_life({"0": 1, "1": 1, "2": None})
     spec = {"completionMode": "Indexed", "backoffLimitPerIndex": 0, "maxFailedIndexes": 1}
     job(completions=3, parallelism=3, **spec)
     world.advance(20)
     assert ends(world)[-1] == ("Failed", "MaxFailedIndexesExceeded")
 
 
-def test_a_policy_can_fail_the_job_at_once(world, job, lives):
-    lives(99)
+def test_fail_job_policy(world, job, pod_life):
+    pod_life(99)
     rules = [
         {
             "action": "FailJob",
@@ -257,7 +257,7 @@ def test_a_policy_can_fail_the_job_at_once(world, job, lives):
     assert world.events("j")[-1] == message
 
 
-def test_a_policy_can_look_away(world, job):
+def test_ignore_policy(world, job):
     rules = [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     ]
@@ -274,8 +274,8 @@ def test_a_policy_can_look_away(world, job):
     assert world.status(JOBS, "j")["active"] == 1
 
 
-def test_a_policy_can_call_a_part_enough(world, job, lives):
-    lives({"0": None, "1": 0, "2": None})
+def test_success_policy(world, job, pod_life):
+    pod_life({"0": None, "1": 0, "2": None})
     rules = [{"succeededIndexes": "1-2", "succeededCount": 1}]
     job(completions=3, parallelism=3, completionMode="Indexed", successPolicy={"rules": rules})
     world.advance(8)
@@ -284,7 +284,7 @@ def test_a_policy_can_call_a_part_enough(world, job, lives):
     assert "failed" not in world.status(JOBS, "j")
 
 
-def test_a_pod_that_somebody_deletes_is_made_again(world, job):
+def test_deleted_pod_is_replaced(world, job):
     job()
     world.advance(1)
     [name] = world.names(PODS)
@@ -294,8 +294,8 @@ def test_a_pod_that_somebody_deletes_is_made_again(world, job):
     assert world.status(JOBS, "j")["failed"] == 1
 
 
-def test_replacement_can_wait_for_the_end(world, job):
-    world.hands.takedown = 20.0
+def test_replacement_waits_for_failed_pod(world, job):
+    world.pod_runner.takedown = 20.0
     job(podReplacementPolicy="Failed")
     world.advance(1)
     world.delete(PODS, world.names(PODS)[0])
@@ -304,8 +304,8 @@ def test_replacement_can_wait_for_the_end(world, job):
     assert world.status(JOBS, "j")["terminating"] == 1
 
 
-def test_finished_it_goes_when_its_time_is_over(world, job, lives):
-    lives(0)
+def test_finished_job_is_deleted_after_ttl(world, job, pod_life):
+    pod_life(0)
     job(ttlSecondsAfterFinished=10)
     world.advance(16)
     assert world.names(JOBS) == ["j"]
@@ -313,7 +313,7 @@ def test_finished_it_goes_when_its_time_is_over(world, job, lives):
     assert world.names(JOBS) == world.names(PODS) == []
 
 
-def test_its_pods_are_let_go_when_it_is_gone(world, job):
+def test_pods_are_released_after_job_deletion(world, job):
     job(parallelism=2)
     world.advance(1)
     world.delete(JOBS, "j", propagation="Background")
@@ -326,7 +326,7 @@ def test_its_pods_are_let_go_when_it_is_gone(world, job):
     assert "finalizers" not in pod["metadata"]
 
 
-def test_less_parallelism_sends_pods_home_uncounted(world, job):
+def test_reduced_parallelism_deletes_pods_uncounted(world, job):
     job(parallelism=3, completions=5)
     world.advance(1)
     world.patch(JOBS, "j", {"spec": {"parallelism": 1}})
@@ -339,6 +339,6 @@ def test_less_parallelism_sends_pods_home_uncounted(world, job):
     ("text", "numbers"),
     [("", []), ("3", [3]), ("0,1", [0, 1]), ("0-2,5,7-9", [0, 1, 2, 5, 7, 8, 9])],
 )
-def test_sets_of_indexes(text, numbers):
+def test_index_sets(text, numbers):
     assert job_state.parse_indexes(text) == numbers
     assert job_state.format_indexes(numbers) == text

@@ -18,7 +18,7 @@ def replicate(world, template):
     return replicate
 
 
-def test_pods_are_made_from_the_template(world, replicate):
+def test_pods_are_created_from_template(world, replicate):
     owner = replicate(1)
     [pod] = world.pods()
     assert pod["metadata"]["generateName"] == "rs-"
@@ -36,11 +36,11 @@ def test_pods_are_made_from_the_template(world, replicate):
     assert world.events("rs") == [f"Created pod: {pod['metadata']['name']}"]
 
 
-def test_what_goes_is_replaced_at_once(world, replicate):
+def test_deleted_pod_is_replaced_immediately(world, replicate):
     replicate(2)
     world.advance(1)
     gone = world.names(PODS)[0]
-    world.hands.takedown = 5.0
+    world.pod_runner.takedown = 5.0
     world.delete(PODS, gone)
     assert len(world.names(PODS)) == 3
     status = world.status(REPLICA_SETS, "rs")
@@ -50,7 +50,7 @@ def test_what_goes_is_replaced_at_once(world, replicate):
     assert world.status(REPLICA_SETS, "rs")["terminatingReplicas"] == 0
 
 
-def test_a_failed_pod_is_replaced_and_kept(world, replicate):
+def test_failed_pod_is_replaced_and_kept(world, replicate):
     replicate(1)
     world.advance(1)
     failed = world.names(PODS)[0]
@@ -59,7 +59,7 @@ def test_a_failed_pod_is_replaced_and_kept(world, replicate):
     assert failed in world.names(PODS)
 
 
-def test_the_status_only_counts_what_is_there(world, replicate):
+def test_status_counts_existing_pods(world, replicate):
     replicate(2)
     assert world.status(REPLICA_SETS, "rs") == {
         "replicas": 2,
@@ -69,7 +69,7 @@ def test_the_status_only_counts_what_is_there(world, replicate):
     }
 
 
-def test_pods_are_available_after_they_have_been_ready_for_long_enough(world, replicate):
+def test_pods_are_available_after_min_ready_seconds(world, replicate):
     replicate(1, minReadySeconds=10)
     world.advance(10)
     assert "availableReplicas" not in world.status(REPLICA_SETS, "rs")
@@ -77,7 +77,7 @@ def test_pods_are_available_after_they_have_been_ready_for_long_enough(world, re
     assert world.status(REPLICA_SETS, "rs")["availableReplicas"] == 1
 
 
-def test_orphans_that_match_are_adopted(world, replicate):
+def test_matching_orphans_are_adopted(world, replicate):
     world.create(
         PODS,
         "lone",
@@ -91,7 +91,7 @@ def test_orphans_that_match_are_adopted(world, replicate):
     assert len(world.names(PODS)) == 2
 
 
-def test_a_pod_that_no_longer_matches_is_released_and_replaced(world, replicate):
+def test_pod_that_stops_matching_is_released_and_replaced(world, replicate):
     replicate(1)
     world.advance(1)
     [name] = world.names(PODS)
@@ -100,7 +100,7 @@ def test_a_pod_that_no_longer_matches_is_released_and_replaced(world, replicate)
     assert len(world.names(PODS)) == 2
 
 
-def test_two_sets_do_not_fight_over_an_orphan(world, replicate):
+def test_orphan_is_adopted_by_one_set(world, replicate):
     replicate(0, "one")
     replicate(0, "two")
     world.create(
@@ -114,7 +114,7 @@ def test_two_sets_do_not_fight_over_an_orphan(world, replicate):
     assert sorted(world.events("one") + world.events("two")) == ["Deleted pod: lone"]
 
 
-def test_deleting_it_takes_the_pods_along_unless_they_are_orphaned(world, replicate):
+def test_pods_are_deleted_with_set_unless_orphaned(world, replicate):
     replicate(2)
     world.advance(1)
     world.delete(REPLICA_SETS, "rs", propagation="Orphan")
@@ -176,5 +176,5 @@ def pod(uid, *, node="n", phase="Running", ready=None, cost=None, restarts=0, cr
         "by uid",
     ],
 )
-def test_which_pod_goes_first(gone, kept):
+def test_deletion_order_of_pods(gone, kept):
     assert by_deletion_rank([kept, gone], {"crowded": 2, "empty": 1, "n": 2}, NOW) == [gone, kept]

@@ -39,7 +39,7 @@ def roll(world, template, image="app:2", **spec):
     world.patch(STATEFUL_SETS, "db", {"spec": {"template": template(image), **spec}})
 
 
-def test_pods_come_one_after_the_other(world, state):
+def test_pods_start_in_order(world, state):
     state(3)
     assert world.names(PODS) == ["db-0"]
     world.advance(1)
@@ -60,7 +60,7 @@ def test_pods_come_one_after_the_other(world, state):
     }
 
 
-def test_a_pod_knows_who_it_is(world, state):
+def test_pod_has_identity(world, state):
     state(1, volumeClaimTemplates=CLAIMS, ordinals={"start": 7})
     [pod] = world.pods()
     revision = world.names(CONTROLLER_REVISIONS)[0]
@@ -80,25 +80,25 @@ def test_a_pod_knows_who_it_is(world, state):
     ]
 
 
-def test_in_order_an_unready_pod_holds_up_the_rest(world, state):
-    world.hands.boot = None
+def test_unready_pod_blocks_ordered_start(world, state):
+    world.pod_runner.boot = None
     state(3)
     world.advance(60)
     assert world.names(PODS) == ["db-0"]
 
 
-def test_in_parallel_nobody_waits(world, state):
-    world.hands.boot = None
+def test_parallel_pods_start_together(world, state):
+    world.pod_runner.boot = None
     state(3, podManagementPolicy="Parallel")
     assert world.names(PODS) == ["db-0", "db-1", "db-2"]
     world.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 0}})
     assert world.names(PODS) == []
 
 
-def test_it_shrinks_from_the_end(world, state):
+def test_scale_down_removes_highest_ordinals(world, state):
     state(3)
     world.advance(3)
-    world.hands.takedown = 5.0
+    world.pod_runner.takedown = 5.0
     world.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 1}})
     deleting = [
         pod["metadata"]["name"] for pod in world.pods() if pod["metadata"].get("deletionTimestamp")
@@ -110,7 +110,7 @@ def test_it_shrinks_from_the_end(world, state):
     assert world.names(PODS) == ["db-0"]
 
 
-def test_an_update_rolls_from_the_end_one_by_one(world, state, template):
+def test_update_rolls_from_highest_ordinal(world, state, template):
     state(3)
     world.advance(3)
     roll(world, template)
@@ -124,7 +124,7 @@ def test_an_update_rolls_from_the_end_one_by_one(world, state, template):
     assert [row["revision"] for row in world.list(CONTROLLER_REVISIONS)].count(2) == 1
 
 
-def test_a_partition_holds_back_the_lower_numbers(world, state, template):
+def test_partition_keeps_lower_ordinals(world, state, template):
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
     state(3, updateStrategy=rolling)
     world.advance(3)
@@ -138,7 +138,7 @@ def test_a_partition_holds_back_the_lower_numbers(world, state, template):
     assert (status["currentReplicas"], status["updatedReplicas"]) == (2, 1)
 
 
-def test_on_delete_waits_for_somebody_to_delete(world, state, template):
+def test_on_delete_replaces_deleted_pods_only(world, state, template):
     state(2, updateStrategy={"type": "OnDelete"})
     world.advance(2)
     roll(world, template)
@@ -149,7 +149,7 @@ def test_on_delete_waits_for_somebody_to_delete(world, state, template):
     assert images(world) == {"db-0": "app", "db-1": "app:2"}
 
 
-def test_an_old_template_gets_its_old_revision_back(world, state, template):
+def test_rollback_reuses_revision(world, state, template):
     state(1)
     world.advance(1)
     [first] = world.names(CONTROLLER_REVISIONS)
@@ -162,7 +162,7 @@ def test_an_old_template_gets_its_old_revision_back(world, state, template):
     assert world.status(STATEFUL_SETS, "db")["currentRevision"] == first
 
 
-def test_revisions_beyond_the_history_are_forgotten(world, state, template):
+def test_revisions_beyond_history_are_deleted(world, state, template):
     state(1, revisionHistoryLimit=1)
     for number in range(4):
         world.advance(3)
@@ -171,7 +171,7 @@ def test_revisions_beyond_the_history_are_forgotten(world, state, template):
     assert sorted(row["revision"] for row in world.list(CONTROLLER_REVISIONS)) == [4, 5]
 
 
-def test_a_failed_pod_comes_again_under_its_name(world, state):
+def test_failed_pod_is_recreated_with_same_name(world, state):
     state(1)
     world.advance(1)
     before = world.get(PODS, "db-0")["metadata"]["uid"]
@@ -187,7 +187,7 @@ def owners(world, claim):
     return [(reference["kind"], reference["name"]) for reference in references]
 
 
-def test_claims_stay_when_the_set_shrinks_and_goes(world, state):
+def test_claims_are_kept_by_default(world, state):
     state(2, volumeClaimTemplates=CLAIMS)
     world.advance(2)
     world.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 1}})
@@ -198,30 +198,30 @@ def test_claims_stay_when_the_set_shrinks_and_goes(world, state):
     assert owners(world, "data-db-0") == []
 
 
-def test_claims_go_with_their_pod_or_their_set_if_the_policy_says_so(world, state):
+def test_retention_policy_deletes_claims(world, state):
     policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}
     state(2, volumeClaimTemplates=CLAIMS, persistentVolumeClaimRetentionPolicy=policy)
     world.advance(2)
     assert owners(world, "data-db-1") == [("StatefulSet", "db")]
-    world.hands.takedown = 5.0
+    world.pod_runner.takedown = 5.0
     world.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 1}})
     assert owners(world, "data-db-1") == [("Pod", "db-1")]
     world.advance(5)
-    assert not _alive(world, "data-db-1")
+    assert not _unmarked(world, "data-db-1")
     world.delete(STATEFUL_SETS, "db")
     world.advance(10)
-    assert not _alive(world, "data-db-0")
+    assert not _unmarked(world, "data-db-0")
 
 
-def _alive(world, claim):
-    """Nobody protects claims here, so one that is deleted is gone or marked."""
+def _unmarked(world, claim):
+    """Return claims without a deletion mark: no controller protects claims here."""
     found = [
         row for row in world.list(PERSISTENT_VOLUME_CLAIMS) if row["metadata"]["name"] == claim
     ]
     return bool(found) and "deletionTimestamp" not in found[0]["metadata"]
 
 
-def test_availability_takes_its_time(world, state):
+def test_availability_follows_min_ready_seconds(world, state):
     state(2, minReadySeconds=5)
     world.advance(5)
     assert world.names(PODS) == ["db-0"]

@@ -7,8 +7,8 @@ SELECTOR = {"matchLabels": {"app": "web"}}
 
 
 @pytest.fixture
-def looks(monkeypatch):
-    """What the controllers of workloads have looked at."""
+def reconciled_keys(monkeypatch):
+    """Record the keys that the workload controllers reconcile."""
     work, seen = Controller._work, []
 
     async def seeing(self, key):
@@ -25,7 +25,7 @@ def overwrite(world, resource, name, status):
 
 
 @pytest.mark.parametrize("resource", [REPLICA_SETS, DEPLOYMENTS])
-def test_what_somebody_else_tells_is_put_right(world, template, resource):
+def test_foreign_status_write_is_corrected(world, template, resource):
     world.create(resource, "web", {"replicas": 2, "selector": SELECTOR, "template": template()})
     world.advance(5)
     for _ in range(2):
@@ -33,7 +33,7 @@ def test_what_somebody_else_tells_is_put_right(world, template, resource):
         assert world.status(resource, "web")["readyReplicas"] == 2
 
 
-def test_what_somebody_else_tells_of_a_daemon_set_is_put_right(world, template):
+def test_foreign_daemon_set_status_write_is_corrected(world, template):
     world.create(NODES, "n1")
     world.create(DAEMON_SETS, "web", {"selector": SELECTOR, "template": template()})
     world.advance(5)
@@ -41,19 +41,19 @@ def test_what_somebody_else_tells_of_a_daemon_set_is_put_right(world, template):
     assert world.status(DAEMON_SETS, "web")["numberReady"] == 1
 
 
-def test_its_own_words_are_no_reason_to_look(world, template, looks):
+def test_own_status_write_causes_no_reconcile(world, template, reconciled_keys):
     world.create(REPLICA_SETS, "web", {"replicas": 1, "selector": SELECTOR, "template": template()})
     world.advance(5)
-    looks.clear()
-    world.hands.takedown = 5.0
+    reconciled_keys.clear()
+    world.pod_runner.takedown = 5.0
     world.delete(PODS, world.names(PODS)[0])
     world.advance(20)
-    told = [key for name, key in looks if name == "replicaset-controller"]
+    told = [key for name, key in reconciled_keys if name == "replicaset-controller"]
     assert world.status(REPLICA_SETS, "web")["readyReplicas"] == 1
     assert len(told) == 4  # one pod goes, another comes, it is ready, the first is gone
 
 
-def test_old_sets_beyond_the_history_go_when_a_rollout_is_complete(world, template):
+def test_history_is_limited_after_rollout(world, template):
     spec = {"replicas": 1, "revisionHistoryLimit": 0, "selector": SELECTOR}
     world.create(DEPLOYMENTS, "web", {**spec, "template": template()})
     world.advance(5)

@@ -20,7 +20,7 @@ DENY_B = {
 
 
 class Parent:
-    """A parent's API with machines' pods, and the agents that look at it."""
+    """API of a parent with the pods of machines, and the agents that watch it."""
 
     def __init__(self, api, runner):
         self.api, self.runner = api, runner
@@ -82,7 +82,7 @@ def parent(api, runner):
     return Parent(api, runner)
 
 
-def test_a_policy_takes_effect_after_a_second_and_ends_so(parent):
+def test_policy_takes_effect_and_ends_after_a_second(parent):
     parent.cut()
     parent.runner.advance(0.99)
     assert parent.passes("b", "a")
@@ -98,7 +98,7 @@ def test_a_policy_takes_effect_after_a_second_and_ends_so(parent):
     assert parent.changes == 2
 
 
-def test_a_policy_that_changes_is_read_again(parent):
+def test_changed_policy_is_reloaded(parent):
     made = parent.cut()
     changed = {**made, "spec": {**made["spec"], "ingressDeny": []}}
     parent.runner.call(parent.api.update(CILIUM_NETWORK_POLICIES, changed))
@@ -106,7 +106,7 @@ def test_a_policy_that_changes_is_read_again(parent):
     assert parent.passes("b", "a")
 
 
-def test_machines_without_a_pod_and_pods_elsewhere_are_not_concerned(parent):
+def test_other_machines_and_namespaces_are_unaffected(parent):
     parent.machines.add("d")
     parent.cut("all", "d", ingress=[{}])
     parent.pod("d", namespace="default")
@@ -117,7 +117,7 @@ def test_machines_without_a_pod_and_pods_elsewhere_are_not_concerned(parent):
     assert not parent.passes("b", "d")
 
 
-def test_a_machine_is_its_latest_pod(parent):
+def test_latest_pod_of_machine_counts(parent):
     parent.cut("by-label", endpointSelector={"matchLabels": {"generation": "2"}}, ingress=[{}])
     parent.runner.advance(2)
     assert parent.passes("b", "a")
@@ -129,7 +129,7 @@ def test_a_machine_is_its_latest_pod(parent):
     assert parent.passes("b", "a")
 
 
-def test_namespaces_are_known_by_their_labels(parent):
+def test_namespaces_are_selected_by_labels(parent):
     peers = {"matchLabels": {"io.cilium.k8s.namespace.labels.team": "storage"}}
     parent.cut(ingress=[{"fromEndpoints": [peers]}])
     parent.runner.advance(2)
@@ -141,7 +141,7 @@ def test_namespaces_are_known_by_their_labels(parent):
     assert parent.passes("b", "a")
 
 
-def test_a_policy_that_makes_no_sense_does_nothing_and_is_told(parent, caplog):
+def test_invalid_policy_is_ignored_and_reported(parent, caplog):
     with caplog.at_level(logging.WARNING):
         parent.cut("odd", ingress=[{"fromCIDR": ["300.0.0.0/8"]}])
         parent.runner.advance(2)
@@ -149,7 +149,7 @@ def test_a_policy_that_makes_no_sense_does_nothing_and_is_told(parent, caplog):
     assert "policy vms/odd is invalid and has no effect" in caplog.text
 
 
-def test_decisions_are_kept_until_something_changes(parent, monkeypatch):
+def test_decisions_are_cached_until_change(parent, monkeypatch):
     asked = []
     monkeypatch.setattr(module, "may_pass", lambda *flow: asked.append(flow) or True)
     parent.cut()
@@ -166,6 +166,6 @@ def test_decisions_are_kept_until_something_changes(parent, monkeypatch):
     assert len(asked) == 1
 
 
-def test_a_machine_without_power_hears_nobody_whatever_policies_say(parent):
+def test_powered_off_machine_is_unreachable(parent):
     parent.machines.power_off("a")
     assert not parent.passes("b", "a")

@@ -1,6 +1,4 @@
-"""The very text of the Jobs on simulated kubelets: the rule goes in, loses packets, comes out;
-the link is loaded.
-"""
+"""Scripts of the network Jobs on simulated kubelets: packet loss rules and load."""
 
 import pytest
 
@@ -71,7 +69,7 @@ def ended(site, name):
     return site.container(name, "c")["state"]["terminated"]["exitCode"]
 
 
-def test_the_rule_goes_in_loses_packets_and_comes_out(site, job):
+def test_job_adds_rule_and_removes_it(site, job):
     job("add", add_rule("add", B, 0.05))
     job("del", remove_rule("add", B, 0.05, 30))
     site.advance(10)
@@ -85,7 +83,7 @@ def test_the_rule_goes_in_loses_packets_and_comes_out(site, job):
     assert rules(site) == []
 
 
-def test_by_the_rules_number_as_it_was_done_before(site, job):
+def test_rule_is_deleted_by_number(site, job):
     for _ in range(2):
         job(f"add-{_}", add_rule("add", B, 0.05))
     job("other", "iptables -A INPUT -s 10.9.8.7 -j DROP")
@@ -97,7 +95,7 @@ def test_by_the_rules_number_as_it_was_done_before(site, job):
     assert len(rules(site)) == 1
 
 
-def test_a_job_that_is_deleted_early_leaves_the_rule_and_the_sweep_finds_it(site, job):
+def test_sweep_removes_rule_of_deleted_job(site, job):
     job("add", add_rule("add", B, 0.05))
     job("del", remove_rule("add", B, 0.05, 30))
     site.advance(10)
@@ -112,7 +110,7 @@ def test_a_job_that_is_deleted_early_leaves_the_rule_and_the_sweep_finds_it(site
     assert loss(site, "node-2", "node-1") == 0
 
 
-def test_a_reboot_in_the_middle_empties_it(site, job):
+def test_reboot_removes_rule(site, job):
     job("add", add_rule("add", B, 0.05))
     job("del", remove_rule("add", B, 0.05, 60))
     site.advance(10)
@@ -125,7 +123,7 @@ def test_a_reboot_in_the_middle_empties_it(site, job):
     assert rules(site) == []
 
 
-def test_packets_that_no_longer_come_are_not_counted(site, job):
+def test_filtered_packets_are_not_counted(site, job):
     job("add", add_rule("add", B, 0.5))
     site.advance(10)
     site.power_off("node-2")
@@ -135,7 +133,7 @@ def test_packets_that_no_longer_come_are_not_counted(site, job):
     assert 300 < dropped_packets(site.log("del")) < 800
 
 
-def test_one_who_has_no_rights_is_told(site, job):
+def test_unprivileged_job_fails(site, job):
     job("add", add_rule("add", B, 0.05), runAsUser=0)
     site.advance(10)
     assert ended(site, "add") == 4
@@ -143,7 +141,7 @@ def test_one_who_has_no_rights_is_told(site, job):
     assert rules(site) == []
 
 
-def test_one_without_the_hosts_network_changes_its_own(site, job):
+def test_job_without_host_network_changes_pod_network(site, job):
     job("add", add_rule("add", B, 0.05) + "iptables -S INPUT | wc -l", host=False)
     job("capable", add_rule("capable", B, 0.01), capabilities={"add": ["NET_ADMIN"]})
     site.advance(10)
@@ -151,7 +149,7 @@ def test_one_without_the_hosts_network_changes_its_own(site, job):
     assert [rule.comment for rule in rules(site)] == ["kscen/capable"]
 
 
-def test_the_link_is_loaded_both_ways_for_as_long_as_the_script_says(site, job):
+def test_load_job_loads_link_in_both_directions(site, job):
     job("one", load_link(B, 30))
     job("other", load_link(A, 30), node="node-2")
     site.advance(15)
@@ -179,7 +177,7 @@ def test_the_link_is_loaded_both_ways_for_as_long_as_the_script_says(site, job):
     ]
 
 
-def test_where_nobody_listens_the_script_goes_on_until_its_end(site, job):
+def test_load_job_continues_without_server(site, job):
     job("one", load_link(B, 20))
     site.advance(60)
     assert ended(site, "one") == 0
@@ -187,7 +185,7 @@ def test_where_nobody_listens_the_script_goes_on_until_its_end(site, job):
     assert pushed_bytes(site.log("one")) is None
 
 
-def test_a_server_ends_with_its_container_and_its_client_is_told(site, job):
+def test_client_fails_when_server_container_ends(site, job):
     job("server", "iperf3 -s -D; sleep 10", node="node-2")
     job("client", f"sleep 5; iperf3 -c {B} -t 60 -i 1")
     site.advance(30)
@@ -196,7 +194,7 @@ def test_a_server_ends_with_its_container_and_its_client_is_told(site, job):
     assert impairment(site, "node-1", "node-2").load == 0
 
 
-def test_losses_slow_the_load_down(site, job):
+def test_packet_loss_reduces_load(site, job):
     job("server", "iperf3 -s", node="node-2")
     job(
         "drop",
@@ -224,7 +222,7 @@ def test_losses_slow_the_load_down(site, job):
         ),
     ],
 )
-def test_what_a_client_is_told(site, job, words, why):
+def test_client_messages(site, job, words, why):
     site.power_off("node-2")
     job("client", f"iperf3 {words}")
     site.advance(200)

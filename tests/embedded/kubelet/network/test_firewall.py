@@ -61,7 +61,7 @@ def lost(*rules, protocol="TCP", sport=0, dport=7000, policy="ACCEPT"):
         ("-m statistic --mode random --probability 0.001 -m comment --comment x -j DROP", 0.001),
     ],
 )
-def test_what_a_rule_takes(rule, share):
+def test_rule_matches(rule, share):
     assert lost(rule) == share
 
 
@@ -77,7 +77,7 @@ def test_what_a_rule_takes(rule, share):
         ([f"-s {FROM}", "-j DROP"], "ACCEPT", 1),
     ],
 )
-def test_rules_are_asked_in_order(rules, policy, share):
+def test_rules_apply_in_order(rules, policy, share):
     assert lost(*rules, policy=policy) == share
 
 
@@ -109,13 +109,13 @@ def test_rules_are_asked_in_order(rules, policy, share):
         ("-P INPUT LOSE", 1, "iptables: Bad policy name."),
     ],
 )
-def test_what_is_refused(text, code, words):
+def test_invalid_command_is_refused(text, code, words):
     outcome = call(FilterTable(), text)
     assert outcome.code == code
     assert words in outcome.stderr
 
 
-def test_deleting_by_words_takes_the_first_of_them():
+def test_delete_by_specification_removes_first_match():
     tables = FilterTable()
     for rule in ("-s 10.0.0.9 -j DROP", f"{HALF} -j DROP", f"{HALF} -j DROP"):
         call(tables, f"-A INPUT {rule}")
@@ -135,7 +135,7 @@ def test_deleting_by_words_takes_the_first_of_them():
 
 
 class Link:
-    """Two machines, and time."""
+    """Link between two machines, and its clock."""
 
     def __init__(self):
         self.runner = VirtualRunner()
@@ -165,7 +165,7 @@ def link():
     link.runner.close()
 
 
-def test_counters_follow_time_and_what_flows(link):
+def test_counters_follow_traffic(link):
     link.runner.advance(1000)
     link.ask(f"-A INPUT -s {link.b.address} {HALF} -j DROP")
     link.ask("-A INPUT -p udp")
@@ -183,7 +183,7 @@ def test_counters_follow_time_and_what_flows(link):
     assert link.counters() == [0, 0, 0, 0]
 
 
-def test_what_others_filter_never_comes_so_far(link):
+def test_packets_filtered_earlier_are_not_counted(link):
     link.ask("-A INPUT -j DROP")
     link.ask("-A OUTPUT -p udp -j DROP")
     cut = []
@@ -195,7 +195,7 @@ def test_what_others_filter_never_comes_so_far(link):
     assert (link.counters(), link.counters("OUTPUT")) == ([1500], [1000])
 
 
-def test_a_connection_needs_its_answers(link):
+def test_connection_requires_both_directions(link):
     link.ask(f"-A INPUT -s {link.b.address} -j DROP")
     assert link.impairment("b", "a").blocked
     assert link.impairment("a", "b").blocked
@@ -210,7 +210,7 @@ def test_a_connection_needs_its_answers(link):
     assert not link.impairment("a", "b", port=7001).blocked
 
 
-def test_every_change_is_told(link):
+def test_changes_are_notified(link):
     told = []
     link.network.on_change(lambda: told.append(link.impairment("b", "a").blocked))
     link.ask("-P INPUT DROP")
@@ -219,7 +219,7 @@ def test_every_change_is_told(link):
     assert told == [True, False]
 
 
-def test_power_that_goes_takes_the_rules_along(link):
+def test_power_off_clears_rules(link):
     link.ask("-P INPUT DROP")
     link.ask("-A INPUT -s 10.9.9.9 -j DROP")
     link.machines.power_off("a")
@@ -227,7 +227,7 @@ def test_power_that_goes_takes_the_rules_along(link):
     assert link.ask("-S INPUT") == "-P INPUT ACCEPT\n"
 
 
-def test_a_machine_of_the_same_name_is_another(link):
+def test_recreated_machine_has_no_rules(link):
     link.ask("-A INPUT -j DROP")
     link.machines.remove("a")
     link.machines.add("a")
@@ -261,7 +261,7 @@ RULES = st.tuples(ADDRESSES, PORTS, CHANCES, REMARKS, TARGETS).map(" ".join)
 
 
 @given(st.lists(RULES, max_size=6))
-def test_what_is_printed_makes_the_same_table(rules):
+def test_printed_rules_restore_table(rules):
     tables, again = FilterTable(), FilterTable()
     for rule in rules:
         call(tables, f"-A INPUT {rule}")
@@ -273,7 +273,7 @@ def test_what_is_printed_makes_the_same_table(rules):
 
 
 @given(st.lists(RULES, min_size=1, max_size=6), st.data())
-def test_deleting_by_words_undoes_adding(rules, data):
+def test_delete_undoes_append(rules, data):
     tables = FilterTable()
     for rule in rules:
         call(tables, f"-A INPUT {rule}")
@@ -283,7 +283,7 @@ def test_deleting_by_words_undoes_adding(rules, data):
 
 
 @given(st.lists(RULES, max_size=6), st.sampled_from(["TCP", "UDP", "ICMP"]))
-def test_every_packet_is_counted_once_at_most(rules, protocol):
+def test_packet_is_counted_at_most_once(rules, protocol):
     tables = FilterTable()
     for rule in rules:
         call(tables, f"-A INPUT {rule}")
@@ -296,7 +296,7 @@ def test_every_packet_is_counted_once_at_most(rules, protocol):
     assert dropped == pytest.approx(1000 * tables.dropped_share("INPUT", packet))
 
 
-def test_who_is_outside_has_no_address_that_a_rule_could_be_about(link):
+def test_external_peer_has_no_address(link):
     link.ask("-A INPUT -j DROP")
     assert link.impairment("b", "a").blocked
     assert [link.impairment(OUTSIDE, "a"), link.impairment("a", OUTSIDE)] == [

@@ -24,12 +24,12 @@ def network(machines):
     return Network(machines)
 
 
-def test_what_nobody_filters_is_open(network):
+def test_unfiltered_traffic_passes(network):
     assert network.impairment(FLOW) is NO_IMPAIRMENT
 
 
 @pytest.mark.parametrize("name", "ab")
-def test_a_machine_without_power_is_out_of_reach_either_way(network, machines, name):
+def test_powered_off_machine_is_unreachable_in_both_directions(network, machines, name):
     machines.power_off(name)
     assert network.impairment(FLOW).blocked
     assert network.impairment(Flow("b", "a")).blocked
@@ -37,11 +37,11 @@ def test_a_machine_without_power_is_out_of_reach_either_way(network, machines, n
     assert network.impairment(FLOW) is NO_IMPAIRMENT
 
 
-def test_a_machine_that_does_not_exist_is_out_of_reach(network):
+def test_nonexistent_machine_is_unreachable(network):
     assert network.impairment(Flow("a", "z")).blocked
 
 
-def test_filters_are_passed_one_after_the_other(network):
+def test_filters_apply_in_sequence(network):
     network.add_filter(
         lambda flow: Impairment(loss=0.5, delay=1) if flow.target == "b" else NO_IMPAIRMENT
     )
@@ -50,7 +50,7 @@ def test_filters_are_passed_one_after_the_other(network):
     assert network.impairment(Flow("a", "c")) == Impairment(loss=0.5, delay=2, load=0.75)
 
 
-def test_one_filter_can_be_left_out(network):
+def test_filter_can_be_excluded(network):
     def mine(_):
         return Impairment(blocked=True)
 
@@ -60,7 +60,7 @@ def test_one_filter_can_be_left_out(network):
     assert network.impairment(FLOW, excluding=mine) == Impairment(delay=1)
 
 
-def test_changes_are_told(network, machines):
+def test_changes_are_notified(network, machines):
     told = []
     network.on_change(lambda: told.append(network.impairment(FLOW).blocked))
     machines.power_off("a")
@@ -78,7 +78,7 @@ def test_the_order_of_filters_does_not_matter(one, other):
 
 
 @given(st.lists(PASSAGES, max_size=6))
-def test_a_share_stays_a_share(passages):
+def test_combined_share_is_between_zero_and_one(passages):
     impairment = NO_IMPAIRMENT
     for one in passages:
         impairment = impairment.combined_with(one)

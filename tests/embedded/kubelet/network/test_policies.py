@@ -157,7 +157,7 @@ def turned(part):
 
 
 @pytest.mark.parametrize(("spec", "peer", "passes"), INGRESS.values(), ids=INGRESS)
-def test_egress_is_its_mirror(spec, peer, passes):
+def test_egress_mirrors_ingress(spec, peer, passes):
     assert lets(A, peer, policy(**turned(spec))) is passes
 
 
@@ -190,19 +190,19 @@ def test_icmp(rule, tcp_, icmp):
     ) == (tcp_, icmp)
 
 
-def test_both_ends_must_let_it():
+def test_both_ends_must_allow():
     assert not lets(A, B, policy(egress=[{}]))
     assert not lets(A, B, policy("b", ingress=[{}]))
     assert lets(A, B, policy("b", egress=[{}]), policy(ingress=[{}]))
 
 
-def test_policies_of_other_namespaces_select_nobody_here():
+def test_policies_of_other_namespaces_are_ignored():
     foreign = policy(ingress=[{}])
     foreign["metadata"]["namespace"] = "elsewhere"
     assert lets(B, A, foreign)
 
 
-def test_what_one_policy_allows_another_does_not_close_but_may_deny():
+def test_allowances_add_up_and_denials_win():
     closed, opened, denied = (
         policy(ingress=[{}]),
         policy(ingress=[peers(named("b"))]),
@@ -213,7 +213,7 @@ def test_what_one_policy_allows_another_does_not_close_but_may_deny():
     assert not lets(B, A, closed, opened, denied)
 
 
-def test_specs_are_as_good_as_a_spec():
+def test_specs_equal_single_spec():
     several = policy(ingress=[{}])
     several["specs"] = [several.pop("spec"), policy("b", ingress=[peers(named("a"))])["spec"]]
     assert not lets(B, A, several)
@@ -236,13 +236,13 @@ def test_specs_are_as_good_as_a_spec():
         (1, ("c", "b", "TCP", 7000), True),
     ],
 )
-def test_policies_as_they_are_written_by_hand(number, flow, passes):
+def test_handwritten_policies(number, flow, passes):
     source, target, protocol, port = flow
     obj = list(yaml.safe_load_all(SEED.read_text()))[number]
     assert lets(vm(source), vm(target), obj, protocol=protocol, port=port) is passes
 
 
-def test_a_single_list_of_all_machines_isolates_everybody():
+def test_policy_listing_all_machines_isolates_all():
     every = ["a", "b", "c"]
     obj = {
         "metadata": {"namespace": NS},
@@ -251,7 +251,7 @@ def test_a_single_list_of_all_machines_isolates_everybody():
     assert not any(lets(one, other, obj) for one in (A, B, C) for other in (A, B, C))
 
 
-def test_two_sides_are_cut_by_one_policy_with_two_selectors():
+def test_one_policy_partitions_two_sides():
     rules = {
         "ingress": [peers({})],
         "ingressDeny": [peers(named("c", "d"))],
@@ -288,7 +288,7 @@ FLOWS = st.tuples(NAMES.map(vm), NAMES.map(vm), st.sampled_from(["TCP", "UDP"]),
 
 
 @given(OBJS, SPECS, FLOWS)
-def test_one_more_denial_never_opens_anything(objs, spec, flow):
+def test_additional_denial_opens_nothing(objs, spec, flow):
     source, target, protocol, port = flow
     denial = {
         "metadata": {"namespace": NS},
@@ -299,7 +299,7 @@ def test_one_more_denial_never_opens_anything(objs, spec, flow):
 
 
 @given(OBJS, SPECS, FLOWS)
-def test_one_more_allowance_closes_only_what_no_rule_allows(objs, spec, flow):
+def test_additional_allowance_closes_unmatched_traffic_only(objs, spec, flow):
     source, target, protocol, port = flow
     allowance = {
         "metadata": {"namespace": NS},

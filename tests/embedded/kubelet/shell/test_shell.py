@@ -8,7 +8,7 @@ from pytest_kscen.embedded.kubelet.shell import Shell
 
 
 class Run:
-    """One run of a script: what it wrote, how long it took, how it ended."""
+    """Run of a script: output, duration, exit code."""
 
     def __init__(self, runner, script, **options):
         self.lines = []
@@ -90,7 +90,7 @@ UNDERSTOOD = [
 
 
 @pytest.mark.parametrize(("script", "text"), UNDERSTOOD)
-def test_what_is_understood(sh, script, text):
+def test_supported_commands(sh, script, text):
     run = sh(script)
     assert (run.text, run.code) == (text, 0)
 
@@ -126,14 +126,14 @@ def test_exit_codes(sh, script, code):
     ("script", "text"),
     [row for row in UNDERSTOOD if not re.search("date|echo -e|cat /x|>&2|timeout", row[0])],
 )
-def test_a_real_shell_says_the_same(script, text):
+def test_output_equals_real_shell(script, text):
     done = subprocess.run(["dash", "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == (text, 0)
 
 
 @pytest.mark.skipif(not shutil.which("dash"), reason="dash, the shell of Debian, is not installed")
 @pytest.mark.parametrize(("script", "code"), [row for row in CODES if "timeout" not in row[0]])
-def test_a_real_shell_ends_the_same(script, code):
+def test_exit_code_equals_real_shell(script, code):
     assert (
         subprocess.run(["dash", "-c", script], capture_output=True, check=False).returncode == code
     )
@@ -152,7 +152,7 @@ def test_a_real_shell_ends_the_same(script, code):
         ("i=0; while [ $i -lt 3 ]; do sleep 1; i=$((i+1)); done", 3.03),
     ],
 )
-def test_time(sh, script, seconds):
+def test_commands_take_cluster_time(sh, script, seconds):
     assert sh(script).seconds == seconds
 
 
@@ -185,7 +185,7 @@ def test_time(sh, script, seconds):
         ("[ a -nt b ]", "sh: test: a -nt b is not supported"),
     ],
 )
-def test_what_is_not_understood_is_said(sh, script, message):
+def test_unsupported_command_is_reported(sh, script, message):
     run = sh(script)
     assert run.code == 127
     assert run.text.startswith(message)
@@ -201,7 +201,7 @@ def test_files_and_arguments(sh):
     assert sh("cat /nowhere").text == "cat: can't open '/nowhere': No such file or directory\n"
 
 
-def test_a_loop_that_does_nothing_still_lets_time_pass(runner):
+def test_busy_loop_advances_time(runner):
     shell = Shell(lambda _: None, runner.clock.sleep)
 
     async def watched():
@@ -212,7 +212,7 @@ def test_a_loop_that_does_nothing_still_lets_time_pass(runner):
     runner.call(watched())
 
 
-def test_a_trap_answers_sigterm_after_the_command_that_runs(sh, runner):
+def test_trap_runs_after_current_command(sh, runner):
     run = sh(
         "trap 'echo bye; exit 5' TERM; while true; do sleep 4; done",
         is_stopping=lambda: runner.clock.now() > 1767225610,

@@ -1,4 +1,4 @@
-"""A cluster of controllers alone: its pods are placed and run by hand, as a test says."""
+"""Cluster with controllers only: tests place and run its pods."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ OURS = (
 )
 
 
-class Hands:
-    """Place every pod at once, make it ready after `boot` seconds, let it end as `life` says,
-    take it away when deleted.
+class PodRunner:
+    """Bind every pod immediately, make it ready after `boot` seconds, end it as `life` returns, and
+    remove it when deleted.
     """
 
     def __init__(self, world):
@@ -47,13 +47,13 @@ class Hands:
             if event.type == "ADDED":
                 self._spawn(self._live(event.object))
             elif event.type == "MODIFIED" and event.object["metadata"].get("deletionTimestamp"):
-                self._spawn(self._take_down(event.object))
+                self._spawn(self._remove_pod(event.object))
 
     def _spawn(self, coroutine):
-        self.world.runner.loop.create_task(self._quietly(coroutine), name="hands")
+        self.world.runner.loop.create_task(self._ignore_not_found(coroutine), name="pod-runner")
 
     @staticmethod
-    async def _quietly(coroutine):
+    async def _ignore_not_found(coroutine):
         try:
             await coroutine
         except (NotFound, Conflict):
@@ -92,7 +92,7 @@ class Hands:
             pod, "Failed" if code else "Succeeded", ready=False, containerStatuses=statuses
         )
 
-    async def _take_down(self, pod):
+    async def _remove_pod(self, pod):
         if self.takedown:
             await self.clock.sleep(self.takedown)
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
@@ -101,8 +101,8 @@ class Hands:
         )
 
 
-class World:
-    """The cluster, and what a test asks of it."""
+class ControllerCluster:
+    """API server with controllers, and operations for tests."""
 
     def __init__(self, api, runner, chance):
         self.api, self.runner = api, runner
@@ -111,8 +111,8 @@ class World:
             name: CONTROLLERS[name](ControllerContext.of(name, api, runner.clock, informers))
             for name in OURS
         }
-        self.hands = Hands(self)
-        for name, actor in {"informers": informers, **cast, "hands": self.hands}.items():
+        self.pod_runner = PodRunner(self)
+        for name, actor in {"informers": informers, **cast, "pod-runner": self.pod_runner}.items():
             runner.start(actor.run(), name)
         self.advance(0)
 
@@ -166,19 +166,19 @@ class World:
 
     def unready(self, name):
         pod = self.get(PODS, name)
-        self.ask(self.hands.tell(pod, "Running", ready=False))
+        self.ask(self.pod_runner.tell(pod, "Running", ready=False))
         self.advance(0)
 
     def ready(self, name):
-        self.ask(self.hands.tell(self.get(PODS, name), "Running", ready=True))
+        self.ask(self.pod_runner.tell(self.get(PODS, name), "Running", ready=True))
         self.advance(0)
 
     def end(self, name, code=0):
-        self.ask(self.hands.end(self.get(PODS, name), code))
+        self.ask(self.pod_runner.end(self.get(PODS, name), code))
         self.advance(0)
 
     def events(self, about, *reasons):
-        """What was said of an object, in the order in which it was first said."""
+        """Return the events of an object in the order of their first occurrence."""
         found = [event for event in self.list(EVENTS) if event["involvedObject"]["name"] == about]
         found.sort(
             key=lambda event: (event["firstTimestamp"], int(event["metadata"]["resourceVersion"]))

@@ -35,8 +35,8 @@ def status_of(site, type_, name="node-1"):
     return condition(site.node(name), type_)["status"]
 
 
-class TestSilence:
-    def test_after_fifty_seconds_a_node_is_unknown(self, site):
+class TestUnreachableNodes:
+    def test_node_is_unknown_after_fifty_seconds(self, site):
         site.advance(12)
         site.power_off()
         assert site.until(lambda: status_of(site, "Ready") == "Unknown") == 65
@@ -48,20 +48,20 @@ class TestSilence:
         assert status_of(site, "MemoryPressure") == "Unknown"
         assert ("NodeNotReady", "Node node-1 status is now: NodeNotReady") in site.events("node-1")
 
-    def test_the_others_are_not(self, site):
+    def test_other_nodes_stay_ready(self, site):
         site.power_off()
         site.advance(600)
         assert is_true(site.node("node-2"), "Ready")
         assert taints(site, "node-2") == []
 
-    def test_its_conditions_call_for_taints(self, site):
+    def test_conditions_set_taints(self, site):
         site.power_off()
         site.until(lambda: status_of(site, "Ready") == "Unknown")
         site.advance(0)
         assert sorted(taints(site)) == [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")]
         assert site.node()["spec"]["taints"][0]["timeAdded"] == "2026-01-01T00:00:55Z"
 
-    def test_its_pods_are_not_ready(self, site):
+    def test_pods_become_unready(self, site):
         site.create()
         site.advance(2)
         site.power_off()
@@ -71,7 +71,7 @@ class TestSilence:
         assert site.status()["phase"] == "Running"
         assert ("NodeNotReady", "Node is not ready") in site.events()
 
-    def test_what_is_ready_again_loses_its_taints(self, site):
+    def test_recovered_node_loses_taints(self, site):
         site.create(tolerations=FIVE_MINUTES)
         site.advance(2)
         site.power_off()
@@ -82,7 +82,7 @@ class TestSilence:
         assert taints(site) == []
         assert is_true(site.pod(), "Ready")
 
-    def test_a_node_that_never_spoke(self, site):
+    def test_node_without_heartbeat_is_unknown(self, site):
         site.runner.ask(site.api.delete(NODES, "node-1"))
         site.advance(1)
         site.machines.add("mute").powered = False
@@ -94,7 +94,7 @@ class TestSilence:
         assert site.until(lambda: condition(site.node("mute"), "Ready")) == 65
         assert condition(site.node("mute"), "Ready")["reason"] == "NodeStatusNeverUpdated"
 
-    def test_nodes_are_greeted(self, site):
+    def test_node_registration_is_reported(self, site):
         site.advance(6)
         assert (
             "RegisteredNode",
@@ -103,7 +103,7 @@ class TestSilence:
 
 
 class TestTaints:
-    def test_a_node_that_is_closed(self, site):
+    def test_cordoned_node_is_tainted(self, site):
         site.call(site.api.patch(NODES, "node-1", {"spec": {"unschedulable": True}}))
         site.advance(0)
         assert taints(site) == [("unschedulable", "NoSchedule")]
@@ -111,7 +111,7 @@ class TestTaints:
         site.advance(0)
         assert taints(site) == []
 
-    def test_those_of_others_stay(self, site):
+    def test_foreign_taints_are_kept(self, site):
         mine = {"key": "mine", "effect": "NoExecute"}
         site.call(
             site.api.patch(NODES, "node-1", {"spec": {"taints": [mine], "unschedulable": True}})
@@ -121,7 +121,7 @@ class TestTaints:
 
 
 class TestEviction:
-    def test_after_five_minutes(self, site):
+    def test_pods_are_evicted_after_five_minutes(self, site):
         site.create(tolerations=FIVE_MINUTES)
         site.advance(2)
         site.power_off()
@@ -135,20 +135,20 @@ class TestEviction:
         )
         assert ("TaintManagerEviction", "Marking for deletion Pod default/p") in site.events()
 
-    def test_at_once_without_a_toleration(self, site):
+    def test_pods_without_toleration_are_evicted_immediately(self, site):
         site.create()
         site.advance(2)
         site.power_off()
         assert site.until(lambda: "deletionTimestamp" in site.pod()["metadata"]) == 55
 
-    def test_never_with_one_that_has_no_end(self, site):
+    def test_unlimited_toleration_prevents_eviction(self, site):
         site.create(tolerations=[{"operator": "Exists"}])
         site.advance(2)
         site.power_off()
         site.advance(3600)
         assert "deletionTimestamp" not in site.pod()["metadata"]
 
-    def test_not_when_the_node_is_back_in_time(self, site):
+    def test_recovered_node_keeps_pods(self, site):
         site.create(tolerations=FIVE_MINUTES)
         site.advance(2)
         site.power_off()
@@ -158,7 +158,7 @@ class TestEviction:
         assert site.status()["phase"] == "Running"
         assert ("TaintManagerEviction", "Cancelling deletion of Pod default/p") in site.events()
 
-    def test_by_a_taint_of_ones_own(self, site):
+    def test_custom_taint_evicts_pods(self, site):
         site.create()
         site.create("tolerant", tolerations=[{"key": "mine", "operator": "Exists"}])
         site.advance(2)
@@ -173,8 +173,8 @@ class TestEviction:
         ]
 
 
-class TestManyAtOnce:
-    def test_one_node_in_ten_seconds(self, make_site):
+class TestManyUnreachableNodes:
+    def test_eviction_rate_is_one_node_per_ten_seconds(self, make_site):
         site = make_site(6)
         for number in (1, 2):
             site.power_off(f"node-{number}")
@@ -185,14 +185,14 @@ class TestManyAtOnce:
         site.advance(10)
         assert ("unreachable", "NoExecute") in taints(site, "node-2")
 
-    def test_nobody_is_driven_away_where_most_are_silent(self, make_site):
+    def test_mostly_unreachable_zone_is_not_evicted(self, make_site):
         site = make_site(6)
         for number in (1, 2, 3, 4):
             site.power_off(f"node-{number}")
         site.advance(600)
         assert taints(site, "node-1") == [("unreachable", "NoSchedule")]
 
-    def test_nor_where_all_are(self, site):
+    def test_fully_unreachable_cluster_is_not_evicted(self, site):
         for number in (1, 2, 3):
             site.power_off(f"node-{number}")
         site.advance(600)
