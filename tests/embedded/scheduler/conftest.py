@@ -1,25 +1,25 @@
 import pytest
-from hall import Hall
 from plugin_rig import Rig
+from scheduler_cluster import SchedulerCluster
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.scheduler.plugins import topology_counts
 
 
 @pytest.fixture
-def halls(api, runner):
-    """A hall whose scheduler gets these options."""
-    return lambda **options: Hall(api, runner, Chance("hall"), options)
+def make_cluster(api, runner):
+    """Return a function that makes a cluster whose scheduler has the given options."""
+    return lambda **options: SchedulerCluster(api, runner, Chance("hall"), options)
 
 
 @pytest.fixture
-def hall(api, runner):
-    return Hall(api, runner, Chance("hall"))
+def cluster(api, runner):
+    return SchedulerCluster(api, runner, Chance("hall"))
 
 
 @pytest.fixture(params=["one by one", "table", "columns"])
 def rig(api, runner, request, monkeypatch):
-    """In a small cluster; in a large one with few pods that matter; with many."""
+    """Return a small cluster, a large one with few relevant pods, and one with many."""
     monkeypatch.setattr(
         topology_counts,
         "MAX_NODES_ONE_BY_ONE",

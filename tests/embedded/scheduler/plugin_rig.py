@@ -1,6 +1,4 @@
-"""One plugin with a cluster that a test lays out: nodes and pods are put where they are to be,
-no scheduler decides.
-"""
+"""Single plugin on a cluster laid out by the test; no scheduler runs."""
 
 import numpy as np
 
@@ -72,7 +70,7 @@ class Rig:
         )
 
     def zones(self, **counts):
-        """Nodes a1, a2, b1, … as many as each zone is to have."""
+        """Add the given number of nodes per zone: a1, a2, b1, …"""
         for zone, count in counts.items():
             for number in range(1, count + 1):
                 self.node(f"{zone}{number}", zone=zone)
@@ -95,7 +93,7 @@ class Rig:
         return pod
 
     def filtered(self, plugin, pod):
-        """What the plugin says of each node; '' is yes."""
+        """Return the refusal message per node; an empty string is acceptance."""
         self.snapshot.refresh()
         nodes, table, state = self.snapshot.nodes, self.snapshot.table, CycleState()
         status = plugin.pre_filter(state, pod, nodes)
@@ -111,13 +109,13 @@ class Rig:
         }
 
     def passed(self, plugin, pod):
-        """The nodes that will do."""
+        """Return the accepted nodes."""
         return " ".join(
             name for name, said in self.filtered(plugin, pod).items() if said in {"", SKIPPED}
         )
 
     def scored(self, plugin, pod, names=""):
-        """The raw and the final score of each node."""
+        """Return the raw and the final score of each node."""
         self.snapshot.refresh()
         nodes = [node for node in self.snapshot.nodes if not names or node.name in names.split()]
         state, table = CycleState(), self.snapshot.table

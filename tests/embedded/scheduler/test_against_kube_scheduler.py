@@ -1,7 +1,7 @@
-"""The real kube-scheduler places pods one by one, and we say each time which nodes are best: it
-must choose one of them.
+"""Our best nodes and refusal messages, compared with the choices of the real kube-scheduler, pod by
+pod.
 
-Where it finds none, we must say the same words. What it chose is what we go on from.
+Each pod is then placed where the real scheduler placed it.
 """
 
 import os
@@ -126,7 +126,7 @@ HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerCo
 
 
 class Rival:
-    """The real scheduler on a real API server, with nodes that are objects and nothing else."""
+    """Real kube-scheduler on a real API server, with nodes that are only objects."""
 
     def __init__(self):
         self.runner = WallRunner()
@@ -162,7 +162,7 @@ class Rival:
         )
 
     def placed(self, pod):
-        """The pod, when it has a node or has been told why not."""
+        """Return the pod once it has a node or a refusal."""
         found = self.ask(self.api.create(PODS, pod, "default"))
         name = pod["metadata"]["name"]
 
@@ -223,7 +223,7 @@ def rival():
 
 
 class Ours:
-    """Our scheduler, held at its gate: it is asked for its opinion and binds nothing."""
+    """Our scheduler with a closed gate: it evaluates pods and binds none."""
 
     def __init__(self, rival):
         self.rival = rival
@@ -237,11 +237,11 @@ class Ours:
         rival.ask(self.scheduler._handlers.synced())
 
     def opinion(self, pod):
-        """The best nodes, or why there are none."""
+        """Return the best nodes, or the refusal message."""
         return self.rival.ask(opinion(self.scheduler, pod))
 
     def has_seen(self, pod):
-        """Wait until we know what has become of it."""
+        """Wait until our scheduler has the outcome of a pod."""
         uid, where = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
         pods, snapshot = self.informers.of(PODS), self.scheduler._handle.snapshot
         gone = lambda: pods.get(pod["metadata"]["name"], "default") is None  # noqa: E731
@@ -276,7 +276,7 @@ async def opinion(scheduler, obj):
 
 
 def with_priority(pod):
-    """As admission will have it."""
+    """Set the priority as admission does."""
     return {
         **pod,
         "spec": {**pod["spec"], "priority": int(pod["spec"]["priorityClassName"][-1]) * 10},

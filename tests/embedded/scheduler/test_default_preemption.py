@@ -1,5 +1,5 @@
 import pytest
-from hall import Hall
+from scheduler_cluster import SchedulerCluster
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.scheduler.framework.extender import ExtenderError, Victims
@@ -16,43 +16,45 @@ MINE = {"labelSelector": {"matchLabels": {"app": "db"}}}
 
 
 @pytest.fixture
-def hall(api, runner):
-    return Hall(api, runner, Chance("hall"))
+def cluster(api, runner):
+    return SchedulerCluster(api, runner, Chance("hall"))
 
 
-def put(hall, name, node, cpu, *, priority=LOW, started="", **spec):
-    """A pod that is on this node and goes at once when it is told to."""
+def put_pod(cluster, name, node, cpu, *, priority=LOW, started="", **spec):
+    """Bind a pod to a node; it ends immediately when deleted."""
     spec = {"priority": priority, "terminationGracePeriodSeconds": 0, "nodeName": node, **spec}
-    hall.pod(name, cpu=cpu, **spec)
+    cluster.pod(name, cpu=cpu, **spec)
     if started:
-        hall.ask(
-            hall.api.patch(
+        cluster.ask(
+            cluster.api.patch(
                 PODS, name, {"status": {"startTime": started}}, "default", subresource="status"
             )
         )
-        hall.advance()
+        cluster.advance()
 
 
-def want(hall, name="p", cpu="2", priority=HIGH, **spec):
-    """Where a pod is in the end."""
-    hall.pod(name, cpu=cpu, priority=priority, **spec)
-    hall.advance(30)
-    return hall.where(name)
+def bound_node(cluster, name="p", cpu="2", priority=HIGH, **spec):
+    """Return the node that a pod is bound to in the end."""
+    cluster.pod(name, cpu=cpu, priority=priority, **spec)
+    cluster.advance(30)
+    return cluster.where(name)
 
 
-def names(hall):
-    return " ".join(sorted(pod["metadata"]["name"] for pod in hall.ask(hall.api.list(PODS)).items))
+def names(cluster):
+    return " ".join(
+        sorted(pod["metadata"]["name"] for pod in cluster.ask(cluster.api.list(PODS)).items)
+    )
 
 
-def budget(hall, allowed, labels=None, name="pdb", disrupted=()):
+def budget(cluster, allowed, labels=None, name="pdb", disrupted=()):
     selector = {"matchLabels": labels or {"app": "db"}}
     obj = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": name, "namespace": "default"},
     }
-    hall.ask(
-        hall.api.create(
+    cluster.ask(
+        cluster.api.create(
             POD_DISRUPTION_BUDGETS, {**obj, "spec": {"selector": selector, "minAvailable": 1}}
         )
     )
@@ -63,134 +65,135 @@ def budget(hall, allowed, labels=None, name="pdb", disrupted=()):
         "expectedPods": 1,
     }
     status["disruptedPods"] = dict.fromkeys(disrupted, NOW)
-    hall.ask(
-        hall.api.patch(
+    cluster.ask(
+        cluster.api.patch(
             POD_DISRUPTION_BUDGETS, name, {"status": status}, "default", subresource="status"
         )
     )
-    hall.advance()
+    cluster.advance()
 
 
-class TestWhoGoes:
-    def test_as_few_as_must(self, hall):
-        hall.node("n1", cpu="4")
+class TestVictims:
+    def test_fewest_victims_are_chosen(self, cluster):
+        cluster.node("n1", cpu="4")
         for number, cpu in enumerate(("1", "1", "2")):
-            put(hall, f"v{number}", "n1", cpu)
-        assert want(hall, cpu="2") == "n1"
-        assert names(hall) == "p v0 v1"
+            put_pod(cluster, f"v{number}", "n1", cpu)
+        assert bound_node(cluster, cpu="2") == "n1"
+        assert names(cluster) == "p v0 v1"
 
-    def test_the_most_important_stay(self, hall):
-        """Back come first mid, then the older of the two low ones; for the younger there is no
-        room.
-        """
-        hall.node("n1", cpu="3")
-        put(hall, "young", "n1", "1", started="2026-01-01T10:00:00Z")
-        put(hall, "old", "n1", "1", started="2026-01-01T09:00:00Z")
-        put(hall, "mid", "n1", "1", priority=MID)
-        assert want(hall, cpu="1") == "n1"
-        assert names(hall) == "mid old p"
+    def test_highest_priority_pods_are_kept(self, cluster):
+        """Reprieved are first mid, then the older of the two low ones; the younger does not fit."""
+        cluster.node("n1", cpu="3")
+        put_pod(cluster, "young", "n1", "1", started="2026-01-01T10:00:00Z")
+        put_pod(cluster, "old", "n1", "1", started="2026-01-01T09:00:00Z")
+        put_pod(cluster, "mid", "n1", "1", priority=MID)
+        assert bound_node(cluster, cpu="1") == "n1"
+        assert names(cluster) == "mid old p"
 
-    def test_one_that_is_too_small_goes_on_as_before(self, hall):
+    def test_reprieve_order_with_small_pods(self, cluster):
         """The large one is more important and comes back; then there is no room for either of
         the small ones.
         """
-        hall.node("n1", cpu="4")
-        put(hall, "large", "n1", "2", priority=MID)
-        put(hall, "small1", "n1", "1")
-        put(hall, "small2", "n1", "1")
-        assert want(hall, cpu="2") == "n1"
-        assert names(hall) == "large p"
+        cluster.node("n1", cpu="4")
+        put_pod(cluster, "large", "n1", "2", priority=MID)
+        put_pod(cluster, "small1", "n1", "1")
+        put_pod(cluster, "small2", "n1", "1")
+        assert bound_node(cluster, cpu="2") == "n1"
+        assert names(cluster) == "large p"
 
-    def test_never_an_equal(self, hall):
-        hall.node("n1", cpu="2")
-        put(hall, "v", "n1", "2", priority=HIGH)
-        assert want(hall) is None
-        assert names(hall) == "p v"
+    def test_equal_priority_is_not_preempted(self, cluster):
+        cluster.node("n1", cpu="2")
+        put_pod(cluster, "v", "n1", "2", priority=HIGH)
+        assert bound_node(cluster) is None
+        assert names(cluster) == "p v"
         words = "0/1 nodes are available: 1 Insufficient cpu. "
-        assert hall.why().startswith(words)
-        assert hall.why().endswith(
+        assert cluster.why().startswith(words)
+        assert cluster.why().endswith(
             "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
         )
 
-    def test_nobody_where_it_would_not_help(self, hall):
-        hall.node("n1", cpu="2")
-        hall.node("n2", cpu="2", unschedulable=True)
-        put(hall, "v1", "n1", "1")
-        put(hall, "v2", "n2", "2")
-        put(hall, "v3", "n1", "1", priority=HIGH)
-        assert want(hall) is None
-        assert names(hall) == "p v1 v2 v3"
+    def test_useless_preemption_is_avoided(self, cluster):
+        cluster.node("n1", cpu="2")
+        cluster.node("n2", cpu="2", unschedulable=True)
+        put_pod(cluster, "v1", "n1", "1")
+        put_pod(cluster, "v2", "n2", "2")
+        put_pod(cluster, "v3", "n1", "1", priority=HIGH)
+        assert bound_node(cluster) is None
+        assert names(cluster) == "p v1 v2 v3"
         helpless = "1 Insufficient cpu, 1 Preemption is not helpful for scheduling"
-        assert hall.why().endswith(f"preemption: 0/2 nodes are available: {helpless}.")
+        assert cluster.why().endswith(f"preemption: 0/2 nodes are available: {helpless}.")
 
-    def test_those_that_do_not_want_it_near(self, hall):
-        hall.node("n1", cpu="4", labels={"zone": "a"})
+    def test_anti_affinity_pods_are_victims(self, cluster):
+        cluster.node("n1", cpu="4", labels={"zone": "a"})
         hermit = {
             "podAntiAffinity": {
                 "requiredDuringSchedulingIgnoredDuringExecution": [{**MINE, "topologyKey": "zone"}]
             }
         }
-        put(hall, "hermit", "n1", "1", affinity=hermit)
-        put(hall, "other", "n1", "1")
-        assert want(hall, cpu="1", labels={"app": "db"}) == "n1"
-        assert names(hall) == "other p"
+        put_pod(cluster, "hermit", "n1", "1", affinity=hermit)
+        put_pod(cluster, "other", "n1", "1")
+        assert bound_node(cluster, cpu="1", labels={"app": "db"}) == "n1"
+        assert names(cluster) == "other p"
 
-    def test_those_that_make_it_uneven(self, hall):
+    def test_skew_causing_pods_are_victims(self, cluster):
         """Zone a has two, b none but no room either: one must go from a, or one that is in the
         way from b.
         """
         for zone in ("a", "b"):
-            hall.node(f"n-{zone}", cpu="2", labels={"zone": zone})
-        put(hall, "db1", "n-a", "1", labels={"app": "db"})
-        put(hall, "db2", "n-a", "1", labels={"app": "db"})
-        put(hall, "big", "n-b", "2", priority=HIGH)
+            cluster.node(f"n-{zone}", cpu="2", labels={"zone": zone})
+        put_pod(cluster, "db1", "n-a", "1", labels={"app": "db"})
+        put_pod(cluster, "db2", "n-a", "1", labels={"app": "db"})
+        put_pod(cluster, "big", "n-b", "2", priority=HIGH)
         spread = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **MINE}
         assert (
-            want(hall, cpu="1", labels={"app": "db"}, topologySpreadConstraints=[spread]) == "n-a"
+            bound_node(cluster, cpu="1", labels={"app": "db"}, topologySpreadConstraints=[spread])
+            == "n-a"
         )
-        assert names(hall) in {"big db1 p", "big db2 p"}
+        assert names(cluster) in {"big db1 p", "big db2 p"}
 
-    def test_a_port(self, hall):
-        hall.node("n1")
+    def test_port_holder_is_victim(self, cluster):
+        cluster.node("n1")
         port = {"ports": [{"containerPort": 80, "hostPort": 80}]}
-        put(hall, "v", "n1", "1", container=port)
-        put(hall, "other", "n1", "1")
-        assert want(hall, cpu="1", container=port) == "n1"
-        assert names(hall) == "other p"
+        put_pod(cluster, "v", "n1", "1", container=port)
+        put_pod(cluster, "other", "n1", "1")
+        assert bound_node(cluster, cpu="1", container=port) == "n1"
+        assert names(cluster) == "other p"
 
 
-class TestFromWhere:
-    def test_where_the_highest_is_lowest(self, hall):
+class TestCandidateNode:
+    def test_lowest_maximum_priority_wins(self, cluster):
         for node, classes in (("n1", [MID]), ("n2", [LOW, LOW])):
-            hall.node(node, cpu="2")
+            cluster.node(node, cpu="2")
             for number, priority in enumerate(classes):
-                put(hall, f"{node}-{number}", node, str(2 // len(classes)), priority=priority)
-        assert want(hall) == "n2"
+                put_pod(
+                    cluster, f"{node}-{number}", node, str(2 // len(classes)), priority=priority
+                )
+        assert bound_node(cluster) == "n2"
 
-    def test_where_the_sum_is_lowest(self, hall):
+    def test_lowest_priority_sum_wins(self, cluster):
         """Below nothing is still more than no pod: one of -10 is less than two of it."""
         for node, count in (("n1", 2), ("n2", 1)):
-            hall.node(node, cpu="2")
+            cluster.node(node, cpu="2")
             for number in range(count):
-                put(hall, f"{node}-{number}", node, str(2 // count), priority=BELOW)
-        assert want(hall) == "n2"
+                put_pod(cluster, f"{node}-{number}", node, str(2 // count), priority=BELOW)
+        assert bound_node(cluster) == "n2"
 
-    def test_where_they_have_run_for_the_shortest_time(self, hall):
+    def test_latest_start_time_wins(self, cluster):
         starts = {"n1": "09:00:00", "n2": "11:00:00", "n3": "10:00:00"}
         for node, start in starts.items():
-            hall.node(node, cpu="2")
-            put(hall, f"v-{node}", node, "2", started=f"2026-01-01T{start}Z")
-        assert want(hall) == "n2"
-        assert names(hall) == "p v-n1 v-n3"
+            cluster.node(node, cpu="2")
+            put_pod(cluster, f"v-{node}", node, "2", started=f"2026-01-01T{start}Z")
+        assert bound_node(cluster) == "n2"
+        assert names(cluster) == "p v-n1 v-n3"
 
-    def test_among_equals_by_the_seed(self, api, runner):
-        hall = Hall(api, runner, Chance("another"))
+    def test_ties_are_broken_by_seed(self, api, runner):
+        cluster = SchedulerCluster(api, runner, Chance("another"))
         for node in ("n1", "n2", "n3"):
-            hall.node(node, cpu="2")
-            put(hall, f"v-{node}", node, "2", started=NOW)
-        assert want(hall) in {"n1", "n2", "n3"}
+            cluster.node(node, cpu="2")
+            put_pod(cluster, f"v-{node}", node, "2", started=NOW)
+        assert bound_node(cluster) in {"n1", "n2", "n3"}
 
-    def test_the_order_of_the_rules(self):
+    def test_order_of_criteria(self):
         def victims(*pods, violations=0):
             made = [
                 PodInfo(
@@ -221,32 +224,32 @@ class TestFromWhere:
 
 
 class TestBudgets:
-    def test_the_node_where_none_is_exceeded(self, hall):
+    def test_node_without_budget_violation_wins(self, cluster):
         for node in ("n1", "n2"):
-            hall.node(node, cpu="2")
-        put(hall, "guarded", "n1", "2", priority=BELOW, labels={"app": "db"})
-        put(hall, "other", "n2", "2", priority=MID)
-        budget(hall, 0)
-        assert want(hall) == "n2"
-        assert names(hall) == "guarded p"
+            cluster.node(node, cpu="2")
+        put_pod(cluster, "guarded", "n1", "2", priority=BELOW, labels={"app": "db"})
+        put_pod(cluster, "other", "n2", "2", priority=MID)
+        budget(cluster, 0)
+        assert bound_node(cluster) == "n2"
+        assert names(cluster) == "guarded p"
 
-    def test_guarded_pods_come_back_first(self, hall):
-        """Though the other one is more important."""
-        hall.node("n1", cpu="2")
-        put(hall, "guarded", "n1", "1", labels={"app": "db"})
-        put(hall, "other", "n1", "1", priority=MID)
-        budget(hall, 0)
-        assert want(hall, cpu="1") == "n1"
-        assert names(hall) == "guarded p"
+    def test_budgeted_pods_are_reprieved_first(self, cluster):
+        """The other pod has a higher priority."""
+        cluster.node("n1", cpu="2")
+        put_pod(cluster, "guarded", "n1", "1", labels={"app": "db"})
+        put_pod(cluster, "other", "n1", "1", priority=MID)
+        budget(cluster, 0)
+        assert bound_node(cluster, cpu="1") == "n1"
+        assert names(cluster) == "guarded p"
 
-    def test_where_there_is_no_other_way_it_is_exceeded(self, hall):
-        hall.node("n1", cpu="2")
-        put(hall, "guarded", "n1", "2", labels={"app": "db"})
-        budget(hall, 0)
-        assert want(hall) == "n1"
-        assert names(hall) == "p"
+    def test_budget_is_violated_as_last_resort(self, cluster):
+        cluster.node("n1", cpu="2")
+        put_pod(cluster, "guarded", "n1", "2", labels={"app": "db"})
+        budget(cluster, 0)
+        assert bound_node(cluster) == "n1"
+        assert names(cluster) == "p"
 
-    def test_how_many_it_allows(self):
+    def test_allowed_violations_are_counted(self):
         def pod(name, **labels):
             return PodInfo(
                 {
@@ -287,12 +290,12 @@ class TestBudgets:
         )
 
 
-class TestHowItGoes:
-    def test_a_pod_is_told_before_it_goes(self, hall):
-        hall.node("n1", cpu="2")
-        hall.pod("v", cpu="2", priority=LOW)
-        hall.pod(cpu="2", priority=HIGH)
-        victim, pod = hall.get("v"), hall.get()
+class TestProcess:
+    def test_victim_receives_condition_before_deletion(self, cluster):
+        cluster.node("n1", cpu="2")
+        cluster.pod("v", cpu="2", priority=LOW)
+        cluster.pod(cpu="2", priority=HIGH)
+        victim, pod = cluster.get("v"), cluster.get()
         assert victim["metadata"]["deletionTimestamp"]
         target = condition(victim, "DisruptionTarget")
         assert (target["status"], target["reason"], target["observedGeneration"]) == (
@@ -305,7 +308,9 @@ class TestHowItGoes:
             == "default-scheduler: preempting to accommodate a higher priority pod"
         )
         event = next(
-            one for one in hall.ask(hall.api.list(EVENTS)).items if one["reason"] == "Preempted"
+            one
+            for one in cluster.ask(cluster.api.list(EVENTS)).items
+            if one["reason"] == "Preempted"
         )
         assert event["message"] == f"Preempted by pod {pod['metadata']['uid']} on node n1"
         assert (event["action"], event["related"]["name"], event["type"]) == (
@@ -315,125 +320,127 @@ class TestHowItGoes:
         )
         assert pod["status"]["nominatedNodeName"] == "n1"
 
-    def test_its_place_is_kept_until_it_is_gone(self, hall):
-        hall.node("n1", cpu="2")
-        hall.pod("v", cpu="2", priority=LOW)
-        hall.pod(cpu="2", priority=HIGH)
-        hall.pod("thief", cpu="2", priority=MID)
-        hall.delete("v")
-        hall.advance(30)
-        assert (hall.where(), hall.where("thief")) == ("n1", None)
+    def test_nominated_node_is_reserved(self, cluster):
+        cluster.node("n1", cpu="2")
+        cluster.pod("v", cpu="2", priority=LOW)
+        cluster.pod(cpu="2", priority=HIGH)
+        cluster.pod("thief", cpu="2", priority=MID)
+        cluster.delete("v")
+        cluster.advance(30)
+        assert (cluster.where(), cluster.where("thief")) == ("n1", None)
         assert (
-            "nominatedNodeName" not in hall.get()["status"]
-            or hall.get()["spec"]["nodeName"] == "n1"
+            "nominatedNodeName" not in cluster.get()["status"]
+            or cluster.get()["spec"]["nodeName"] == "n1"
         )
 
-    def test_no_more_are_sent_away_while_one_is_on_its_way_out(self, hall):
+    def test_no_preemption_while_victim_terminates(self, cluster):
         for node in ("n1", "n2"):
-            hall.node(node, cpu="2")
-            hall.pod(f"v-{node}", cpu="2", priority=LOW, nodeName=node)
-        hall.pod(cpu="2", priority=HIGH, labels={"app": "p"})
-        first = hall.get()["status"]["nominatedNodeName"]
-        hall.ask(hall.api.patch(PODS, "p", {"metadata": {"labels": {"again": "1"}}}, "default"))
-        hall.node("n3", cpu="1", unschedulable=True)
-        hall.advance(400)
-        assert hall.why().endswith(
+            cluster.node(node, cpu="2")
+            cluster.pod(f"v-{node}", cpu="2", priority=LOW, nodeName=node)
+        cluster.pod(cpu="2", priority=HIGH, labels={"app": "p"})
+        first = cluster.get()["status"]["nominatedNodeName"]
+        cluster.ask(
+            cluster.api.patch(PODS, "p", {"metadata": {"labels": {"again": "1"}}}, "default")
+        )
+        cluster.node("n3", cpu="1", unschedulable=True)
+        cluster.advance(400)
+        assert cluster.why().endswith(
             "preemption: not eligible due to a terminating pod on the nominated node."
         )
-        assert hall.get()["status"]["nominatedNodeName"] == first
+        assert cluster.get()["status"]["nominatedNodeName"] == first
         going = [
             pod
-            for pod in hall.ask(hall.api.list(PODS)).items
+            for pod in cluster.ask(cluster.api.list(PODS)).items
             if "deletionTimestamp" in pod["metadata"]
         ]
         assert [pod["spec"]["nodeName"] for pod in going] == [first]
 
-    def test_somebody_more_important_takes_the_place(self, hall):
-        """The first to come loses its nomination and looks for another place."""
-        hall.node("n1", cpu="2")
-        hall.pod("v", cpu="2", priority=LOW)
-        hall.pod("first", cpu="2", priority=MID)
-        assert hall.get("first")["status"]["nominatedNodeName"] == "n1"
-        hall.pod("boss", cpu="2", priority=HIGH)
-        hall.advance(5)
-        assert hall.get("boss")["status"].get("nominatedNodeName") == "n1"
-        hall.delete("v")
-        hall.advance(30)
-        assert (hall.where("boss"), hall.where("first")) == ("n1", None)
-        assert not hall.get("first")["status"].get("nominatedNodeName")
+    def test_higher_priority_pod_takes_nominated_node(self, cluster):
+        """The first pod loses its nomination and is rescheduled."""
+        cluster.node("n1", cpu="2")
+        cluster.pod("v", cpu="2", priority=LOW)
+        cluster.pod("first", cpu="2", priority=MID)
+        assert cluster.get("first")["status"]["nominatedNodeName"] == "n1"
+        cluster.pod("boss", cpu="2", priority=HIGH)
+        cluster.advance(5)
+        assert cluster.get("boss")["status"].get("nominatedNodeName") == "n1"
+        cluster.delete("v")
+        cluster.advance(30)
+        assert (cluster.where("boss"), cluster.where("first")) == ("n1", None)
+        assert not cluster.get("first")["status"].get("nominatedNodeName")
 
-    def test_who_loses_its_place_looks_for_another_at_once(self, hall):
-        """Not only when those are gone who were to make room."""
-        hall.node("n1", cpu="2")
-        hall.node("n2", cpu="1")
+    def test_displaced_pod_is_rescheduled_immediately(self, cluster):
+        """It does not wait for its victims to end."""
+        cluster.node("n1", cpu="2")
+        cluster.node("n2", cpu="1")
         for name, where, cpu in (
             ("a", "n1", "1"),
             ("b", "n1", "1"),
             ("c", "n2", "500m"),
             ("d", "n2", "500m"),
         ):
-            hall.pod(name, cpu=cpu, priority=LOW, nodeName=where)
-        hall.pod("first", cpu="1", priority=MID)
-        assert hall.get("first")["status"]["nominatedNodeName"] == "n1"
-        hall.pod("boss", cpu="2", priority=HIGH)
-        assert hall.get("boss")["status"]["nominatedNodeName"] == "n1"
-        assert hall.get("first")["status"]["nominatedNodeName"] == "n2"
-        assert names(hall) == "a b boss c d first"
+            cluster.pod(name, cpu=cpu, priority=LOW, nodeName=where)
+        cluster.pod("first", cpu="1", priority=MID)
+        assert cluster.get("first")["status"]["nominatedNodeName"] == "n1"
+        cluster.pod("boss", cpu="2", priority=HIGH)
+        assert cluster.get("boss")["status"]["nominatedNodeName"] == "n1"
+        assert cluster.get("first")["status"]["nominatedNodeName"] == "n2"
+        assert names(cluster) == "a b boss c d first"
 
-    def test_who_does_not_reckon_with_a_pod_is_not_woken_when_that_goes(self, hall):
-        hall.node("n1", cpu="2")
-        hall.pod("v", cpu="2", priority=LOW)
-        hall.pod("first", cpu="2", priority=MID)
-        assert hall.get("first")["status"]["nominatedNodeName"] == "n1"
+    def test_unrelated_victim_deletion_wakes_no_pod(self, cluster):
+        cluster.node("n1", cpu="2")
+        cluster.pod("v", cpu="2", priority=LOW)
+        cluster.pod("first", cpu="2", priority=MID)
+        assert cluster.get("first")["status"]["nominatedNodeName"] == "n1"
         for name, priority in (("same", MID), ("above", HIGH)):
-            hall.pod(name, cpu="2", priority=priority, preemptionPolicy="Never")
-        hall.delete("first")
-        tries = [hall.events(name) for name in ("same", "above")]
+            cluster.pod(name, cpu="2", priority=priority, preemptionPolicy="Never")
+        cluster.delete("first")
+        tries = [cluster.events(name) for name in ("same", "above")]
         assert [len(each) for each in tries] == [2, 1]
 
-    def test_a_pod_that_may_not(self, hall):
-        hall.node("n1", cpu="2")
-        put(hall, "v", "n1", "2")
-        assert want(hall, preemptionPolicy="Never") is None
-        assert hall.why().endswith("preemption: not eligible due to preemptionPolicy=Never.")
-        assert names(hall) == "p v"
+    def test_preemption_policy_never(self, cluster):
+        cluster.node("n1", cpu="2")
+        put_pod(cluster, "v", "n1", "2")
+        assert bound_node(cluster, preemptionPolicy="Never") is None
+        assert cluster.why().endswith("preemption: not eligible due to preemptionPolicy=Never.")
+        assert names(cluster) == "p v"
 
-    def test_many_at_once(self, hall):
+    def test_concurrent_preemptions(self, cluster):
         for number in range(1, 6):
-            hall.node(f"n{number}", cpu="2")
+            cluster.node(f"n{number}", cpu="2")
             for one in range(2):
-                put(hall, f"v{number}-{one}", f"n{number}", "1")
+                put_pod(cluster, f"v{number}-{one}", f"n{number}", "1")
         for number in range(5):
-            hall.ask(hall.api.create(PODS, heavy(f"p{number}")))
-        hall.advance(60)
-        assert sorted(hall.where(f"p{number}") for number in range(5)) == [
+            cluster.ask(cluster.api.create(PODS, heavy(f"p{number}")))
+        cluster.advance(60)
+        assert sorted(cluster.where(f"p{number}") for number in range(5)) == [
             "n1",
             "n2",
             "n3",
             "n4",
             "n5",
         ]
-        assert names(hall) == "p0 p1 p2 p3 p4"
+        assert names(cluster) == "p0 p1 p2 p3 p4"
 
-    def test_a_victim_that_waits_for_a_permit_is_only_turned_away(self, api, runner):
+    def test_waiting_victim_is_rejected_only(self, api, runner):
         registry = Registry()
         registry.register(Hesitant)
-        hall = Hall(
+        cluster = SchedulerCluster(
             api,
             runner,
             Chance("hall"),
             {"registry": registry, "configuration": configured(Hesitant)},
         )
-        hall.node("n1", cpu="2")
-        hall.pod("v", cpu="2", priority=LOW, labels={"wait": "1"})
-        assert hall.where("v") is None
-        assert want(hall) == "n1"
-        assert "deletionTimestamp" not in hall.get("v")["metadata"]
+        cluster.node("n1", cpu="2")
+        cluster.pod("v", cpu="2", priority=LOW, labels={"wait": "1"})
+        assert cluster.where("v") is None
+        assert bound_node(cluster) == "n1"
+        assert "deletionTimestamp" not in cluster.get("v")["metadata"]
         words = (
-            f"Preempted by pod {hall.get()['metadata']['uid']} on node n1 (in kube-scheduler "
+            f"Preempted by pod {cluster.get()['metadata']['uid']} on node n1 (in kube-scheduler "
             "memory)."
         )
-        assert ("Preempted", words) in hall.events("v")
+        assert ("Preempted", words) in cluster.events("v")
 
 
 class Hesitant(Plugin):
@@ -464,7 +471,7 @@ def heavy(name):
     }
 
 
-class TestHowManyAreTried:
+class TestCandidateLimit:
     @pytest.mark.parametrize(
         ("args", "nodes", "wanted"),
         [
@@ -475,13 +482,13 @@ class TestHowManyAreTried:
             ({"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 3}, 10, 3),
         ],
     )
-    def test_candidates(self, rig, args, nodes, wanted):
+    def test_candidate_count(self, rig, args, nodes, wanted):
         from pytest_kscen.embedded.scheduler.plugins.default_preemption import DefaultPreemption
 
         assert rig.make(DefaultPreemption, **args)._candidates_wanted(nodes) == wanted
 
-    def test_enough_are_enough(self, api, runner):
-        """With one candidate wanted, it is taken, though another would be cheaper."""
+    def test_search_stops_at_candidate_limit(self, api, runner):
+        """One candidate is wanted, so the first is taken, though another would be cheaper."""
         from pytest_kscen.embedded.scheduler.framework.configuration import (
             ProfileConfiguration,
             SchedulerConfiguration,
@@ -489,17 +496,19 @@ class TestHowManyAreTried:
 
         args = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}
         profile = ProfileConfiguration(arguments={"DefaultPreemption": args})
-        hall = Hall(
+        cluster = SchedulerCluster(
             api, runner, Chance("y"), {"configuration": SchedulerConfiguration(profiles=(profile,))}
         )
         for number in range(20):
-            hall.node(f"n{number}", cpu="2")
-            put(hall, f"v{number}", f"n{number}", "2", priority=BELOW if number == 0 else LOW)
-        assert want(hall) in {f"n{number}" for number in range(1, 20)}
+            cluster.node(f"n{number}", cpu="2")
+            put_pod(
+                cluster, f"v{number}", f"n{number}", "2", priority=BELOW if number == 0 else LOW
+            )
+        assert bound_node(cluster) in {f"n{number}" for number in range(1, 20)}
 
 
-class Sayso:
-    """An extender in this process."""
+class InProcessExtender:
+    """Extender in this process."""
 
     name, weight, filters, prioritizes, binds, preempts = "sayso", 1, False, False, False, True
 
@@ -515,33 +524,33 @@ class Sayso:
 
 class TestExtenders:
     @pytest.fixture
-    def asked(self, hall):
+    def asked(self, cluster):
         for node, priority in (("n1", BELOW), ("n2", LOW)):
-            hall.node(node, cpu="2")
-            put(hall, f"v-{node}", node, "2", priority=priority)
+            cluster.node(node, cpu="2")
+            put_pod(cluster, f"v-{node}", node, "2", priority=priority)
 
         def ask(answer, **parts):
-            for profile in hall.scheduler._profiles.values():
-                profile.handle.extenders = [Sayso(answer, **parts)]
-            return want(hall)
+            for profile in cluster.scheduler._profiles.values():
+                profile.handle.extenders = [InProcessExtender(answer, **parts)]
+            return bound_node(cluster)
 
         return ask
 
-    def test_it_leaves_some(self, asked):
+    def test_extender_keeps_some_candidates(self, asked):
         assert asked(lambda victims: {"n2": victims["n2"]}) == "n2"
 
-    def test_it_leaves_none(self, hall, asked):
+    def test_extender_keeps_no_candidates(self, cluster, asked):
         assert asked(lambda _: {}) is None
-        assert hall.why().endswith("preemption: no candidate node for preemption")
+        assert cluster.why().endswith("preemption: no candidate node for preemption")
 
     @pytest.mark.parametrize("ignorable", [True, False])
-    def test_it_fails(self, hall, asked, ignorable):
+    def test_extender_failure(self, cluster, asked, ignorable):
         def broken(_):
             raise ExtenderError("it is broken")
 
         assert asked(broken, ignorable=ignorable) == ("n1" if ignorable else None)
 
     @pytest.mark.parametrize("ignorable", [True, False])
-    def test_it_forgets_the_victims(self, hall, asked, ignorable):
+    def test_extender_omits_victims(self, cluster, asked, ignorable):
         where = asked(lambda victims: {"n1": Victims([]), "n2": victims["n2"]}, ignorable=ignorable)
         assert where == ("n2" if ignorable else None)

@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from hall import Hall
+from scheduler_cluster import SchedulerCluster
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.embedded.scheduler.configuration_loading import load_configuration
@@ -26,7 +26,7 @@ TARGET = {"apiVersion": "v1", "kind": "Node"}
 
 
 def certificate():
-    """A key and a certificate that vouches for itself, as PEM."""
+    """Return a key and a self-signed certificate as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "extender")])
     alternatives = [
@@ -47,23 +47,23 @@ def certificate():
     return private, signed.public_bytes(serialization.Encoding.PEM)
 
 
-class Outside:
-    """A real server.
+class ExtenderServer:
+    """HTTP server of an extender.
 
-    Each path answers as its function says: with JSON, or with a code and bytes; all questions are
-    kept.
+    Each path answers by its function, with JSON or with a code and bytes; all requests are
+    recorded.
     """
 
     def __init__(self, folder, *, secure=False, asks_for=b""):
         self.asked, self.answers = [], {}
-        outside = self
+        extender_server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 verb = self.path.removeprefix("/root/")
-                outside.asked.append((verb, question))
-                answer = outside.answers[verb](question)
+                extender_server.asked.append((verb, question))
+                answer = extender_server.answers[verb](question)
                 code, body = (
                     answer if isinstance(answer, tuple) else (200, json.dumps(answer).encode())
                 )
@@ -98,7 +98,7 @@ class Outside:
         return [verb for verb, _ in self.asked]
 
     def filter_by(self, judge, *, by_name=False, **more):
-        """Nodes for which the function says something will not do."""
+        """Filter out the nodes for which the function returns a reason."""
 
         def answer(question):
             names = (
@@ -118,7 +118,7 @@ class Outside:
         self.answers["filter"] = answer
 
 
-class Kept:
+class ResultSink:
     def __init__(self):
         self.attempts = []
 
@@ -126,8 +126,8 @@ class Kept:
         self.attempts.append(attempt)
 
 
-class Patient(Hall):
-    """Waits for real answers: no time is over before they are there."""
+class WaitingCluster(SchedulerCluster):
+    """Cluster that waits for real responses before time advances."""
 
     def advance(self, seconds=0):
         super().advance(seconds or 0.001)
@@ -138,7 +138,7 @@ def opened(tmp_path):
     made = []
 
     def open_(**parts):
-        made.append(Outside(tmp_path, **parts))
+        made.append(ExtenderServer(tmp_path, **parts))
         return made[-1]
 
     yield open_
@@ -147,35 +147,35 @@ def opened(tmp_path):
 
 
 @pytest.fixture
-def outside(opened):
+def extender_server(opened):
     return opened()
 
 
 @pytest.fixture
-def halls(api, runner):
+def make_cluster(api, runner):
     """A hall whose scheduler asks this one."""
 
-    def make(outside, **extender):
-        extender = {"urlPrefix": outside.url, **extender}
+    def make(extender_server, **extender):
+        extender = {"urlPrefix": extender_server.url, **extender}
         obj = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "extenders": [extender],
         }
-        hall = Patient(
+        cluster = WaitingCluster(
             api,
             runner,
             Chance("hall"),
-            {"configuration": load_configuration(obj, Registry()), "sink": Kept()},
+            {"configuration": load_configuration(obj, Registry()), "sink": ResultSink()},
         )
-        hall.attempts = hall.scheduler._cycle.sink.attempts
-        return hall
+        cluster.attempts = cluster.scheduler._cycle.sink.attempts
+        return cluster
 
     return make
 
 
 def analysed(attempt):
-    """As whoever reads a scenario's results sees it."""
+    """Return the results as a scenario's results show them."""
     results = {
         key.removeprefix(RESULTS): parsed(value)
         for key, value in result_annotations(attempt).items()
@@ -185,69 +185,73 @@ def analysed(attempt):
 
 class TestFilter:
     @pytest.mark.parametrize("by_name", [False, True])
-    def test_what_it_leaves(self, halls, outside, by_name):
-        hall = halls(outside, filterVerb="filter", nodeCacheCapable=by_name)
-        hall.nodes(3)
-        outside.filter_by(lambda name: "" if name == "n2" else "not on my watch", by_name=by_name)
-        assert hall.pod(labels={"a": "b"}) == "n2"
-        [(_, question)] = outside.asked
+    def test_filtered_nodes_are_excluded(self, make_cluster, extender_server, by_name):
+        cluster = make_cluster(extender_server, filterVerb="filter", nodeCacheCapable=by_name)
+        cluster.nodes(3)
+        extender_server.filter_by(
+            lambda name: "" if name == "n2" else "not on my watch", by_name=by_name
+        )
+        assert cluster.pod(labels={"a": "b"}) == "n2"
+        [(_, question)] = extender_server.asked
         assert set(question) == {"Pod", "Nodes", "NodeNames"}
         assert question["Pod"]["metadata"]["labels"] == {"a": "b"}
         assert "managedFields" not in question["Pod"]["metadata"]
         assert (question["Nodes"] is None) == by_name
-        assert list(hall.attempts[0].extenders["filter"]) == [outside.url]
-        assert hall.attempts[0].extenders["filter"][outside.url].get("FailedNodes", {}).keys() in (
+        assert list(cluster.attempts[0].extenders["filter"]) == [extender_server.url]
+        assert cluster.attempts[0].extenders["filter"][extender_server.url].get(
+            "FailedNodes", {}
+        ).keys() in (
             {"n1", "n3"},
             set(),
         )
-        assert analysed(hall.attempts[0]).feasible == ["n2"]
-        assert analysed(hall.attempts[0]).rejected["n1"][0] == outside.url
+        assert analysed(cluster.attempts[0]).feasible == ["n2"]
+        assert analysed(cluster.attempts[0]).rejected["n1"][0] == extender_server.url
 
-    def test_it_leaves_none(self, halls, outside):
-        hall = halls(outside, filterVerb="filter")
-        hall.nodes(2)
-        outside.filter_by(lambda _: "no")
-        assert hall.pod() is None
-        assert hall.why().startswith("0/2 nodes are available: 2 no.")
+    def test_all_nodes_filtered(self, make_cluster, extender_server):
+        cluster = make_cluster(extender_server, filterVerb="filter")
+        cluster.nodes(2)
+        extender_server.filter_by(lambda _: "no")
+        assert cluster.pod() is None
+        assert cluster.why().startswith("0/2 nodes are available: 2 no.")
 
-    def test_what_nobody_can_cure(self, halls, outside):
-        hall = halls(outside, filterVerb="filter")
-        hall.nodes(2)
-        outside.filter_by(lambda _: "no", FailedAndUnresolvableNodes={"n1": "never"})
-        assert hall.pod() is None
-        assert hall.why().startswith("0/2 nodes are available: 1 never, 1 no.")
+    def test_unresolvable_nodes(self, make_cluster, extender_server):
+        cluster = make_cluster(extender_server, filterVerb="filter")
+        cluster.nodes(2)
+        extender_server.filter_by(lambda _: "no", FailedAndUnresolvableNodes={"n1": "never"})
+        assert cluster.pod() is None
+        assert cluster.why().startswith("0/2 nodes are available: 1 never, 1 no.")
 
-    def test_only_pods_that_ask_for_what_it_manages(self, halls, outside):
-        hall = halls(
-            outside,
+    def test_managed_resources_limit_calls(self, make_cluster, extender_server):
+        cluster = make_cluster(
+            extender_server,
             filterVerb="filter",
             managedResources=[{"name": "example.com/x", "ignoredByScheduler": True}],
         )
-        hall.nodes(1)
-        outside.filter_by(lambda _: "")
-        assert hall.pod("plain") == "n1"
-        assert outside.asked == []
+        cluster.nodes(1)
+        extender_server.filter_by(lambda _: "")
+        assert cluster.pod("plain") == "n1"
+        assert extender_server.asked == []
         required = {
             "resources": {"requests": {"example.com/x": "1"}, "limits": {"example.com/x": "1"}}
         }
-        assert hall.pod("needy", container=required) == "n1"
-        assert outside.verbs() == ["filter"]
+        assert cluster.pod("needy", container=required) == "n1"
+        assert extender_server.verbs() == ["filter"]
 
-    def test_a_node_that_is_not_in_question(self, halls, outside):
-        hall = halls(outside, filterVerb="filter", nodeCacheCapable=True)
-        hall.nodes(1)
-        outside.answers["filter"] = lambda _: {"NodeNames": ["other"]}
-        hall.pod()
-        assert failure(hall).endswith(
+    def test_unknown_node_in_response_is_error(self, make_cluster, extender_server):
+        cluster = make_cluster(extender_server, filterVerb="filter", nodeCacheCapable=True)
+        cluster.nodes(1)
+        extender_server.answers["filter"] = lambda _: {"NodeNames": ["other"]}
+        cluster.pod()
+        assert failure(cluster).endswith(
             'claims a filtered node "other" which is not found in the input node list'
         )
 
 
-def failure(hall, name="p"):
-    return next(message for reason, message in hall.events(name) if reason == "FailedScheduling")
+def failure(cluster, name="p"):
+    return next(message for reason, message in cluster.events(name) if reason == "FailedScheduling")
 
 
-class TestWhatGoesWrong:
+class TestFailures:
     @pytest.mark.parametrize(
         ("answer", "words"),
         [
@@ -264,15 +268,15 @@ class TestWhatGoesWrong:
             (lambda _: time.sleep(1) or {}, 'Post "{url}/filter": context deadline exceeded'),
         ],
     )
-    def test_the_pod_is_not_bound(self, halls, outside, answer, words):
-        hall = halls(outside, filterVerb="filter", httpTimeout="300ms")
-        hall.nodes(1)
-        outside.answers["filter"] = answer
-        assert hall.pod() is None
-        assert words.format(url=outside.url) in failure(hall)
+    def test_failed_call_leaves_pod_unbound(self, make_cluster, extender_server, answer, words):
+        cluster = make_cluster(extender_server, filterVerb="filter", httpTimeout="300ms")
+        cluster.nodes(1)
+        extender_server.answers["filter"] = answer
+        assert cluster.pod() is None
+        assert words.format(url=extender_server.url) in failure(cluster)
 
-    def test_who_drips_is_hung_up(self, halls, tmp_path):
-        """Each piece comes in time, the whole does not."""
+    def test_slow_response_is_aborted(self, make_cluster, tmp_path):
+        """Each chunk arrives in time, the whole response does not."""
 
         class Dripping(socketserver.BaseRequestHandler):
             def handle(self):
@@ -285,83 +289,85 @@ class TestWhatGoesWrong:
             server.daemon_threads, server.handle_error = True, lambda *_: None
             server.url = f"http://127.0.0.1:{server.server_address[1]}"
             threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-            hall = halls(server, filterVerb="filter", httpTimeout="300ms")
-            hall.nodes(1)
-            assert hall.pod() is None
-            assert "context deadline exceeded" in failure(hall)
+            cluster = make_cluster(server, filterVerb="filter", httpTimeout="300ms")
+            cluster.nodes(1)
+            assert cluster.pod() is None
+            assert "context deadline exceeded" in failure(cluster)
             server.shutdown()
 
-    def test_nobody_is_there(self, halls, outside):
-        outside.close()
-        hall = halls(outside, filterVerb="filter")
-        hall.nodes(1)
-        assert hall.pod() is None
-        where = outside.url.removeprefix("http://").removesuffix("/root")
+    def test_unreachable_extender(self, make_cluster, extender_server):
+        extender_server.close()
+        cluster = make_cluster(extender_server, filterVerb="filter")
+        cluster.nodes(1)
+        assert cluster.pod() is None
+        where = extender_server.url.removeprefix("http://").removesuffix("/root")
         assert (
-            f'Post "{outside.url}/filter": dial tcp {where}: connect: connection refused'
-            in failure(hall)
+            f'Post "{extender_server.url}/filter": dial tcp {where}: connect: connection refused'
+            in failure(cluster)
         )
 
-    def test_it_may_be_ignored(self, halls, outside):
-        hall = halls(outside, filterVerb="filter", ignorable=True)
-        hall.nodes(1)
-        outside.answers["filter"] = lambda _: (500, b"")
-        assert hall.pod() == "n1"
+    def test_ignorable_extender(self, make_cluster, extender_server):
+        cluster = make_cluster(extender_server, filterVerb="filter", ignorable=True)
+        cluster.nodes(1)
+        extender_server.answers["filter"] = lambda _: (500, b"")
+        assert cluster.pod() == "n1"
 
-    def test_time_stands_still_meanwhile(self, halls, outside, runner):
-        hall = halls(outside, filterVerb="filter")
-        hall.nodes(1)
-        outside.answers["filter"] = lambda question: time.sleep(0.2) or {"Nodes": question["Nodes"]}
+    def test_calls_take_no_cluster_time(self, make_cluster, extender_server, runner):
+        cluster = make_cluster(extender_server, filterVerb="filter")
+        cluster.nodes(1)
+        extender_server.answers["filter"] = lambda question: (
+            time.sleep(0.2) or {"Nodes": question["Nodes"]}
+        )
         before = runner.clock.now()
-        assert hall.pod() == "n1"
+        assert cluster.pod() == "n1"
         assert runner.clock.now() - before < 0.01
 
 
 class TestPrioritize:
-    def test_its_opinion_counts_ten_times_its_weight(self, halls, outside):
+    def test_extender_scores_are_weighted(self, make_cluster, extender_server):
         """By what is left, n2 is better by far; with 9 times 2 times 10 points, n1 is."""
-        hall = halls(outside, prioritizeVerb="prioritize", weight=2)
-        hall.node("n1", cpu="2")
-        hall.node("n2", cpu="64", memory="64Gi")
-        outside.answers["prioritize"] = lambda _: [
+        cluster = make_cluster(extender_server, prioritizeVerb="prioritize", weight=2)
+        cluster.node("n1", cpu="2")
+        cluster.node("n2", cpu="64", memory="64Gi")
+        extender_server.answers["prioritize"] = lambda _: [
             {"Host": "n1", "Score": 9},
             {"Host": "n2", "Score": 0},
         ]
-        assert hall.pod(cpu="1") == "n1"
-        assert hall.attempts[0].extenders["prioritize"][outside.url][0] == {
+        assert cluster.pod(cpu="1") == "n1"
+        assert cluster.attempts[0].extenders["prioritize"][extender_server.url][0] == {
             "Host": "n1",
             "Score": 9,
         }
-        assert analysed(hall.attempts[0]).scores["n1"][outside.url] == 9
-        assert analysed(hall.attempts[0]).final_scores["n1"][outside.url] == 180
-        assert list(analysed(hall.attempts[0]).totals) == ["n1", "n2"]
+        assert analysed(cluster.attempts[0]).scores["n1"][extender_server.url] == 9
+        assert analysed(cluster.attempts[0]).final_scores["n1"][extender_server.url] == 180
+        assert list(analysed(cluster.attempts[0]).totals) == ["n1", "n2"]
 
     @pytest.mark.parametrize(
         "answer",
         [lambda _: (500, b""), lambda _: {"no": "list"}, lambda _: [{"Host": "n1", "Score": "x"}]],
     )
-    def test_what_goes_wrong_does_not_matter(self, halls, outside, answer):
-        hall = halls(outside, prioritizeVerb="prioritize", weight=1)
-        hall.nodes(2)
-        outside.answers["prioritize"] = answer
-        assert hall.pod() in {"n1", "n2"}
+    def test_prioritize_failure_is_ignored(self, make_cluster, extender_server, answer):
+        cluster = make_cluster(extender_server, prioritizeVerb="prioritize", weight=1)
+        cluster.nodes(2)
+        extender_server.answers["prioritize"] = answer
+        assert cluster.pod() in {"n1", "n2"}
 
 
 class TestPreempt:
     @pytest.mark.parametrize("by_name", [False, True])
-    def test_it_chooses_the_victims(self, halls, outside, by_name):
-        hall = halls(outside, preemptVerb="preempt", nodeCacheCapable=by_name)
+    def test_extender_selects_victims(self, make_cluster, extender_server, by_name):
+        cluster = make_cluster(extender_server, preemptVerb="preempt", nodeCacheCapable=by_name)
         uids = {}
         for node in ("n1", "n2"):
-            hall.node(node, cpu="2")
-            hall.pod(f"v-{node}", cpu="2", nodeName=node, terminationGracePeriodSeconds=0)
-            uids[node] = hall.get(f"v-{node}")["metadata"]["uid"]
+            cluster.node(node, cpu="2")
+            cluster.pod(f"v-{node}", cpu="2", nodeName=node, terminationGracePeriodSeconds=0)
+            uids[node] = cluster.get(f"v-{node}")["metadata"]["uid"]
         meta = {"n2": {"Pods": [{"UID": uids["n2"]}], "NumPDBViolations": 0}}
-        outside.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": meta}
-        hall.pod(cpu="2", priority=100)
-        hall.advance(5)
-        assert hall.where() == "n2"
-        [(_, question)] = outside.asked
+        extender_server.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": meta}
+        cluster.pod(cpu="2", priority=100)
+        cluster.advance(5)
+        assert cluster.where() == "n2"
+        [(_, question)] = extender_server.asked
         named = question["NodeNameToMetaVictims" if by_name else "NodeNameToVictims"]
         assert question["NodeNameToVictims" if by_name else "NodeNameToMetaVictims"] is None
         found = {
@@ -370,114 +376,115 @@ class TestPreempt:
         }
         assert found == {node: [uid] for node, uid in uids.items()}
         assert (
-            "preempt" in next(attempt for attempt in hall.attempts if attempt.nominated).extenders
+            "preempt"
+            in next(attempt for attempt in cluster.attempts if attempt.nominated).extenders
         )
 
-    def test_somebody_who_is_not_there(self, halls, outside):
-        hall = halls(outside, preemptVerb="preempt")
-        hall.node("n1", cpu="2")
-        hall.pod("v", cpu="2", nodeName="n1")
-        outside.answers["preempt"] = lambda _: {
+    def test_unknown_victim_is_error(self, make_cluster, extender_server):
+        cluster = make_cluster(extender_server, preemptVerb="preempt")
+        cluster.node("n1", cpu="2")
+        cluster.pod("v", cpu="2", nodeName="n1")
+        extender_server.answers["preempt"] = lambda _: {
             "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "x"}]}}
         }
-        hall.pod(cpu="2", priority=100)
-        assert "deletionTimestamp" not in hall.get("v")["metadata"]
+        cluster.pod(cpu="2", priority=100)
+        assert "deletionTimestamp" not in cluster.get("v")["metadata"]
         words = (
-            f"extender: {outside.url} claims to preempt pod (UID: &{{x}}) on node: n1, but "
+            f"extender: {extender_server.url} claims to preempt pod (UID: &{{x}}) on node: n1, but "
             "the pod is not found on that node"
         )
-        assert words in failure(hall)
+        assert words in failure(cluster)
 
 
 class TestBind:
-    def test_it_binds(self, halls, outside, runner):
-        hall = halls(outside, bindVerb="bind")
-        hall.nodes(1)
-        outside.answers["bind"] = lambda _: {"Error": ""}
-        hall.pod()
-        [(_, question)] = outside.asked
-        uid = hall.get()["metadata"]["uid"]
+    def test_extender_binds(self, make_cluster, extender_server, runner):
+        cluster = make_cluster(extender_server, bindVerb="bind")
+        cluster.nodes(1)
+        extender_server.answers["bind"] = lambda _: {"Error": ""}
+        cluster.pod()
+        [(_, question)] = extender_server.asked
+        uid = cluster.get()["metadata"]["uid"]
         assert question == {"PodName": "p", "PodNamespace": "default", "PodUID": uid, "Node": "n1"}
-        assert hall.where() is None
+        assert cluster.where() is None
         binding = {
             "metadata": {"name": "p", "namespace": "default"},
             "target": {**TARGET, "name": "n1"},
         }
-        hall.ask(hall.api.create(PODS, binding, "default", name="p", subresource="binding"))
-        assert hall.where() == "n1"
+        cluster.ask(cluster.api.create(PODS, binding, "default", name="p", subresource="binding"))
+        assert cluster.where() == "n1"
 
-    def test_it_does_not(self, halls, outside):
-        hall = halls(outside, bindVerb="bind")
-        hall.nodes(1)
-        outside.answers["bind"] = lambda _: {"Error": "no glue"}
-        hall.pod()
-        assert failure(hall) == "no glue"
+    def test_failed_bind(self, make_cluster, extender_server):
+        cluster = make_cluster(extender_server, bindVerb="bind")
+        cluster.nodes(1)
+        extender_server.answers["bind"] = lambda _: {"Error": "no glue"}
+        cluster.pod()
+        assert failure(cluster) == "no glue"
 
 
-class TestSecurely:
+class TestTls:
     @pytest.fixture
     def secured(self, opened):
-        outside = opened(secure=True)
-        outside.filter_by(lambda _: "")
-        return outside
+        extender_server = opened(secure=True)
+        extender_server.filter_by(lambda _: "")
+        return extender_server
 
-    def bundle(self, outside):
-        return base64.b64encode(outside.certificate).decode()
+    def bundle(self, extender_server):
+        return base64.b64encode(extender_server.certificate).decode()
 
     @pytest.mark.parametrize("how", ["data", "file"])
-    def test_with_its_authority(self, halls, secured, tmp_path, how):
+    def test_ca_is_verified(self, make_cluster, secured, tmp_path, how):
         (tmp_path / "ca.pem").write_bytes(secured.certificate)
         tls = (
             {"caData": self.bundle(secured)}
             if how == "data"
             else {"caFile": str(tmp_path / "ca.pem")}
         )
-        hall = halls(secured, filterVerb="filter", enableHTTPS=True, tlsConfig=tls)
-        hall.nodes(1)
-        assert hall.pod() == "n1"
+        cluster = make_cluster(secured, filterVerb="filter", enableHTTPS=True, tlsConfig=tls)
+        cluster.nodes(1)
+        assert cluster.pod() == "n1"
 
     @pytest.mark.parametrize("parts", [{"enableHTTPS": True}, {"tlsConfig": {"insecure": True}}])
-    def test_trusting_everybody(self, halls, secured, parts):
-        hall = halls(secured, filterVerb="filter", **parts)
-        hall.nodes(1)
-        assert hall.pod() == "n1"
+    def test_insecure_skips_verification(self, make_cluster, secured, parts):
+        cluster = make_cluster(secured, filterVerb="filter", **parts)
+        cluster.nodes(1)
+        assert cluster.pod() == "n1"
 
-    def test_trusting_nobody(self, halls, secured):
-        hall = halls(secured, filterVerb="filter")
-        hall.nodes(1)
-        assert hall.pod() is None
+    def test_untrusted_certificate_is_refused(self, make_cluster, secured):
+        cluster = make_cluster(secured, filterVerb="filter")
+        cluster.nodes(1)
+        assert cluster.pod() is None
         assert (
             "tls: failed to verify certificate: x509: certificate signed by unknown authority"
-            in failure(hall)
+            in failure(cluster)
         )
 
     @pytest.mark.parametrize(
         ("name", "where"), [("extender.example", "n1"), ("other.example", None)]
     )
-    def test_by_the_name_that_it_should_have(self, halls, secured, name, where):
+    def test_server_name_is_verified(self, make_cluster, secured, name, where):
         tls = {"caData": self.bundle(secured), "serverName": name}
-        hall = halls(secured, filterVerb="filter", enableHTTPS=True, tlsConfig=tls)
-        hall.nodes(1)
-        assert hall.pod() == where
+        cluster = make_cluster(secured, filterVerb="filter", enableHTTPS=True, tlsConfig=tls)
+        cluster.nodes(1)
+        assert cluster.pod() == where
 
     @pytest.mark.parametrize("shows", [True, False])
-    def test_showing_who_we_are(self, halls, opened, shows):
+    def test_client_certificate_is_sent(self, make_cluster, opened, shows):
         key, mine = certificate()
-        outside = opened(secure=True, asks_for=mine)
-        outside.filter_by(lambda _: "")
+        extender_server = opened(secure=True, asks_for=mine)
+        extender_server.filter_by(lambda _: "")
         own = (
             {"certData": base64.b64encode(mine).decode(), "keyData": base64.b64encode(key).decode()}
             if shows
             else {}
         )
-        hall = halls(
-            outside,
+        cluster = make_cluster(
+            extender_server,
             filterVerb="filter",
             enableHTTPS=True,
-            tlsConfig={"caData": self.bundle(outside), **own},
+            tlsConfig={"caData": self.bundle(extender_server), **own},
         )
-        hall.nodes(1)
-        assert hall.pod() == ("n1" if shows else None)
+        cluster.nodes(1)
+        assert cluster.pod() == ("n1" if shows else None)
 
     @pytest.mark.parametrize(
         ("tls", "words"),
@@ -489,6 +496,6 @@ class TestSecurely:
             ),
         ],
     )
-    def test_what_is_wrong_with_it(self, halls, secured, tls, words):
+    def test_invalid_tls_configuration(self, make_cluster, secured, tls, words):
         with pytest.raises(ValueError, match=words):
-            halls(secured, filterVerb="filter", tlsConfig=tls)
+            make_cluster(secured, filterVerb="filter", tlsConfig=tls)

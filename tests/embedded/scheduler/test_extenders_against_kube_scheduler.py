@@ -1,8 +1,8 @@
-"""An extender is asked the same by the real kube-scheduler and by ours, in the same words."""
+"""Requests of our scheduler to an extender equal those of the real kube-scheduler."""
 
 import pytest
 from test_against_kube_scheduler import PATIENCE, Rival
-from test_extenders import Outside, halls, opened  # noqa: F401
+from test_extenders import ExtenderServer, make_cluster, opened  # noqa: F401
 
 from pytest_kscen.clusters.controlplane.starting import ControlPlaneFiles
 from pytest_kscen.objects.resources import PODS
@@ -39,20 +39,20 @@ def pod(name, cls, **spec):
     return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 
-def taught(outside, *, by_name):
-    outside.filter_by(lambda _: "", by_name=by_name)
-    outside.answers["prioritize"] = lambda _: [
+def taught(extender_server, *, by_name):
+    extender_server.filter_by(lambda _: "", by_name=by_name)
+    extender_server.answers["prioritize"] = lambda _: [
         {"Host": "n1", "Score": 10}
     ]  # equals would be chosen by chance
-    outside.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": {}}
-    outside.answers["bind"] = lambda _: {"Error": ""}
-    return outside
+    extender_server.answers["preempt"] = lambda _: {"NodeNameToMetaVictims": {}}
+    extender_server.answers["bind"] = lambda _: {"Error": ""}
+    return extender_server
 
 
-def seen(outside):
-    """What each verb was asked first, without what differs from cluster to cluster."""
+def seen(extender_server):
+    """Return the first request of each verb, without what differs between clusters."""
     first = {}
-    for verb, question in outside.asked:
+    for verb, question in extender_server.asked:
         first.setdefault(verb, question)
     return {verb: essence(question) for verb, question in first.items()}
 
@@ -73,20 +73,20 @@ def essence(value):
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_the_same_questions(halls, opened, monkeypatch, by_name):  # noqa: F811
+def test_the_same_questions(make_cluster, opened, monkeypatch, by_name):  # noqa: F811
     extender = {**VERBS, "nodeCacheCapable": by_name, "httpTimeout": "5s"}
     their_outside, my_outside = taught(opened(), by_name=by_name), taught(opened(), by_name=by_name)
     theirs(their_outside, extender, monkeypatch)
-    mine(my_outside, extender, halls)
+    mine(my_outside, extender, make_cluster)
     assert seen(their_outside).keys() == {"filter", "prioritize", "preempt", "bind"}
     assert seen(my_outside) == seen(their_outside)
 
 
-def theirs(outside, extender, monkeypatch):
+def theirs(extender_server, extender, monkeypatch):
     plain = ControlPlaneFiles.scheduler_configuration
     with_extender = lambda layout: {  # noqa: E731
         **plain(layout),
-        "extenders": [{"urlPrefix": outside.url, **extender}],
+        "extenders": [{"urlPrefix": extender_server.url, **extender}],
     }
     monkeypatch.setattr(ControlPlaneFiles, "scheduler_configuration", with_extender)
     rival = Rival()
@@ -94,27 +94,27 @@ def theirs(outside, extender, monkeypatch):
         for name in NODES:
             rival.add_node(node(name))
         rival.ask(rival.api.create(PODS, pod("first", 1)))
-        assert rival.runner.until(lambda: "bind" in outside.verbs(), PATIENCE)
+        assert rival.runner.until(lambda: "bind" in extender_server.verbs(), PATIENCE)
         rival.ask(rival.api.delete(PODS, "first", "default", grace_period=0))
         for name in NODES:
             rival.ask(rival.api.create(PODS, pod(f"on-{name}", 1, nodeName=name)))
         rival.ask(rival.api.create(PODS, pod("boss", 2)))
-        assert rival.runner.until(lambda: "preempt" in outside.verbs(), PATIENCE)
+        assert rival.runner.until(lambda: "preempt" in extender_server.verbs(), PATIENCE)
     finally:
         rival.close()
 
 
-def mine(outside, extender, halls):  # noqa: F811
-    hall = halls(outside, **extender)
-    hall.nodes(2, cpu="2")
+def mine(extender_server, extender, make_cluster):  # noqa: F811
+    cluster = make_cluster(extender_server, **extender)
+    cluster.nodes(2, cpu="2")
     for one in (
         pod("first", 1),
         *(pod(f"on-{name}", 1, nodeName=name) for name in NODES),
         pod("boss", 2),
     ):
         one["spec"].pop("priorityClassName")
-        hall.ask(hall.api.create(PODS, one))
-        hall.advance()
+        cluster.ask(cluster.api.create(PODS, one))
+        cluster.advance()
         if one["metadata"]["name"] == "first":
-            hall.delete("first")
-    assert "preempt" in outside.verbs()
+            cluster.delete("first")
+    assert "preempt" in extender_server.verbs()

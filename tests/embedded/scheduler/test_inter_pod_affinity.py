@@ -52,27 +52,27 @@ def affinity(rig):
     return rig.make(InterPodAffinity)
 
 
-class TestWhatIsNeeded:
-    def test_who_wants_nothing_is_not_asked_about(self, rig, affinity):
+class TestRequiredAffinity:
+    def test_pods_without_affinity_are_skipped(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         assert set(rig.filtered(affinity, rig.pod()).values()) == {"skipped"}
 
-    def test_a_pod_near_another(self, rig, affinity):
+    def test_affinity_to_pod(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         said = rig.filtered(affinity, rig.pod(**near(term())))
         assert said == {"a1": "", "a2": "", "b1": NOT_NEAR, "b2": NOT_NEAR, "loose": NOT_NEAR}
 
-    def test_the_first_of_its_kind_may_be_wherever_there_is_such_a_topology(self, rig, affinity):
+    def test_first_matching_pod_needs_topology_only(self, rig, affinity):
         assert rig.passed(affinity, rig.pod(labels={"app": "db"}, **near(term()))) == "a1 a2 b1 b2"
         assert rig.passed(affinity, rig.pod(labels={"app": "web"}, **near(term()))) == ""
 
-    def test_the_first_of_its_kind_must_be_in_the_right_namespace(self, rig, affinity):
+    def test_first_matching_pod_must_match_namespace(self, rig, affinity):
         assert (
             rig.passed(affinity, rig.pod(labels={"app": "db"}, **near(term(namespaces=["other"]))))
             == ""
         )
 
-    def test_one_pod_must_meet_all_terms(self, rig, affinity):
+    def test_all_terms_must_match_one_pod(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         rig.pod("big", "a1", labels={"size": "big"})
         both = near(term(), term(labels={"size": "big"}))
@@ -80,21 +80,19 @@ class TestWhatIsNeeded:
         rig.pod("big-db", "b1", labels={"app": "db", "size": "big"})
         assert rig.passed(affinity, rig.pod(**both)) == "b1 b2"
 
-    def test_in_two_topologies_at_once(self, rig, affinity):
+    def test_two_topologies(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         assert rig.passed(affinity, rig.pod(**near(term("host"), term("zone")))) == "a1"
 
-    def test_a_pod_that_is_going_still_counts(self, rig, affinity):
+    def test_terminating_pod_counts(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"}, going=True)
         assert rig.passed(affinity, rig.pod(**near(term()))) == "a1 a2"
 
-    def test_a_pod_whose_node_is_not_there_does_not(self, rig, affinity):
+    def test_pod_of_missing_node_is_ignored(self, rig, affinity):
         rig.pod("db", "gone", labels={"app": "db"})
         assert rig.passed(affinity, rig.pod(**near(term()))) == ""
 
-    def test_a_selector_that_is_missing_means_nobody_and_one_that_is_empty_everybody(
-        self, rig, affinity
-    ):
+    def test_missing_selector_matches_none_and_empty_matches_all(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         assert rig.passed(affinity, rig.pod(**near({"topologyKey": "zone"}))) == ""
         assert (
@@ -103,19 +101,19 @@ class TestWhatIsNeeded:
         )
 
 
-class TestWhatIsForbidden:
-    def test_by_the_pod(self, rig, affinity):
+class TestRequiredAntiAffinity:
+    def test_own_anti_affinity(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         said = rig.filtered(affinity, rig.pod(**far(term())))
         assert said == {"a1": TOO_NEAR, "a2": TOO_NEAR, "b1": "", "b2": "", "loose": ""}
 
-    def test_by_those_that_are_there(self, rig, affinity):
+    def test_anti_affinity_of_existing_pods(self, rig, affinity):
         rig.pod("hermit", "b1", **far(term()))
         said = rig.filtered(affinity, rig.pod(labels={"app": "db"}))
         assert said == {"a1": "", "a2": "", "b1": UNWELCOME, "b2": UNWELCOME, "loose": ""}
         assert set(rig.filtered(affinity, rig.pod(labels={"app": "web"})).values()) == {"skipped"}
 
-    def test_each_term_for_itself(self, rig, affinity):
+    def test_terms_are_independent(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         rig.pod("big", "b1", labels={"size": "big"})
         assert (
@@ -123,7 +121,7 @@ class TestWhatIsForbidden:
             == "a2 loose"
         )
 
-    def test_what_cannot_be_cured(self, rig, affinity):
+    def test_unresolvable_nodes(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         state = {}
         rig.snapshot.refresh()
@@ -166,10 +164,10 @@ class TestNamespaces:
             ({"namespaceSelector": {"matchLabels": {"tier": "none"}}}, ""),
         ],
     )
-    def test_of_those_that_it_wants(self, rig, affinity, where, nodes):
+    def test_namespaces_of_affinity(self, rig, affinity, where, nodes):
         assert rig.passed(affinity, rig.pod(**near(term(**where)))) == nodes
 
-    def test_of_those_that_do_not_want_it(self, rig, affinity):
+    def test_namespaces_of_existing_anti_affinity(self, rig, affinity):
         rig.pod(
             "hermit",
             "loose",
@@ -185,8 +183,8 @@ class TestNamespaces:
         )
 
 
-class TestWhatIsLiked:
-    def test_nobody_has_an_opinion(self, rig, affinity):
+class TestPreferred:
+    def test_no_preferences(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         assert rig.scored(affinity, rig.pod()) == "skipped"
         assert (
@@ -194,7 +192,7 @@ class TestWhatIsLiked:
             == "skipped"
         )
 
-    def test_the_weights_of_its_own_terms(self, rig, affinity):
+    def test_own_weights(self, rig, affinity):
         for number, node in enumerate(("a1", "a1", "b1")):
             rig.pod(f"db{number}", node, labels={"app": "db"})
         scored = rig.scored(affinity, rig.pod(**preferred((10, term()), (3, term("host")))))
@@ -206,7 +204,7 @@ class TestWhatIsLiked:
             "loose": (0, 0),
         }
 
-    def test_what_it_shuns_counts_against(self, rig, affinity):
+    def test_preferred_anti_affinity_lowers_score(self, rig, affinity):
         rig.pod("db", "a1", labels={"app": "db"})
         scored = rig.scored(affinity, rig.pod(**shuns((10, term()), (3, term("host")))))
         assert scored == {
@@ -217,7 +215,7 @@ class TestWhatIsLiked:
             "loose": (0, 100),
         }
 
-    def test_those_that_are_there_have_a_say(self, rig, affinity):
+    def test_preferences_of_existing_pods(self, rig, affinity):
         rig.pod("fan", "a1", **preferred((7, term())))
         rig.pod("foe", "b1", **shuns((2, term("host"))))
         rig.pod("needy", "b2", **near(term("host")))
@@ -230,7 +228,7 @@ class TestWhatIsLiked:
             "loose": (0, 22),
         }
 
-    def test_how_much_a_need_weighs(self, rig):
+    def test_hard_affinity_weight(self, rig):
         rig.zones(a=1, b=1)
         rig.pod("needy", "a1", **near(term("host")))
         rig.pod("fan", "b1", **preferred((10, term("host"))))
@@ -244,7 +242,7 @@ class TestWhatIsLiked:
             "b1": (10, 100),
         }
 
-    def test_the_opinions_of_others_may_be_ignored_by_those_that_have_none(self, rig):
+    def test_existing_preferences_can_be_ignored(self, rig):
         rig.zones(a=1, b=1)
         rig.pod("fan", "a1", **preferred((7, term())))
         deaf = rig.make(InterPodAffinity, ignorePreferredTermsOfExistingPods=True)
@@ -252,7 +250,7 @@ class TestWhatIsLiked:
         own = rig.pod(labels={"app": "db"}, **preferred((1, term("host", {"app": "none"}))))
         assert rig.scored(deaf, own) == {"a1": (7, 100), "b1": (0, 0)}
 
-    def test_where_all_are_alike(self, rig, affinity):
+    def test_equal_scores(self, rig, affinity):
         for node in ("a1", "b1"):
             rig.pod(f"db-{node}", node, labels={"app": "db"})
         assert rig.scored(affinity, rig.pod(**preferred((10, term()))), "a1 b1") == {
@@ -261,8 +259,8 @@ class TestWhatIsLiked:
         }
 
 
-class TestWhatIsOnlyThoughtOf:
-    def test_a_pod_that_would_be_gone(self, rig, affinity):
+class TestHypotheticalPods:
+    def test_removed_pod(self, rig, affinity):
         hermit, db = (
             rig.pod("hermit", "b1", **far(term())),
             rig.pod("db", "a1", labels={"app": "db"}),
@@ -282,42 +280,42 @@ class TestWhatIsOnlyThoughtOf:
         assert affinity.filter(state, pod, b2).message == UNWELCOME
 
 
-class TestInTheScheduler:
-    def test_a_pod_goes_where_its_friend_is_once_it_is_there(self, hall):
+class TestScheduling:
+    def test_pod_follows_affine_pod(self, cluster):
         for name, zone in (("n1", "a"), ("n2", "b")):
-            hall.node(name, labels={"zone": zone})
-        assert hall.pod("web", **near(term())) is None
-        assert hall.why("web").startswith(f"0/2 nodes are available: 2 {NOT_NEAR}. ")
-        home = hall.pod("db", labels={"app": "db"})
-        hall.advance(20)
-        assert hall.where("web") == home
+            cluster.node(name, labels={"zone": zone})
+        assert cluster.pod("web", **near(term())) is None
+        assert cluster.why("web").startswith(f"0/2 nodes are available: 2 {NOT_NEAR}. ")
+        home = cluster.pod("db", labels={"app": "db"})
+        cluster.advance(20)
+        assert cluster.where("web") == home
 
-    def test_a_pod_waits_until_its_foe_is_gone(self, hall):
-        hall.node("n1", labels={"zone": "a"})
-        hall.pod("db", labels={"app": "db"})
-        assert hall.pod("web", **far(term())) is None
-        hall.delete("db")
-        hall.advance(20)
-        assert hall.where("web") == "n1"
+    def test_pod_waits_for_anti_affine_pod(self, cluster):
+        cluster.node("n1", labels={"zone": "a"})
+        cluster.pod("db", labels={"app": "db"})
+        assert cluster.pod("web", **far(term())) is None
+        cluster.delete("db")
+        cluster.advance(20)
+        assert cluster.where("web") == "n1"
 
-    def test_a_node_that_moves_to_another_zone(self, hall):
-        hall.node("n1", labels={"zone": "a"})
-        hall.node("n2", labels={"zone": "a"})
-        hall.pod("db", labels={"app": "db"}, nodeName="n1")
-        assert hall.pod("web", **far(term())) is None
-        hall.ask(hall.api.patch(NODES, "n2", {"metadata": {"labels": {"zone": "b"}}}))
-        hall.advance(20)
-        assert hall.where("web") == "n2"
+    def test_node_zone_change(self, cluster):
+        cluster.node("n1", labels={"zone": "a"})
+        cluster.node("n2", labels={"zone": "a"})
+        cluster.pod("db", labels={"app": "db"}, nodeName="n1")
+        assert cluster.pod("web", **far(term())) is None
+        cluster.ask(cluster.api.patch(NODES, "n2", {"metadata": {"labels": {"zone": "b"}}}))
+        cluster.advance(20)
+        assert cluster.where("web") == "n2"
 
-    def test_own_labels_chosen_by_key(self, hall):
+    def test_match_label_keys(self, cluster):
         """Of the two versions, only the own one is to be near."""
         for name in ("n1", "n2"):
-            hall.node(name, labels={"host": name})
+            cluster.node(name, labels={"host": name})
         for version in ("1", "2"):
-            hall.pod(
+            cluster.pod(
                 f"v{version}", labels={"app": "db", "version": version}, nodeName=f"n{version}"
             )
         one = near(term("host", matchLabelKeys=["version"]))
-        assert hall.pod("near", labels={"app": "db", "version": "2"}, **one) == "n2"
+        assert cluster.pod("near", labels={"app": "db", "version": "2"}, **one) == "n2"
         other = near(term("host", mismatchLabelKeys=["version"]))
-        assert hall.pod("far", labels={"app": "db", "version": "2"}, **other) == "n1"
+        assert cluster.pod("far", labels={"app": "db", "version": "2"}, **other) == "n1"

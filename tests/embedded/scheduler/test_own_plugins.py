@@ -1,4 +1,4 @@
-"""Plugins of somebody's own, at every point."""
+"""Custom plugins at every extension point."""
 
 import re
 
@@ -29,7 +29,7 @@ from pytest_kscen.scheduler import (
 
 
 class Quiet(Plugin):
-    """No more than one pod on a node."""
+    """Plugin that allows one pod per node."""
 
     def filter(self, state, pod, node):
         return unschedulable("too loud") if node.pods else None
@@ -39,7 +39,7 @@ class Quiet(Plugin):
 
 
 class Last(Plugin):
-    """The node with the last name."""
+    """Plugin that prefers the node with the last name."""
 
     def pre_score(self, state, pod, nodes):
         state[self.name] = sorted(node.name for node in nodes)
@@ -52,7 +52,7 @@ class Last(Plugin):
 
 
 class Steps(Plugin):
-    """Notes everything that is asked of it."""
+    """Plugin that records all calls."""
 
     seen: list[str] = []  # noqa: RUF012
 
@@ -93,7 +93,7 @@ class Steps(Plugin):
 
 
 def profile(*plugins, name="default-scheduler", args=None, **points):
-    """The default plugins, and these everywhere (weight 100), or only at a point."""
+    """Return a profile of the default plugins and these, everywhere (weight 100) or at one point."""
     sets = {"multiPoint": PluginSet(tuple(EnabledPlugin(plugin, 100) for plugin in plugins))}
     sets |= {
         point: PluginSet(tuple(EnabledPlugin(plugin) for plugin in names))
@@ -103,48 +103,48 @@ def profile(*plugins, name="default-scheduler", args=None, **points):
 
 
 @pytest.fixture
-def with_plugins(halls):
+def with_plugins(make_cluster):
     def make(*classes, **points):
         registry = Registry()
         for one in classes:
             registry.register(one)
         names = [] if points else [one.name for one in classes]
-        return halls(
+        return make_cluster(
             registry=registry, configuration=SchedulerConfiguration((profile(*names, **points),))
         )
 
     return make
 
 
-def test_a_filter(with_plugins):
-    hall = with_plugins(Quiet)
-    hall.nodes(2)
-    assert {hall.pod("a"), hall.pod("b")} == {"n1", "n2"}
-    hall.pod("c")
-    assert hall.why("c").startswith("0/2 nodes are available: 2 too loud. ")
-    hall.delete("a")
-    assert hall.where("c")
+def test_filter_plugin(with_plugins):
+    cluster = with_plugins(Quiet)
+    cluster.nodes(2)
+    assert {cluster.pod("a"), cluster.pod("b")} == {"n1", "n2"}
+    cluster.pod("c")
+    assert cluster.why("c").startswith("0/2 nodes are available: 2 too loud. ")
+    cluster.delete("a")
+    assert cluster.where("c")
 
 
-def test_a_score(with_plugins):
-    hall = with_plugins(Last)
-    hall.nodes(3)
-    assert [hall.pod(f"p{number}", cpu="1") for number in range(3)] == ["n3"] * 3
+def test_score_plugin(with_plugins):
+    cluster = with_plugins(Last)
+    cluster.nodes(3)
+    assert [cluster.pod(f"p{number}", cpu="1") for number in range(3)] == ["n3"] * 3
 
 
-def test_by_its_path(halls):
+def test_plugin_by_import_path(make_cluster):
     name = f"{__name__}:Last"
-    hall = halls(configuration=SchedulerConfiguration((profile(name),)))
-    hall.nodes(3)
-    assert hall.pod() == "n3"
+    cluster = make_cluster(configuration=SchedulerConfiguration((profile(name),)))
+    cluster.nodes(3)
+    assert cluster.pod() == "n3"
 
 
-def test_every_point_in_order(with_plugins):
+def test_extension_points_run_in_order(with_plugins):
     Steps.seen.clear()
-    hall = with_plugins(Steps, multiPoint=["Steps"], bind=["Steps", "DefaultBinder"])
-    hall.nodes(2)
-    assert hall.pod(labels={"app": "a"}) in {"n1", "n2"}
-    node = hall.where()
+    cluster = with_plugins(Steps, multiPoint=["Steps"], bind=["Steps", "DefaultBinder"])
+    cluster.nodes(2)
+    assert cluster.pod(labels={"app": "a"}) in {"n1", "n2"}
+    node = cluster.where()
     assert Steps.seen == [
         "pre_enqueue",
         "pre_filter 2",
@@ -157,7 +157,7 @@ def test_every_point_in_order(with_plugins):
     ]
 
 
-def test_who_binds_himself(with_plugins):
+def test_bind_plugin(with_plugins):
     class Binder(Plugin):
         async def bind(self, state, pod, node):
             target = {"kind": "Node", "name": "n2"}
@@ -166,37 +166,37 @@ def test_who_binds_himself(with_plugins):
                 PODS, binding, pod.namespace, name=pod.name, subresource="binding"
             )
 
-    hall = with_plugins(Binder, multiPoint=["Binder"], bind=["Binder", "DefaultBinder"])
-    hall.node("n1")
-    assert hall.pod() == "n2"
+    cluster = with_plugins(Binder, multiPoint=["Binder"], bind=["Binder", "DefaultBinder"])
+    cluster.node("n1")
+    assert cluster.pod() == "n2"
 
 
-def test_a_pre_filter_narrows(with_plugins):
+def test_pre_filter_limits_nodes(with_plugins):
     class Only(Plugin):
         def pre_filter(self, state, pod, nodes):
             return ["n2", "n9"]
 
-    hall = with_plugins(Only)
-    hall.nodes(3)
-    assert hall.pod() == "n2"
-    hall.pod("q", cpu="5")
-    assert hall.why("q").startswith(
+    cluster = with_plugins(Only)
+    cluster.nodes(3)
+    assert cluster.pod() == "n2"
+    cluster.pod("q", cpu="5")
+    assert cluster.why("q").startswith(
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [Only]. "
     )
 
 
-def test_a_pre_filter_refuses(with_plugins):
+def test_pre_filter_rejects_pod(with_plugins):
     class Never(Plugin):
         def pre_filter(self, state, pod, nodes):
             return unresolvable("not today")
 
-    hall = with_plugins(Never)
-    hall.nodes(3)
-    hall.pod()
-    assert hall.why().startswith("0/3 nodes are available: not today. ")
+    cluster = with_plugins(Never)
+    cluster.nodes(3)
+    cluster.pod()
+    assert cluster.why().startswith("0/3 nodes are available: not today. ")
 
 
-def test_what_is_reserved_is_given_back(with_plugins):
+def test_failed_reserve_is_unreserved(with_plugins):
     given = []
 
     class Fails(Plugin):
@@ -209,17 +209,17 @@ def test_what_is_reserved_is_given_back(with_plugins):
         def events(self):
             return (Interest(POD, Action.DELETE),)
 
-    hall = with_plugins(Fails)
-    hall.nodes(1)
-    assert hall.pod(cpu="3") is None
+    cluster = with_plugins(Fails)
+    cluster.nodes(1)
+    assert cluster.pod(cpu="3") is None
     assert given == ["n1"]
-    assert hall.why() == "0/1 nodes are available: 1 sold out."
-    hall.pod("q", cpu="1")
-    hall.delete("q")
-    assert hall.where() == "n1"
+    assert cluster.why() == "0/1 nodes are available: 1 sold out."
+    cluster.pod("q", cpu="1")
+    cluster.delete("q")
+    assert cluster.where() == "n1"
 
 
-def test_an_error_is_tried_again_after_a_while(with_plugins):
+def test_reserve_error_is_retried(with_plugins):
     class Shaky(Plugin):
         tries = 0
 
@@ -227,17 +227,17 @@ def test_an_error_is_tried_again_after_a_while(with_plugins):
             Shaky.tries += 1
             return failure("the line is down") if Shaky.tries < 3 else None
 
-    hall = with_plugins(Shaky)
-    hall.nodes(1)
-    hall.pod()
-    assert hall.events() == [("FailedScheduling", "the line is down")]
-    hall.advance(10)
-    assert (hall.where(), Shaky.tries) == ("n1", 3)
+    cluster = with_plugins(Shaky)
+    cluster.nodes(1)
+    cluster.pod()
+    assert cluster.events() == [("FailedScheduling", "the line is down")]
+    cluster.advance(10)
+    assert (cluster.where(), Shaky.tries) == ("n1", 3)
 
 
 @pytest.mark.parametrize("large", [1, 64])
 @pytest.mark.parametrize("broken", [failure("the line is down"), SKIP])
-def test_a_filter_that_is_broken_ends_the_attempt_which_is_tried_again(with_plugins, large, broken):
+def test_filter_error_ends_attempt_and_is_retried(with_plugins, large, broken):
     class Shaky(Plugin):
         tries = 0
 
@@ -245,20 +245,20 @@ def test_a_filter_that_is_broken_ends_the_attempt_which_is_tried_again(with_plug
             Shaky.tries += node.name == "n2"
             return broken if node.name == "n2" and Shaky.tries < 3 else None
 
-    hall = with_plugins(Shaky)
-    hall.scheduler._handle.snapshot.large = large
-    hall.nodes(3)
-    hall.pod()
+    cluster = with_plugins(Shaky)
+    cluster.scheduler._handle.snapshot.large = large
+    cluster.nodes(3)
+    cluster.pod()
     words = f'running "Shaky" filter plugin: {broken.message}'
-    assert hall.events() == [("FailedScheduling", words)]
-    told = condition(hall.get(), "PodScheduled")
+    assert cluster.events() == [("FailedScheduling", words)]
+    told = condition(cluster.get(), "PodScheduled")
     assert (told["reason"], told["message"]) == ("SchedulerError", words)
-    hall.advance(10)
-    assert (bool(hall.where()), Shaky.tries) == (True, 3)
+    cluster.advance(10)
+    assert (bool(cluster.where()), Shaky.tries) == (True, 3)
 
 
 class Together(Plugin):
-    """One pod waits for the other."""
+    """Plugin whose pods wait for each other in pairs."""
 
     def permit(self, state, pod, node):
         others = list(self.handle.waiting)
@@ -278,86 +278,88 @@ class TestPermit:
 
         return with_plugins(Ask)
 
-    def waiting(self, hall):
-        return list(hall.scheduler._handle.waiting)
+    def waiting(self, cluster):
+        return list(cluster.scheduler._handle.waiting)
 
-    def test_who_waits_holds_up_nobody(self, with_plugins):
+    def test_waiting_pod_does_not_block_others(self, with_plugins):
         class Ask(Plugin):
             def permit(self, state, pod, node):
                 return wait(60) if pod.name == "p" else None
 
-        hall = with_plugins(Ask)
-        hall.nodes(1)
-        assert hall.pod(cpu="3") is None
-        assert hall.pod("q", cpu="1") == "n1"
-        hall.pod("r", cpu="1")
-        assert hall.why("r").startswith("0/1 nodes are available: 1 Insufficient cpu. ")
+        cluster = with_plugins(Ask)
+        cluster.nodes(1)
+        assert cluster.pod(cpu="3") is None
+        assert cluster.pod("q", cpu="1") == "n1"
+        cluster.pod("r", cpu="1")
+        assert cluster.why("r").startswith("0/1 nodes are available: 1 Insufficient cpu. ")
 
-    def test_allowed(self, with_plugins):
-        hall = self.make(with_plugins)
-        hall.nodes(1)
-        hall.pod()
-        (one,) = self.waiting(hall)
-        assert hall.get()["status"]["nominatedNodeName"] == "n1"
+    def test_permit_allows_pod(self, with_plugins):
+        cluster = self.make(with_plugins)
+        cluster.nodes(1)
+        cluster.pod()
+        (one,) = self.waiting(cluster)
+        assert cluster.get()["status"]["nominatedNodeName"] == "n1"
         assert (one.pod.name, one.node, one.plugins) == ("p", "n1", ["Ask"])
         one.allow("Ask")
-        hall.advance()
-        assert hall.where() == "n1"
+        cluster.advance()
+        assert cluster.where() == "n1"
 
-    def test_allowed_by_a_plugin_that_is_named_by_its_path(self, halls):
-        hall = halls(configuration=SchedulerConfiguration((profile(f"{__name__}:Together"),)))
-        hall.nodes(1)
-        assert hall.pod("p") is None
-        assert hall.pod("q") == "n1"
-        assert hall.where("p") == "n1"
+    def test_permit_of_plugin_by_import_path(self, make_cluster):
+        cluster = make_cluster(
+            configuration=SchedulerConfiguration((profile(f"{__name__}:Together"),))
+        )
+        cluster.nodes(1)
+        assert cluster.pod("p") is None
+        assert cluster.pod("q") == "n1"
+        assert cluster.where("p") == "n1"
 
-    def test_allowed_by_nobody_that_there_is(self, with_plugins):
-        hall = self.make(with_plugins)
-        hall.nodes(1)
-        hall.pod()
-        (one,) = self.waiting(hall)
+    def test_allow_by_unknown_plugin_has_no_effect(self, with_plugins):
+        cluster = self.make(with_plugins)
+        cluster.nodes(1)
+        cluster.pod()
+        (one,) = self.waiting(cluster)
         with pytest.raises(
             ValueError,
             match=(r"^the profile has no plugin 'Aks' \(did you mean 'Ask'\?\): pass self.name$"),
         ):
             one.allow("Aks")
 
-    def test_its_time_is_up(self, with_plugins):
-        hall = self.make(with_plugins, seconds=5)
-        hall.nodes(1)
-        hall.pod()
-        hall.advance(5.1)
-        assert hall.where() is None
-        assert "nominatedNodeName" not in hall.get()["status"]
-        assert "1 timeout after 5s waiting on permit of plugin 'Ask'" in hall.events()[0][1]
+    def test_permit_timeout(self, with_plugins):
+        cluster = self.make(with_plugins, seconds=5)
+        cluster.nodes(1)
+        cluster.pod()
+        cluster.advance(5.1)
+        assert cluster.where() is None
+        assert "nominatedNodeName" not in cluster.get()["status"]
+        assert "1 timeout after 5s waiting on permit of plugin 'Ask'" in cluster.events()[0][1]
 
-    def test_deleted_meanwhile(self, with_plugins):
-        hall = self.make(with_plugins)
-        hall.nodes(1)
-        hall.pod(cpu="3")
-        hall.delete()
-        hall.advance()
-        assert self.waiting(hall) == []
-        hall.pod("q", cpu="3")
-        assert [one.pod.name for one in self.waiting(hall)] == ["q"]
+    def test_deletion_of_waiting_pod(self, with_plugins):
+        cluster = self.make(with_plugins)
+        cluster.nodes(1)
+        cluster.pod(cpu="3")
+        cluster.delete()
+        cluster.advance()
+        assert self.waiting(cluster) == []
+        cluster.pod("q", cpu="3")
+        assert [one.pod.name for one in self.waiting(cluster)] == ["q"]
 
 
-def test_a_score_that_is_out_of_range(with_plugins):
+def test_score_out_of_range_is_error(with_plugins):
     class Proud(Plugin):
         def score(self, state, pod, node):
             return 101
 
-    hall = with_plugins(Proud)
-    hall.nodes(2)
-    hall.pod()
+    cluster = with_plugins(Proud)
+    cluster.nodes(2)
+    cluster.pod()
     words = (
         "plugin 'Proud' returns an invalid score 101, it should in the range of [0, 100] "
         "after normalizing"
     )
-    assert hall.events()[0] == ("FailedScheduling", words)
+    assert cluster.events()[0] == ("FailedScheduling", words)
 
 
-def test_a_plugin_that_cannot_be_made(with_plugins):
+def test_plugin_construction_error(with_plugins):
     class Broken(Plugin):
         def __init__(self, args, handle):
             raise KeyError("size")
@@ -372,30 +374,30 @@ def test_a_plugin_that_cannot_be_made(with_plugins):
 
 
 class TestGate:
-    def test_nobody_is_taken_from_the_queue_while_it_is_closed(self, halls, runner):
+    def test_closed_gate_stops_scheduling(self, make_cluster, runner):
         import asyncio
 
         opened = asyncio.Event()
-        hall = halls(gate=opened.wait)
-        hall.nodes(1)
-        hall.pod("low", cpu="3", priority=0)
-        hall.pod("high", cpu="3", priority=10)
-        assert (hall.where("low"), hall.where("high")) == (None, None)
+        cluster = make_cluster(gate=opened.wait)
+        cluster.nodes(1)
+        cluster.pod("low", cpu="3", priority=0)
+        cluster.pod("high", cpu="3", priority=10)
+        assert (cluster.where("low"), cluster.where("high")) == (None, None)
         opened.set()
-        hall.advance()
-        assert (hall.where("low"), hall.where("high")) == (None, "n1")
+        cluster.advance()
+        assert (cluster.where("low"), cluster.where("high")) == (None, "n1")
 
 
-def test_profiles_side_by_side(halls):
+def test_several_profiles(make_cluster):
     registry = Registry()
     registry.register(Last)
     both = (profile(), profile("Last", name="last"))
-    hall = halls(registry=registry, configuration=SchedulerConfiguration(both))
-    hall.nodes(3)
-    assert [hall.pod(f"p{number}", cpu="1", schedulerName="last") for number in range(3)] == [
+    cluster = make_cluster(registry=registry, configuration=SchedulerConfiguration(both))
+    cluster.nodes(3)
+    assert [cluster.pod(f"p{number}", cpu="1", schedulerName="last") for number in range(3)] == [
         "n3"
     ] * 3
-    assert hall.pod("q", cpu="1") in {"n1", "n2"}
+    assert cluster.pod("q", cpu="1") in {"n1", "n2"}
 
 
 class Hasty(Plugin):
@@ -419,18 +421,18 @@ class Slow(Plugin):
     ("plugin", "words"),
     [(Hasty, "'Hasty' failed in reserve"), (Slow, "'Slow' failed in pre_bind")],
 )
-def test_a_plugin_that_raises_is_named(with_plugins, plugin, words):
-    hall = with_plugins(plugin)
-    hall.nodes(1)
+def test_plugin_error_names_plugin(with_plugins, plugin, words):
+    cluster = with_plugins(plugin)
+    cluster.nodes(1)
 
     with pytest.raises(
         ActorCrashedError, match=f"the plugin {words} for the pod default/a: KeyError"
     ):
-        hall.pod("a")
+        cluster.pod("a")
 
 
 def says(method, answer, *, is_async=False):
-    """A plugin with this answer at this point."""
+    """Return a plugin with this answer at this point."""
 
     def plain(self, *asked):
         return answer
@@ -490,15 +492,15 @@ A_STATUS = "expected None or a status, as unschedulable('why')"
         ),
     ],
 )
-def test_a_plugin_whose_answer_is_none_is_named(with_plugins, plugin, words, large):
+def test_invalid_plugin_result_names_plugin(with_plugins, plugin, words, large):
     if plugin.normalize is not Plugin.normalize:
         plugin.score = lambda self, state, pod, node: 1
-    hall = with_plugins(plugin)
-    hall.scheduler._handle.snapshot.large = large
-    hall.nodes(2)
+    cluster = with_plugins(plugin)
+    cluster.scheduler._handle.snapshot.large = large
+    cluster.nodes(2)
 
     with pytest.raises(ActorCrashedError, match=re.escape(f"the plugin 'Odd' failed {words}")):
-        hall.pod("a")
+        cluster.pod("a")
 
 
 @pytest.mark.parametrize(
@@ -529,12 +531,12 @@ def test_a_plugin_whose_answer_is_none_is_named(with_plugins, plugin, words, lar
         (3, "3 is not a plugin class: derive it from pytest_kscen.scheduler.Plugin"),
     ],
 )
-def test_what_is_no_plugin_is_not_registered(plugin, words):
+def test_invalid_plugin_is_refused(plugin, words):
     with pytest.raises(ValueError, match=f"^{re.escape(words)}"):
         Registry().register(plugin)
 
 
-def test_helpers_of_a_plugin_may_be_called_as_they_like():
+def test_plugin_helper_names_are_free():
     class Helped(Plugin):
         def filter(self, state, pod, node):
             return self.filters(pod)

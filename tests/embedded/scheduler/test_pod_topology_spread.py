@@ -35,8 +35,8 @@ def webs(rig, *nodes, labels=WEB, **parts):
         rig.pod(f"{node}-{number}", node, labels=labels, **parts)
 
 
-class TestHowUneven:
-    def test_who_says_nothing(self, rig, spreading):
+class TestFilter:
+    def test_pods_without_constraints_are_skipped(self, rig, spreading):
         rig.zones(a=1)
         assert rig.filtered(spreading, rig.pod(labels=WEB)) == {"a1": "skipped"}
         assert rig.filtered(spreading, rig.pod(**spread(constraint(soft=True)))) == {
@@ -44,19 +44,19 @@ class TestHowUneven:
         }
 
     @pytest.mark.parametrize(("skew", "nodes"), [(1, "c1"), (2, "b1 b2 c1"), (3, "a1 b1 b2 c1")])
-    def test_up_to_the_skew(self, rig, spreading, skew, nodes):
+    def test_max_skew(self, rig, spreading, skew, nodes):
         """Zones have 2, 1 and 0 pods: with this one 3, 2 or 1, over the least, which is 0."""
         rig.zones(a=1, b=2, c=1)
         webs(rig, "a1", "a1", "b2")
         assert rig.passed(spreading, rig.pod(**spread(constraint(skew=skew)))) == nodes
 
-    def test_a_pod_that_is_not_meant_itself_adds_nothing(self, rig, spreading):
+    def test_non_matching_pod_adds_nothing(self, rig, spreading):
         rig.zones(a=1, b=1)
         webs(rig, "a1")
         pod = rig.pod(labels={"app": "other"}, topologySpreadConstraints=[constraint()])
         assert rig.passed(spreading, pod) == "a1 b1"
 
-    def test_only_living_pods_of_its_namespace_count(self, rig, spreading):
+    def test_only_live_pods_of_namespace_count(self, rig, spreading):
         rig.zones(a=1, b=1)
         webs(rig, "a1", going=True)
         webs(rig, "a1", namespace="other")
@@ -65,7 +65,7 @@ class TestHowUneven:
         webs(rig, "a1")
         assert rig.passed(spreading, rig.pod(**spread(constraint()))) == "b1"
 
-    def test_a_node_without_the_label(self, rig, spreading):
+    def test_node_without_topology_label(self, rig, spreading):
         rig.zones(a=1)
         rig.node("loose")
         pod = rig.pod(**spread(constraint()))
@@ -74,13 +74,13 @@ class TestHowUneven:
         spreading.pre_filter(state, pod, rig.snapshot.nodes)
         assert spreading.filter(state, pod, rig.snapshot.get("loose")).code is Code.UNRESOLVABLE
 
-    def test_two_constraints_hold_at_once(self, rig, spreading):
+    def test_two_constraints(self, rig, spreading):
         rig.zones(a=2, b=2)
         webs(rig, "a1", "b1", "b2")
         said = rig.filtered(spreading, rig.pod(**spread(constraint(), constraint("host"))))
         assert said == {"a1": UNEVEN, "a2": "", "b1": UNEVEN, "b2": UNEVEN}
 
-    def test_pods_on_nodes_that_lack_one_of_the_topologies_do_not_count(self, rig, spreading):
+    def test_nodes_lacking_a_topology_are_ignored(self, rig, spreading):
         rig.zones(a=1, b=1)
         rig.node("b2", zone="b", rack="1")
         rig.node("a2", zone="a", rack="2")
@@ -88,26 +88,24 @@ class TestHowUneven:
         assert rig.passed(spreading, rig.pod(**spread(constraint(), constraint("rack")))) == "a2 b2"
 
     @pytest.mark.parametrize(("least", "nodes"), [(2, "a1 b1"), (3, "")])
-    def test_too_few_domains(self, rig, spreading, least, nodes):
+    def test_min_domains(self, rig, spreading, least, nodes):
         """Both have 1; with fewer domains than there must be, the least is taken for 0."""
         rig.zones(a=1, b=1)
         webs(rig, "a1", "b1")
         assert rig.passed(spreading, rig.pod(**spread(constraint(minDomains=least)))) == nodes
 
-    def test_no_domain_at_all(self, rig, spreading):
+    def test_no_domains(self, rig, spreading):
         rig.zones(a=1)
         pod = rig.pod(nodeSelector={"disk": "none"}, **spread(constraint()))
         assert rig.passed(spreading, pod) == "a1"
 
-    def test_a_selector_that_is_missing_means_nobody_and_one_that_is_empty_counts_nobody(
-        self, rig, spreading
-    ):
+    def test_missing_and_empty_selectors(self, rig, spreading):
         rig.zones(a=1, b=1)
         webs(rig, "a1", "a1", "a1")
         assert rig.passed(spreading, rig.pod(**spread(constraint(labels=None)))) == "a1 b1"
         assert rig.passed(spreading, rig.pod(**spread(constraint(labels={})))) == "a1 b1"
 
-    def test_labels_chosen_by_key(self, rig, spreading):
+    def test_match_label_keys(self, rig, spreading):
         rig.zones(a=1, b=1)
         webs(rig, "a1", labels={**WEB, "version": "1"})
         webs(rig, "b1", labels={**WEB, "version": "2"})
@@ -119,7 +117,7 @@ class TestHowUneven:
         assert rig.passed(spreading, pod) == "a1"
 
 
-class TestWhichNodesCount:
+class TestInclusionPolicies:
     @pytest.fixture(autouse=True)
     def laid_out(self, rig):
         rig.node("a1", zone="a", disk="ssd")
@@ -154,8 +152,8 @@ class TestWhichNodesCount:
         )
 
 
-class TestWhatIsMoreEven:
-    def test_who_says_nothing(self, rig, spreading):
+class TestScore:
+    def test_pods_without_constraints_are_skipped(self, rig, spreading):
         rig.zones(a=1)
         assert rig.scored(spreading, rig.pod(**spread(constraint()))) == "skipped"
 
@@ -190,21 +188,21 @@ class TestWhatIsMoreEven:
         scored = rig.scored(rig.make(PodTopologySpread), rig.pod(**both))
         assert scored == {"h1": (9, 66), "h2": (6, 100), "h3": (6, 100)}
 
-    def test_where_there_is_nobody_yet(self, rig, spreading):
+    def test_without_existing_pods(self, rig, spreading):
         rig.zones(a=1, b=1)
         assert rig.scored(spreading, rig.pod(**spread(constraint(soft=True)))) == {
             "a1": (0, 100),
             "b1": (0, 100),
         }
 
-    def test_nodes_without_the_label_get_nothing(self, rig, spreading):
+    def test_nodes_without_label_score_zero(self, rig, spreading):
         rig.zones(a=1, b=1)
         rig.node("loose")
         webs(rig, "a1")
         scored = rig.scored(spreading, rig.pod(**spread(constraint(soft=True))))
         assert scored == {"a1": (1, 0), "b1": (0, 100), "loose": (0, 0)}
 
-    def test_only_domains_of_nodes_that_will_do_weigh(self, rig, spreading):
+    def test_weight_counts_feasible_domains(self, rig, spreading):
         """One domain: ln 3 and three pods there, of nodes as well that will not do."""
         rig.zones(a=2, b=1)
         webs(rig, "a1", "a2", "a2", "b1")
@@ -212,7 +210,7 @@ class TestWhatIsMoreEven:
             "a1": (3, 100)
         }
 
-    def test_pods_where_this_one_may_not_be_do_not_count(self, rig, spreading):
+    def test_pods_on_excluded_nodes_are_ignored(self, rig, spreading):
         rig.node("a1", zone="a", disk="ssd")
         rig.node("a2", zone="a")
         rig.node("b1", zone="b", disk="ssd")
@@ -226,7 +224,7 @@ class TestWhatIsMoreEven:
         assert rig.scored(spreading, ignoring, "a1 b1") == {"a1": (3, 33), "b1": (1, 100)}
 
 
-class TestThoseThatSayNothing:
+class TestDefaultConstraints:
     @pytest.fixture
     def hosts(self, rig):
         for zone, name in (("a", "h1"), ("a", "h2"), ("", "h3")):
@@ -271,11 +269,11 @@ class TestThoseThatSayNothing:
             ]
         }
 
-    def test_without_kin(self, rig, hosts):
+    def test_pods_without_owner_or_service(self, rig, hosts):
         assert rig.scored(rig.make(PodTopologySpread), rig.pod(labels=WEB)) == "skipped"
 
     @pytest.mark.parametrize("kin", ["service", "replica set"])
-    def test_with_kin_by_the_system(self, rig, hosts, kin):
+    def test_system_default_constraints(self, rig, hosts, kin):
         """Hosts: ln 5 and a skew of 3; zones, of which having none is one: ln 4 and a skew of 5."""
         system = rig.make(PodTopologySpread)
         meta = self.replica_set(rig, WEB) if kin == "replica set" else self.service(rig, WEB)
@@ -290,7 +288,7 @@ class TestThoseThatSayNothing:
         assert rig.scored(system, pod) == {"h1": (12, 33), "h2": (9, 58), "h3": (4, 100)}
         assert set(rig.filtered(system, pod).values()) == {"skipped"}
 
-    def test_service_and_owner_together(self, rig, hosts):
+    def test_service_and_owner_selectors_are_combined(self, rig, hosts):
         system = rig.make(PodTopologySpread)
         meta = self.replica_set(rig, WEB)
         self.service(rig, {"tier": "1"})
@@ -302,7 +300,7 @@ class TestThoseThatSayNothing:
             "h2": 11,
         }
 
-    def test_constraints_of_the_configuration(self, rig, hosts):
+    def test_configured_default_constraints(self, rig, hosts):
         zones = {
             "topologyKey": "topology.kubernetes.io/zone",
             "maxSkew": 1,
@@ -313,7 +311,7 @@ class TestThoseThatSayNothing:
         assert rig.filtered(own, rig.pod(labels=WEB)) == {"h1": "", "h2": "", "h3": NOWHERE}
         assert set(rig.filtered(own, rig.pod(labels={"app": "db"})).values()) == {"skipped"}
 
-    def test_a_list_may_be_empty(self, rig, hosts):
+    def test_empty_default_constraints(self, rig, hosts):
         self.service(rig, WEB)
         assert (
             rig.scored(rig.make(PodTopologySpread, defaultingType="List"), rig.pod(labels=WEB))
@@ -321,8 +319,8 @@ class TestThoseThatSayNothing:
         )
 
 
-class TestWhatIsOnlyThoughtOf:
-    def test_pods_that_would_be_gone_or_there(self, rig, spreading):
+class TestHypotheticalPods:
+    def test_removed_and_added_pods(self, rig, spreading):
         rig.zones(a=1, b=1, c=1)
         webs(rig, "a1", "a1", "b1", "c1")
         pod = rig.pod(**spread(constraint()))
@@ -345,33 +343,33 @@ class TestWhatIsOnlyThoughtOf:
         assert spreading.filter(state, pod, a1).message == UNEVEN
 
 
-class TestInTheScheduler:
-    def test_a_deployment_is_spread(self, hall):
+class TestScheduling:
+    def test_deployment_is_spread(self, cluster):
         for number in range(6):
-            hall.node(f"n{number}", cpu=str(2 + number), labels={"zone": "abc"[number % 3]})
-        places = [hall.pod(f"w{number}", **spread(constraint())) for number in range(9)]
+            cluster.node(f"n{number}", cpu=str(2 + number), labels={"zone": "abc"[number % 3]})
+        places = [cluster.pod(f"w{number}", **spread(constraint())) for number in range(9)]
         zones = ["abc"[int(place[1:]) % 3] for place in places]
         assert all(sorted(zones[start : start + 3]) == ["a", "b", "c"] for start in (0, 3, 6))
 
-    def test_when_a_pod_goes_there_is_room_again(self, hall):
+    def test_deleted_pod_makes_room(self, cluster):
         for name, zone in (("n1", "a"), ("n2", "b")):
-            hall.node(name, labels={"zone": zone})
-        hall.pod("w1", labels=WEB, nodeName="n1")
+            cluster.node(name, labels={"zone": zone})
+        cluster.pod("w1", labels=WEB, nodeName="n1")
         assert (
-            hall.pod(
+            cluster.pod(
                 "w2", nodeSelector={"zone": "a"}, **spread(constraint(nodeAffinityPolicy="Ignore"))
             )
             is None
         )
-        hall.delete("w1")
-        hall.advance(20)
-        assert hall.where("w2") == "n1"
+        cluster.delete("w1")
+        cluster.advance(20)
+        assert cluster.where("w2") == "n1"
 
-    def test_when_a_node_joins_a_zone(self, hall):
-        hall.node("n1", labels={"zone": "a"})
-        hall.node("n2")
-        hall.pod("w1", labels=WEB, nodeName="n1")
-        assert hall.pod("w2", **spread(constraint(minDomains=2))) is None
-        hall.ask(hall.api.patch(NODES, "n2", {"metadata": {"labels": {"zone": "b"}}}))
-        hall.advance(20)
-        assert hall.where("w2") == "n2"
+    def test_node_joining_zone(self, cluster):
+        cluster.node("n1", labels={"zone": "a"})
+        cluster.node("n2")
+        cluster.pod("w1", labels=WEB, nodeName="n1")
+        assert cluster.pod("w2", **spread(constraint(minDomains=2))) is None
+        cluster.ask(cluster.api.patch(NODES, "n2", {"metadata": {"labels": {"zone": "b"}}}))
+        cluster.advance(20)
+        assert cluster.where("w2") == "n2"

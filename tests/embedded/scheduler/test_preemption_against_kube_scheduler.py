@@ -1,6 +1,4 @@
-"""The real kube-scheduler sends pods away, and we say whom and from where: it must be the same
-ones, of one of our best nodes.
-"""
+"""Our victims and their nodes, compared with the choices of the real kube-scheduler."""
 
 import pytest
 from test_against_kube_scheduler import PATIENCE, has_seen_all, ours, rival  # noqa: F401
@@ -214,7 +212,7 @@ def names(rival):  # noqa: F811
 
 
 def going(rival, count):  # noqa: F811
-    """Who has been told to go, when there are as many as there should be."""
+    """Return the terminating pods once there are as many as expected."""
 
     def told():
         pods = rival.ask(rival.api.list(PODS)).items

@@ -21,8 +21,8 @@ from pytest_kscen.scheduler import (
 )
 
 
-class Tally:
-    """When each pod was attempted, in seconds since the first."""
+class AttemptTimes:
+    """Times of the attempts of each pod, in seconds since the first."""
 
     def __init__(self):
         self.seen = []
@@ -39,20 +39,20 @@ class Tally:
 
 
 @pytest.fixture
-def tally():
-    return Tally()
+def attempt_times():
+    return AttemptTimes()
 
 
-def with_plugin(halls, tally, plugin, **options):
+def with_plugin(make_cluster, attempt_times, plugin, **options):
     registry = Registry()
     registry.register(plugin)
     sets = {"multiPoint": PluginSet((EnabledPlugin(plugin.name),))}
     configuration = SchedulerConfiguration((ProfileConfiguration(plugins=sets),), **options)
-    return halls(registry=registry, sink=tally, configuration=configuration)
+    return make_cluster(registry=registry, sink=attempt_times, configuration=configuration)
 
 
 class Fussy(Plugin):
-    """Takes a node whose label says so."""
+    """Plugin that accepts nodes with a label."""
 
     def filter(self, state, pod, node):
         return None if node.labels.get("good") == pod.name else unschedulable("not good")
@@ -69,63 +69,64 @@ class Fussy(Plugin):
 
 
 class TestOrder:
-    def test_by_priority_then_by_age(self, halls, tally):
-        hall = halls(sink=tally)
+    def test_queue_order(self, make_cluster, attempt_times):
+        cluster = make_cluster(sink=attempt_times)
         names = [("a", 0), ("b", 5), ("c", 0), ("d", 9), ("e", 5)]
         for name, priority in names:
             pod = {
                 "metadata": {"name": name},
                 "spec": {"priority": priority, "containers": [{"name": "c", "image": "i"}]},
             }
-            hall.ask(hall.api.create(PODS, pod, "default"))
-        hall.node("n1")
-        hall.advance()
-        assert tally.order()[:5] == ["d", "b", "e", "a", "c"]
+            cluster.ask(cluster.api.create(PODS, pod, "default"))
+        cluster.node("n1")
+        cluster.advance()
+        assert attempt_times.order()[:5] == ["d", "b", "e", "a", "c"]
 
 
 class TestBackoff:
-    def test_errors_double_it_up_to_ten_seconds(self, halls, tally):
+    def test_errors_double_backoff_to_ten_seconds(self, make_cluster, attempt_times):
         """Back-offs end with whole seconds: 1, 2, 4, 8, 10 and 10 seconds, each up to the end of
         the second that follows.
         """
-        hall = halls(sink=tally)
-        hall.pod()
-        hall.advance(60)
-        assert tally.times("p")[:7] == [0, 2, 5, 10, 19, 30, 41]
+        cluster = make_cluster(sink=attempt_times)
+        cluster.pod()
+        cluster.advance(60)
+        assert attempt_times.times("p")[:7] == [0, 2, 5, 10, 19, 30, 41]
 
-    def test_as_configured(self, halls, tally):
-        hall = halls(
-            sink=tally, configuration=SchedulerConfiguration(initial_backoff=3, longest_backoff=5)
+    def test_configured_backoff(self, make_cluster, attempt_times):
+        cluster = make_cluster(
+            sink=attempt_times,
+            configuration=SchedulerConfiguration(initial_backoff=3, longest_backoff=5),
         )
-        hall.pod()
-        hall.advance(20)
-        assert tally.times("p") == [0, 4, 10, 16]
+        cluster.pod()
+        cluster.advance(20)
+        assert attempt_times.times("p") == [0, 4, 10, 16]
 
-    def test_nobody_backs_off_while_there_is_nothing_else_to_do(self, halls, tally):
-        hall = with_plugin(halls, tally, Fussy)
-        hall.node("n1")
-        hall.pod()
+    def test_idle_scheduler_skips_backoff(self, make_cluster, attempt_times):
+        cluster = with_plugin(make_cluster, attempt_times, Fussy)
+        cluster.node("n1")
+        cluster.pod()
         for number in range(3):
-            hall.change("n1", {"metadata": {"labels": {"hint": "p", "x": str(number)}}})
-        assert tally.times("p") == [0, 0, 0, 0]
+            cluster.change("n1", {"metadata": {"labels": {"hint": "p", "x": str(number)}}})
+        assert attempt_times.times("p") == [0, 0, 0, 0]
 
-    def test_a_judge_says_who_comes_first_of_those_who_were_turned_down(self, halls, tally):
-        hall = with_plugin(halls, tally, Fussy)
-        hall.node("n1")
+    def test_tie_breaker_orders_rejected_pods(self, make_cluster, attempt_times):
+        cluster = with_plugin(make_cluster, attempt_times, Fussy)
+        cluster.node("n1")
         for name, priority in (("a", 0), ("b", 9), ("c", 5)):
-            hall.pod(name, priority=priority)
-        hall.change("n1", {"spec": {"taints": [{"key": "x", "effect": "PreferNoSchedule"}]}})
+            cluster.pod(name, priority=priority)
+        cluster.change("n1", {"spec": {"taints": [{"key": "x", "effect": "PreferNoSchedule"}]}})
         asked = []
 
         def judge(waiting):
             asked.append("".join(each.pod.name for each in waiting))
             return waiting[-1]
 
-        hall.scheduler.queue.judge = judge
-        hall.change("n1", {"spec": {"taints": [{"key": "y", "effect": "PreferNoSchedule"}]}})
-        assert (tally.order(), asked) == (list("abcbcaacb"), ["bca", "bc"])
+        cluster.scheduler.queue.judge = judge
+        cluster.change("n1", {"spec": {"taints": [{"key": "y", "effect": "PreferNoSchedule"}]}})
+        assert (attempt_times.order(), asked) == (list("abcbcaacb"), ["bca", "bc"])
 
-    def test_it_is_never_longer_however_often_a_pod_is_turned_down(self):
+    def test_backoff_is_bounded(self):
         queued = QueuedPod(
             PodInfo({"metadata": {"name": "p"}, "spec": {}}),
             since=0.0,
@@ -136,26 +137,26 @@ class TestBackoff:
         assert backoffs.is_backing_off(queued)
         assert queued.expires == 10.0
 
-    def test_pods_that_wake_each_other_let_time_pass(self, halls, tally):
+    def test_mutual_wakeups_advance_time(self, make_cluster, attempt_times):
         class Shy(Plugin):
             async def pre_bind(self, state, pod, node):
                 return unschedulable("not now")
 
-        hall = with_plugin(halls, tally, Shy)
-        hall.node("n1")
-        hall.pod("a")
-        hall.pod("b")
-        hall.advance(60)
-        assert max(tally.times("b").count(at) for at in tally.times("b")) <= 11
-        assert tally.times("b")[-1] > 40
+        cluster = with_plugin(make_cluster, attempt_times, Shy)
+        cluster.node("n1")
+        cluster.pod("a")
+        cluster.pod("b")
+        cluster.advance(60)
+        assert max(attempt_times.times("b").count(at) for at in attempt_times.times("b")) <= 11
+        assert attempt_times.times("b")[-1] > 40
 
-    def test_others_go_before_one_that_backs_off(self, halls, tally):
-        hall = with_plugin(halls, tally, Fussy)
-        hall.node("n1")
-        hall.pod("old", priority=9)
-        hall.ask(hall.api.patch(NODES, "n1", {"metadata": {"labels": {"hint": "old"}}}))
-        hall.ask(
-            hall.api.create(
+    def test_other_pods_precede_backoff_pod(self, make_cluster, attempt_times):
+        cluster = with_plugin(make_cluster, attempt_times, Fussy)
+        cluster.node("n1")
+        cluster.pod("old", priority=9)
+        cluster.ask(cluster.api.patch(NODES, "n1", {"metadata": {"labels": {"hint": "old"}}}))
+        cluster.ask(
+            cluster.api.create(
                 PODS,
                 {
                     "metadata": {"name": "new"},
@@ -164,76 +165,76 @@ class TestBackoff:
                 "default",
             )
         )
-        hall.advance()
-        assert tally.order() == ["old", "new", "old"]
+        cluster.advance()
+        assert attempt_times.order() == ["old", "new", "old"]
 
 
 class TestEvents:
-    def test_only_what_a_plugin_has_asked_for(self, halls, tally):
-        hall = with_plugin(halls, tally, Fussy)
-        hall.node("n1")
-        hall.pod()
-        hall.change("n1", {"metadata": {"labels": {"hint": "other"}}})
-        hall.change("n1", {"metadata": {"annotations": {"hint": "p"}}})
-        assert len(tally.seen) == 1
-        hall.change("n1", {"metadata": {"labels": {"hint": "p", "good": "p"}}})
-        assert hall.where() == "n1"
+    def test_only_registered_events_requeue(self, make_cluster, attempt_times):
+        cluster = with_plugin(make_cluster, attempt_times, Fussy)
+        cluster.node("n1")
+        cluster.pod()
+        cluster.change("n1", {"metadata": {"labels": {"hint": "other"}}})
+        cluster.change("n1", {"metadata": {"annotations": {"hint": "p"}}})
+        assert len(attempt_times.seen) == 1
+        cluster.change("n1", {"metadata": {"labels": {"hint": "p", "good": "p"}}})
+        assert cluster.where() == "n1"
 
-    def test_what_happens_to_plugins_that_have_not_turned_it_down_does_not_help(self, halls, tally):
-        hall = with_plugin(halls, tally, Fussy)
-        hall.node("n1", cpu="1")
-        hall.pod("first", cpu="1")
-        hall.pod("second")
-        count = len(tally.seen)
-        hall.delete("first")
-        assert len(tally.seen) == count
+    def test_events_of_other_plugins_do_not_requeue(self, make_cluster, attempt_times):
+        cluster = with_plugin(make_cluster, attempt_times, Fussy)
+        cluster.node("n1", cpu="1")
+        cluster.pod("first", cpu="1")
+        cluster.pod("second")
+        count = len(attempt_times.seen)
+        cluster.delete("first")
+        assert len(attempt_times.seen) == count
 
-    def test_who_does_not_say_hears_of_everything(self, halls, tally):
+    def test_plugin_without_events_requeues_on_all(self, make_cluster, attempt_times):
         class Curious(Plugin):
             def filter(self, state, pod, node):
                 return unschedulable("not yet")
 
-        hall = with_plugin(halls, tally, Curious)
-        hall.node("n1")
-        hall.pod()
-        count = len(tally.seen)
+        cluster = with_plugin(make_cluster, attempt_times, Curious)
+        cluster.node("n1")
+        cluster.pod()
+        count = len(attempt_times.seen)
         service = {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}
-        hall.ask(hall.api.create(SERVICES, service, "default"))
-        hall.advance()
-        assert len(tally.seen) == count + 1
+        cluster.ask(cluster.api.create(SERVICES, service, "default"))
+        cluster.advance()
+        assert len(attempt_times.seen) == count + 1
 
-    def test_five_minutes_are_enough(self, halls, tally):
-        hall = with_plugin(halls, tally, Fussy)
-        hall.node("n1")
-        hall.pod()
-        hall.advance(700)
-        assert tally.times("p") == [0, 330, 660]
+    def test_unschedulable_pod_is_retried_after_five_minutes(self, make_cluster, attempt_times):
+        cluster = with_plugin(make_cluster, attempt_times, Fussy)
+        cluster.node("n1")
+        cluster.pod()
+        cluster.advance(700)
+        assert attempt_times.times("p") == [0, 330, 660]
 
-    def test_its_own_change(self, halls, tally):
-        hall = halls(sink=tally)
-        hall.node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
-        hall.pod()
+    def test_own_change_requeues_pod(self, make_cluster, attempt_times):
+        cluster = make_cluster(sink=attempt_times)
+        cluster.node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+        cluster.pod()
         toleration = {"key": "k", "operator": "Exists"}
-        spec = hall.get()["spec"]
-        hall.ask(
-            hall.api.patch(
+        spec = cluster.get()["spec"]
+        cluster.ask(
+            cluster.api.patch(
                 PODS,
                 "p",
                 {"spec": {"tolerations": [*spec.get("tolerations", []), toleration]}},
                 "default",
             )
         )
-        hall.advance()
-        assert hall.where() == "n1"
+        cluster.advance()
+        assert cluster.where() == "n1"
 
-    def test_a_gated_pod_is_not_even_attempted(self, halls, tally):
-        hall = halls(sink=tally)
-        hall.node("n1")
-        hall.pod(schedulingGates=[{"name": "example.com/a"}])
-        hall.advance(400)
-        assert tally.seen == []
+    def test_gated_pod_is_not_attempted(self, make_cluster, attempt_times):
+        cluster = make_cluster(sink=attempt_times)
+        cluster.node("n1")
+        cluster.pod(schedulingGates=[{"name": "example.com/a"}])
+        cluster.advance(400)
+        assert attempt_times.seen == []
 
-    def test_what_is_pending_is_looked_at_at_once(self, halls, tally):
+    def test_pending_pod_is_retried_immediately(self, make_cluster, attempt_times):
         class Waits(Plugin):
             ready = False
 
@@ -243,28 +244,28 @@ class TestEvents:
             def events(self):
                 return (Interest(POD, Action.DELETE),)
 
-        hall = with_plugin(halls, tally, Waits)
-        hall.node("n1")
-        hall.pod("other", cpu="1")
-        hall.pod()
+        cluster = with_plugin(make_cluster, attempt_times, Waits)
+        cluster.node("n1")
+        cluster.pod("other", cpu="1")
+        cluster.pod()
         Waits.ready = True
-        hall.delete("other")
-        assert hall.where() == "n1"
+        cluster.delete("other")
+        assert cluster.where() == "n1"
 
 
-def test_a_pod_in_deletion_is_passed_over(halls, tally, runner):
+def test_terminating_pod_is_skipped(make_cluster, attempt_times, runner):
     import asyncio
 
     gate = asyncio.Event()
-    hall = halls(sink=tally, gate=gate.wait)
-    hall.node("n1")
+    cluster = make_cluster(sink=attempt_times, gate=gate.wait)
+    cluster.node("n1")
     pod = {
         "metadata": {"name": "p", "finalizers": ["example.com/f"]},
         "spec": {"containers": [{"name": "c", "image": "i"}]},
     }
-    hall.ask(hall.api.create(PODS, pod, "default"))
-    hall.ask(hall.api.delete(PODS, "p", "default"))
+    cluster.ask(cluster.api.create(PODS, pod, "default"))
+    cluster.ask(cluster.api.delete(PODS, "p", "default"))
     gate.set()
-    hall.advance()
-    assert tally.seen == []
-    assert hall.events() == [("FailedScheduling", "skip schedule deleting pod: default/p")]
+    cluster.advance()
+    assert attempt_times.seen == []
+    assert cluster.events() == [("FailedScheduling", "skip schedule deleting pod: default/p")]

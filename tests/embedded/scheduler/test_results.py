@@ -10,7 +10,7 @@ from pytest_kscen.embedded.scheduler.result_annotations import (
 from pytest_kscen.objects.scenarios import RESULTS
 
 
-class Kept:
+class ResultSink:
     def __init__(self):
         self.attempts = []
 
@@ -20,20 +20,20 @@ class Kept:
 
 @pytest.fixture
 def kept():
-    return Kept()
+    return ResultSink()
 
 
-def read(hall, name="p"):
-    found = hall.get(name)["metadata"]["annotations"]
+def read(cluster, name="p"):
+    found = cluster.get(name)["metadata"]["annotations"]
     return {key.removeprefix(RESULTS): value for key, value in found.items()}
 
 
 class TestAttempts:
-    def test_one_that_ends_well(self, halls, kept):
-        hall = halls(sink=kept)
-        hall.node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
-        hall.nodes_named("n2", "n3")
-        node = hall.pod(cpu="1")
+    def test_successful_attempt(self, make_cluster, kept):
+        cluster = make_cluster(sink=kept)
+        cluster.node("n1", taints=[{"key": "k", "effect": "NoSchedule"}])
+        cluster.nodes_named("n2", "n3")
+        node = cluster.pod(cpu="1")
         (one,) = kept.attempts
         assert (one.selected, one.bound, one.number, one.scheduler) == (
             node,
@@ -57,12 +57,12 @@ class TestAttempts:
             == "success"
         )
 
-    def test_one_that_comes_to_nothing(self, halls, kept):
-        hall = halls(sink=kept)
-        hall.nodes(1)
-        hall.pod(cpu="5")
+    def test_failed_attempt(self, make_cluster, kept):
+        cluster = make_cluster(sink=kept)
+        cluster.nodes(1)
+        cluster.pod(cpu="5")
         (one,) = kept.attempts
-        assert (one.selected, one.bound, one.message) == ("", False, hall.why())
+        assert (one.selected, one.bound, one.message) == ("", False, cluster.why())
         assert one.filter == {
             "n1": {
                 "NodeUnschedulable": "passed",
@@ -73,13 +73,13 @@ class TestAttempts:
         }
 
     @pytest.mark.parametrize("large", [1, 10**9])
-    def test_small_and_large_clusters_tell_the_same(self, halls, kept, large):
-        hall = halls(sink=kept)
-        hall.scheduler._handle.snapshot.large = large
-        hall.node("n1", cpu="1")
-        hall.node("n2", taints=[{"key": "k", "effect": "NoSchedule"}])
-        hall.nodes_named("n3", "n4")
-        hall.pod(cpu="2")
+    def test_results_are_equal_in_small_and_large_clusters(self, make_cluster, kept, large):
+        cluster = make_cluster(sink=kept)
+        cluster.scheduler._handle.snapshot.large = large
+        cluster.node("n1", cpu="1")
+        cluster.node("n2", taints=[{"key": "k", "effect": "NoSchedule"}])
+        cluster.nodes_named("n3", "n4")
+        cluster.pod(cpu="2")
         (one,) = kept.attempts
         assert {node: list(by.values())[-1] for node, by in one.filter.items()} == {
             "n1": "Insufficient cpu",
@@ -95,13 +95,13 @@ class TestAttempts:
 
 class TestAnnotations:
     @pytest.fixture
-    def hall(self, halls):
-        return halls(sink_of=ResultAnnotator)
+    def cluster(self, make_cluster):
+        return make_cluster(sink_of=ResultAnnotator)
 
-    def test_their_shape(self, hall):
-        hall.nodes(2)
-        node = hall.pod(cpu="1")
-        found = read(hall)
+    def test_annotation_format(self, cluster):
+        cluster.nodes(2)
+        node = cluster.pod(cpu="1")
+        found = read(cluster)
         assert found["selected-node"] == node
         assert json.loads(found["finalscore-result"])["n1"]["TaintToleration"] == "300"
         assert json.loads(found["filter-result"])["n2"]["NodeName"] == "passed"
@@ -111,20 +111,20 @@ class TestAnnotations:
             f"{RESULTS}{key}": value for key, value in found.items() if key != "result-history"
         }
 
-    def test_the_history_is_oldest_first(self, hall):
-        hall.nodes(1)
-        hall.pod("first", cpu="3")
-        hall.pod(cpu="2")
-        hall.delete("first")
-        assert hall.where() == "n1"
-        history = json.loads(read(hall)["result-history"])
+    def test_history_order(self, cluster):
+        cluster.nodes(1)
+        cluster.pod("first", cpu="3")
+        cluster.pod(cpu="2")
+        cluster.delete("first")
+        assert cluster.where() == "n1"
+        history = json.loads(read(cluster)["result-history"])
         assert [one.get(f"{RESULTS}selected-node") for one in history] == [None, "n1"]
         assert (
             json.loads(history[0][f"{RESULTS}filter-result"])["n1"]["NodeResourcesFit"]
             == "Insufficient cpu"
         )
 
-    def test_what_would_not_fit_is_left_out_and_a_note_says_so(self):
+    def test_oversized_results_are_omitted_with_note(self):
         new = {
             f"{RESULTS}filter-result": "f" * 100_000,
             f"{RESULTS}score-result": "s" * 170_000,
@@ -145,7 +145,7 @@ class TestAnnotations:
             <= MAX_ANNOTATION_BYTES
         )
 
-    def test_the_oldest_attempts_go_first(self):
+    def test_oldest_attempts_are_dropped_first(self):
         new = {f"{RESULTS}filter-result": "f" * 50_000}
         old = {f"{RESULTS}result-history": json.dumps([{"a": "x" * 100_000}, {"a": "y" * 100_000}])}
         history = json.loads(with_history(new, old)[f"{RESULTS}result-history"])

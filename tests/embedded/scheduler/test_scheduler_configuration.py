@@ -65,11 +65,11 @@ IN_TREE = (
 
 
 class TestDefaults:
-    def test_nothing_said_is_the_default(self):
+    def test_empty_configuration_is_default(self):
         assert configured() == SchedulerConfiguration()
         assert configured().profiles == (ProfileConfiguration("default-scheduler"),)
 
-    def test_who_stands_where(self):
+    def test_default_plugins_per_point(self):
         profile = ProfileConfiguration()
         assert profile.at("queueSort", implements) == ["PrioritySort"]
         assert profile.at("filter", implements)[:4] == [
@@ -94,12 +94,12 @@ class TestDefaults:
 
 
 class TestMerging:
-    def test_one_is_switched_off_at_one_point(self):
+    def test_plugin_disabled_at_one_point(self):
         profile = profiled({"score": {"disabled": [{"name": "ImageLocality"}]}})
         assert "ImageLocality" not in profile.at("score", implements)
         assert "ImageLocality" in profile.names()
 
-    def test_all_are_switched_off_at_one_point(self):
+    def test_all_plugins_disabled_at_one_point(self):
         profile = profiled(
             {
                 "score": {
@@ -112,22 +112,22 @@ class TestMerging:
         assert profile.weight("NodeResourcesFit") == 7
         assert "TaintToleration" in profile.at("filter", implements)
 
-    def test_one_is_switched_off_everywhere(self):
+    def test_plugin_disabled_everywhere(self):
         profile = profiled({"multiPoint": {"disabled": [{"name": "TaintToleration"}]}})
         assert "TaintToleration" not in profile.names()
 
-    def test_all_are_switched_off_everywhere(self):
+    def test_all_plugins_disabled_everywhere(self):
         enabled = [{"name": name} for name in ("PrioritySort", "NodeResourcesFit", "DefaultBinder")]
         profile = profiled({"multiPoint": {"disabled": [{"name": "*"}], "enabled": enabled}})
         assert profile.names() == ["PrioritySort", "NodeResourcesFit", "DefaultBinder"]
         assert profile.weight("NodeResourcesFit") == 1
 
-    def test_a_new_weight_keeps_the_place(self):
+    def test_changed_weight_keeps_order(self):
         profile = profiled({"multiPoint": {"enabled": [{"name": "TaintToleration", "weight": 9}]}})
         assert profile.names() == [plugin.name for plugin in DEFAULT_PLUGINS.enabled]
         assert profile.weight("TaintToleration") == 9
 
-    def test_what_a_point_says_itself_goes_first(self):
+    def test_point_settings_precede_multi_point(self):
         profile = profiled({"score": {"enabled": [{"name": "ImageLocality", "weight": 4}]}})
         assert profile.at("score", implements)[0] == "ImageLocality"
         assert profile.weight("ImageLocality") == 4
@@ -135,15 +135,15 @@ class TestMerging:
 
 class TestReading:
     @pytest.mark.parametrize("name", IN_TREE)
-    def test_every_plugin_of_the_real_one_may_be_named(self, name):
+    def test_all_upstream_plugins_can_be_named(self, name):
         found = profiled({"multiPoint": {"enabled": [{"name": name}]}})
         assert name in found.names()
 
-    def test_points_of_groups_have_their_own_plugins(self):
+    def test_gang_points_are_accepted(self):
         generating = {"placementGenerate": {"enabled": [{"name": "TopologyPlacementGenerator"}]}}
         assert profiled(generating).names() == [plugin.name for plugin in DEFAULT_PLUGINS.enabled]
 
-    def test_the_whole(self):
+    def test_complete_configuration(self):
         found = load_configuration(
             """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -289,22 +289,22 @@ extenders:
             ),
         ],
     )
-    def test_what_is_wrong_is_said(self, fields, words):
+    def test_invalid_configuration_is_refused(self, fields, words):
         with pytest.raises(ConfigurationError) as refusal:
             configured(**fields)
         assert str(refusal.value) == words
 
-    def test_no_yaml_and_no_object(self):
+    def test_malformed_yaml_is_refused(self):
         with pytest.raises(ConfigurationError, match="not valid YAML"):
             load_configuration("a: [", Registry())
         with pytest.raises(ConfigurationError, match="the configuration: 'hello' is not an object"):
             load_configuration("hello", Registry())
 
-    def test_another_version(self):
+    def test_other_api_version_is_refused(self):
         with pytest.raises(ConfigurationError, match="apiVersion: 'v2' is not one of "):
             load_configuration({**HEAD, "apiVersion": "v2"}, Registry())
 
-    def test_a_plugin_of_ones_own_takes_any_arguments(self):
+    def test_custom_plugin_accepts_any_arguments(self):
         registry = Registry()
         registry.register(type("Mine", (Plugin,), {"filter": lambda *_: None}))
         profile = {
@@ -326,14 +326,14 @@ extenders:
             ("json:JSONDecoder", "'json:JSONDecoder' is not a plugin class: derive it from"),
         ],
     )
-    def test_a_path_that_leads_nowhere(self, path, words):
+    def test_invalid_import_path_is_refused(self, path, words):
         with pytest.raises(ConfigurationError) as refusal:
             profiled({"filter": {"enabled": [{"name": path}]}})
         assert words in str(refusal.value)
 
 
 class TestConfigMap:
-    def write(self, hall, text):
+    def write(self, cluster, text):
         metadata = {"name": "kube-scheduler", "namespace": "kube-system"}
         obj = {
             "apiVersion": "v1",
@@ -341,8 +341,8 @@ class TestConfigMap:
             "metadata": metadata,
             "data": {"config.yaml": text},
         }
-        hall.ask(hall.api.apply(CONFIG_MAPS, obj, field_manager="test"))
-        hall.advance()
+        cluster.ask(cluster.api.apply(CONFIG_MAPS, obj, field_manager="test"))
+        cluster.advance()
 
     TEXT = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -354,36 +354,46 @@ profiles:
 - schedulerName: other
 """
 
-    def test_it_is_followed(self, hall):
-        hall.nodes(2)
-        self.write(hall, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug"))
-        assert {hall.pod(f"p{number}", cpu="500m") for number in range(4)} == {hall.where("p0")}
-        assert hall.pod("q", schedulerName="other", cpu="500m") != hall.where("p0")
-        hall.ask(hall.api.delete(CONFIG_MAPS, "kube-scheduler", "kube-system"))
-        hall.advance()
-        assert hall.pod("r", cpu="500m") != hall.where("p0")
-        assert hall.pod("s", schedulerName="other") is None
-
-    def test_pods_that_nobody_was_responsible_for(self, hall):
-        hall.nodes(1)
-        assert hall.pod(schedulerName="other") is None
-        self.write(hall, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug"))
-        assert hall.where() == "n1"
-
-    def test_a_bad_one_is_refused_and_the_last_good_one_stays(self, hall):
-        hall.nodes(2)
-        self.write(hall, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug"))
+    def test_config_map_changes_are_applied(self, cluster):
+        cluster.nodes(2)
         self.write(
-            hall,
+            cluster, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug")
+        )
+        assert {cluster.pod(f"p{number}", cpu="500m") for number in range(4)} == {
+            cluster.where("p0")
+        }
+        assert cluster.pod("q", schedulerName="other", cpu="500m") != cluster.where("p0")
+        cluster.ask(cluster.api.delete(CONFIG_MAPS, "kube-scheduler", "kube-system"))
+        cluster.advance()
+        assert cluster.pod("r", cpu="500m") != cluster.where("p0")
+        assert cluster.pod("s", schedulerName="other") is None
+
+    def test_pods_of_new_profile_are_scheduled(self, cluster):
+        cluster.nodes(1)
+        assert cluster.pod(schedulerName="other") is None
+        self.write(
+            cluster, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug")
+        )
+        assert cluster.where() == "n1"
+
+    def test_invalid_change_keeps_last_configuration(self, cluster):
+        cluster.nodes(2)
+        self.write(
+            cluster, self.TEXT.replace("- plug", "- schedulerName: default-scheduler\n  plug")
+        )
+        self.write(
+            cluster,
             (
                 "apiVersion: kubescheduler.config.k8s.io/v1\nkind: "
                 "KubeSchedulerConfiguration\nprofles: []\n"
             ),
         )
-        assert {hall.pod(f"p{number}", cpu="500m") for number in range(4)} == {hall.where("p0")}
+        assert {cluster.pod(f"p{number}", cpu="500m") for number in range(4)} == {
+            cluster.where("p0")
+        }
         (event,) = (
             one
-            for one in hall.ask(hall.api.list(EVENTS)).items
+            for one in cluster.ask(cluster.api.list(EVENTS)).items
             if one["reason"] == "InvalidConfiguration"
         )
         assert event["message"] == (

@@ -1,12 +1,10 @@
-"""A large cluster is looked at in columns, a small one node by node: what comes of it is the
-same, to the last draw.
-"""
+"""The vectorized path for large clusters and the per-node path give equal results and draws."""
 
 import subprocess
 import sys
 
 import pytest
-from hall import Hall
+from scheduler_cluster import SchedulerCluster
 
 from pytest_kscen.chance import Chance
 from pytest_kscen.clock import VirtualRunner
@@ -114,8 +112,8 @@ def some_pod(chance, number, *, kinds=8, classes=3):
     }
 
 
-def played(seed, large, nodes=NODE_COUNT, percentage=0):
-    """Where every pod is in the end, or why it is nowhere."""
+def placements(seed, large, nodes=NODE_COUNT, percentage=0):
+    """Return the node of each pod in the end, or the reason why it has none."""
     runner, chance = VirtualRunner(), Chance(seed)
     api = InProcessApi(ApiServer(runner.clock, chance, Kinds(builtin_kinds())))
     for name in ("default", "kube-system"):
@@ -129,19 +127,19 @@ def played(seed, large, nodes=NODE_COUNT, percentage=0):
     draws = Chance(seed).stream("objects")
     for number in range(nodes):
         runner.call(api.create(NODES, some_node(draws, number)))
-    hall = Hall(
+    cluster = SchedulerCluster(
         api, runner, chance, {"configuration": SchedulerConfiguration(percentage=percentage)}
     )
-    hall.scheduler._handle.snapshot.large = large
-    hall.advance()
+    cluster.scheduler._handle.snapshot.large = large
+    cluster.advance()
     for number in range(POD_COUNT):
         runner.ask(api.create(PODS, some_pod(draws, number)))
         if draws.below(4) == 0:
-            hall.advance()
+            cluster.advance()
         if draws.below(10) == 0:
             gone = draws.choice(runner.ask(api.list(PODS)).items)["metadata"]["name"]
             runner.ask(api.delete(PODS, gone, "default", grace_period=0))
-    hall.advance(30)
+    cluster.advance(30)
     pods = runner.ask(api.list(PODS)).items
     runner.close()
     return {
@@ -152,15 +150,15 @@ def played(seed, large, nodes=NODE_COUNT, percentage=0):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_same(seed):
-    one_by_one, at_once = played(seed, 10**9), played(seed, 1)
+def test_small_and_large_paths_agree(seed):
+    one_by_one, at_once = placements(seed, 10**9), placements(seed, 1)
     assert one_by_one == at_once
     assert any(where.startswith("n") for where in one_by_one.values())
 
 
 @pytest.mark.parametrize(("nodes", "percentage"), [(150, 0), (260, 40), (130, 100)])
-def test_the_same_where_not_all_nodes_are_looked_at(nodes, percentage):
-    assert played(7, 10**9, nodes, percentage) == played(7, 1, nodes, percentage)
+def test_paths_agree_with_node_sampling(nodes, percentage):
+    assert placements(7, 10**9, nodes, percentage) == placements(7, 1, nodes, percentage)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +174,7 @@ def test_the_same_where_not_all_nodes_are_looked_at(nodes, percentage):
         (500, 100, 500),
     ],
 )
-def test_how_many_nodes_are_enough(nodes, percentage, wanted):
+def test_node_sample_size(nodes, percentage, wanted):
     assert feasible_nodes_to_find(nodes, percentage) == wanted
 
 
@@ -193,6 +191,6 @@ print(cluster.runner.call(api.get(PODS, "p", "default"))["spec"]["nodeName"][:5]
 """
 
 
-def test_a_small_cluster_does_without_the_columns():
+def test_small_cluster_builds_no_columns():
     done = subprocess.run([sys.executable, "-c", SMALL], capture_output=True, text=True, check=True)
     assert done.stdout == "node- False\n"

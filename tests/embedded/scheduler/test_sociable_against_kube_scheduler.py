@@ -1,5 +1,5 @@
-"""The same as its neighbour, of pods that care for other pods: affinity in all its forms, and
-spreading, said or by default.
+"""Comparison with the real kube-scheduler for pods with affinity and topology spread constraints,
+explicit or default.
 """
 
 import contextlib
@@ -130,7 +130,7 @@ def test_it_chooses_one_of_our_best(rival, ours, seed):  # noqa: F811
 
 
 def as_admitted(pod):
-    """With its priority, and matchLabelKeys turned into requirements."""
+    """Set the priority, and turn matchLabelKeys into requirements."""
     pod = with_priority(pod)
     affinity = pod["spec"]["affinity"]
     admitted = {**affinity}

@@ -16,7 +16,7 @@ DRIVER = "csi.example.com"
 ZONE = "topology.kubernetes.io/zone"
 
 
-def having(*claims):
+def having_volumes(*claims):
     return {
         "volumes": [
             {"name": f"v{number}", "persistentVolumeClaim": {"claimName": name}}
@@ -26,7 +26,7 @@ def having(*claims):
 
 
 @pytest.fixture
-def stock(hall):
+def volume_objects(cluster):
     """What lies about in a cluster."""
 
     class Stock:
@@ -36,12 +36,14 @@ def stock(hall):
                 **({"namespace": namespace} if namespace else {}),
                 **parts.pop("metadata", {}),
             }
-            made = hall.ask(hall.api.create(resource, {"metadata": metadata, **parts}, namespace))
-            hall.advance()
+            made = cluster.ask(
+                cluster.api.create(resource, {"metadata": metadata, **parts}, namespace)
+            )
+            cluster.advance()
             return made
 
         def csi_volume(self, name, labels=None):
-            """A volume with a claim of the same name bound to it."""
+            """Create a volume bound to a claim of the same name."""
             reference = {"kind": "PersistentVolumeClaim", "namespace": "default", "name": name}
             size = {
                 "capacity": {"storage": "1Gi"},
@@ -87,49 +89,51 @@ def stock(hall):
 
 
 class TestRestrictions:
-    def test_a_claim_for_one_pod_alone(self, hall, stock):
-        hall.nodes(2)
-        stock.claim("data", mode="ReadWriteOncePod")
-        hall.volume(accessModes=["ReadWriteOncePod"])
-        assert hall.pod("first", **having("data"))
-        hall.pod(**having("data"))
-        assert hall.why().startswith(
+    def test_read_write_once_pod_claim(self, cluster, volume_objects):
+        cluster.nodes(2)
+        volume_objects.claim("data", mode="ReadWriteOncePod")
+        cluster.volume(accessModes=["ReadWriteOncePod"])
+        assert cluster.pod("first", **having_volumes("data"))
+        cluster.pod(**having_volumes("data"))
+        assert cluster.why().startswith(
             "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim "
             "with ReadWriteOncePod access mode "
             "already in-use by another pod. "
         )
-        hall.delete("first")
-        assert hall.where()
+        cluster.delete("first")
+        assert cluster.where()
 
-    def test_a_disk_that_only_one_pod_of_a_node_may_have(self, hall):
+    def test_exclusive_disk(self, cluster):
         disk = {"volumes": [{"name": "d", "gcePersistentDisk": {"pdName": "disk"}}]}
-        hall.nodes(2)
-        assert {hall.pod("a", **disk), hall.pod("b", **disk)} == {"n1", "n2"}
-        hall.pod("c", **disk)
-        assert hall.why("c").startswith(
+        cluster.nodes(2)
+        assert {cluster.pod("a", **disk), cluster.pod("b", **disk)} == {"n1", "n2"}
+        cluster.pod("c", **disk)
+        assert cluster.why("c").startswith(
             "0/2 nodes are available: 2 node(s) had no available disk. "
         )
 
-    def test_but_all_may_read_it(self, hall):
+    def test_read_only_disk_is_shared(self, cluster):
         disk = {
             "volumes": [{"name": "d", "gcePersistentDisk": {"pdName": "disk", "readOnly": True}}]
         }
-        hall.nodes(1)
-        assert {hall.pod("a", **disk), hall.pod("b", **disk)} == {"n1"}
+        cluster.nodes(1)
+        assert {cluster.pod("a", **disk), cluster.pod("b", **disk)} == {"n1"}
 
 
 class TestLimits:
-    def test_no_more_than_the_node_says(self, hall, stock):
-        hall.nodes(1)
-        stock.csi_node("n1", 2)
+    def test_node_volume_limit(self, cluster, volume_objects):
+        cluster.nodes(1)
+        volume_objects.csi_node("n1", 2)
         for name in ("a", "b", "c"):
-            stock.csi_volume(name)
-        assert hall.pod("first", **having("a", "b")) == "n1"
-        assert hall.pod("shares", **having("a")) == "n1"
-        hall.pod(**having("c"))
-        assert hall.why().startswith("0/1 nodes are available: 1 node(s) exceed max volume count. ")
-        hall.ask(
-            hall.api.patch(
+            volume_objects.csi_volume(name)
+        assert cluster.pod("first", **having_volumes("a", "b")) == "n1"
+        assert cluster.pod("shares", **having_volumes("a")) == "n1"
+        cluster.pod(**having_volumes("c"))
+        assert cluster.why().startswith(
+            "0/1 nodes are available: 1 node(s) exceed max volume count. "
+        )
+        cluster.ask(
+            cluster.api.patch(
                 CSI_NODES,
                 "n1",
                 {
@@ -139,61 +143,63 @@ class TestLimits:
                 },
             )
         )
-        hall.advance()
-        assert hall.where() == "n1"
+        cluster.advance()
+        assert cluster.where() == "n1"
 
-    def test_what_is_still_attached_counts(self, hall, stock):
-        hall.nodes(1)
-        stock.csi_node("n1", 1)
+    def test_attached_volumes_count(self, cluster, volume_objects):
+        cluster.nodes(1)
+        volume_objects.csi_node("n1", 1)
         for name in ("a", "b"):
-            stock.csi_volume(name)
+            volume_objects.csi_volume(name)
         source = {"persistentVolumeName": "a"}
-        stock.make(
+        volume_objects.make(
             VOLUME_ATTACHMENTS, "va", spec={"attacher": DRIVER, "nodeName": "n1", "source": source}
         )
-        hall.pod(**having("b"))
-        assert hall.where() is None
-        hall.ask(hall.api.delete(VOLUME_ATTACHMENTS, "va"))
-        hall.advance()
-        assert hall.where() == "n1"
+        cluster.pod(**having_volumes("b"))
+        assert cluster.where() is None
+        cluster.ask(cluster.api.delete(VOLUME_ATTACHMENTS, "va"))
+        cluster.advance()
+        assert cluster.where() == "n1"
 
 
 class TestZones:
-    def test_where_the_volume_is(self, hall, stock):
-        hall.node("n1", labels={ZONE: "a"})
-        hall.node("n2", labels={ZONE: "b"})
-        stock.csi_volume("data", labels={ZONE: "b__c"})
-        assert hall.pod(**having("data")) == "n2"
+    def test_volume_zone(self, cluster, volume_objects):
+        cluster.node("n1", labels={ZONE: "a"})
+        cluster.node("n2", labels={ZONE: "b"})
+        volume_objects.csi_volume("data", labels={ZONE: "b__c"})
+        assert cluster.pod(**having_volumes("data")) == "n2"
 
-    def test_nowhere(self, hall, stock):
-        hall.node("n1", labels={ZONE: "a"})
-        stock.csi_volume("data", labels={ZONE: "b"})
-        hall.pod(**having("data"))
-        assert hall.why().startswith(
+    def test_no_matching_zone(self, cluster, volume_objects):
+        cluster.node("n1", labels={ZONE: "a"})
+        volume_objects.csi_volume("data", labels={ZONE: "b"})
+        cluster.pod(**having_volumes("data"))
+        assert cluster.why().startswith(
             "0/1 nodes are available: 1 node(s) had no available volume zone. "
         )
-        hall.change("n1", {"metadata": {"labels": {ZONE: "b"}}})
-        assert hall.where() == "n1"
+        cluster.change("n1", {"metadata": {"labels": {ZONE: "b"}}})
+        assert cluster.where() == "n1"
 
 
 class TestProvisioning:
-    def test_where_there_is_room(self, hall, stock):
-        hall.node("n1", labels={ZONE: "a"})
-        hall.node("n2", labels={ZONE: "b"})
-        stock.make(CSI_DRIVERS, DRIVER, spec={"storageCapacity": True})
-        stock.slow_class()
-        stock.capacity("small", "a", "1Gi")
-        stock.claim("data", cls="slow", size="5Gi")
-        hall.pod(**having("data"))
-        assert hall.why().startswith(
+    def test_storage_capacity(self, cluster, volume_objects):
+        cluster.node("n1", labels={ZONE: "a"})
+        cluster.node("n2", labels={ZONE: "b"})
+        volume_objects.make(CSI_DRIVERS, DRIVER, spec={"storageCapacity": True})
+        volume_objects.slow_class()
+        volume_objects.capacity("small", "a", "1Gi")
+        volume_objects.claim("data", cls="slow", size="5Gi")
+        cluster.pod(**having_volumes("data"))
+        assert cluster.why().startswith(
             "0/2 nodes are available: 2 node(s) did not have enough free storage. "
         )
-        stock.capacity("large", "b", "10Gi")
-        assert hall.get()["status"]["nominatedNodeName"] == "n2"
+        volume_objects.capacity("large", "b", "10Gi")
+        assert cluster.get()["status"]["nominatedNodeName"] == "n2"
 
-    def test_the_node_that_was_chosen_before(self, hall, stock):
-        hall.nodes(3)
-        stock.slow_class()
-        stock.claim("data", cls="slow", annotations={"volume.kubernetes.io/selected-node": "n2"})
-        hall.pod(**having("data"))
-        assert hall.get()["status"]["nominatedNodeName"] == "n2"
+    def test_previously_selected_node(self, cluster, volume_objects):
+        cluster.nodes(3)
+        volume_objects.slow_class()
+        volume_objects.claim(
+            "data", cls="slow", annotations={"volume.kubernetes.io/selected-node": "n2"}
+        )
+        cluster.pod(**having_volumes("data"))
+        assert cluster.get()["status"]["nominatedNodeName"] == "n2"

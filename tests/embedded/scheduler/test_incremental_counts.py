@@ -1,4 +1,4 @@
-"""What is kept with each change is the same as what is counted anew."""
+"""Incrementally kept counts equal a recount."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,7 +106,7 @@ steps = st.one_of(
 )
 
 
-def take(snapshot, step):
+def add_pod(snapshot, step):
     match step:
         case "put", pod, node:
             snapshot.assign_pod(pod, node)
@@ -127,7 +127,7 @@ def placed(snapshot):
     return [(pod, node) for pod, node in snapshot._placed.values()]
 
 
-def anew(snapshot, key, matches):
+def recounted(snapshot, key, matches):
     found = {}
     for pod, node in placed(snapshot):
         if matches(pod) and node.obj is not None and key in node.labels:
@@ -152,12 +152,12 @@ def kept(snapshot, key, tally):
     st.lists(choices, min_size=1, max_size=2),
     st.sampled_from([1, 64]),
 )
-def test_pods_by_choice(history, last, large):
+def test_pod_counts_by_selector(history, last, large):
     snapshot = Snapshot(large)
     crowd = snapshot.shared(MatchingPodCounts)
     crowd._max_counts = 2
     for step in history:
-        take(snapshot, step)
+        add_pod(snapshot, step)
         if step[0] == "ask":
             crowd.tally(*step[1])
     snapshot.refresh()
@@ -170,7 +170,7 @@ def test_pods_by_choice(history, last, large):
                     choice.matches(pod.namespace, pod.labels, terminating=going) for choice in asked
                 )
 
-            assert kept(snapshot, key, crowd.tally(*asked)) == anew(snapshot, key, matches)
+            assert kept(snapshot, key, crowd.tally(*asked)) == recounted(snapshot, key, matches)
     assert len(crowd._tallies) <= 2
 
 
@@ -181,11 +181,11 @@ def test_pods_by_choice(history, last, large):
     st.sampled_from([{}, {"tier": "1"}]),
     st.sampled_from([1, 64]),
 )
-def test_wishes_about_a_pod(history, pod, namespace_labels, large):
+def test_affinity_counts_of_pod(history, pod, namespace_labels, large):
     snapshot = Snapshot(large)
     standing = snapshot.shared(AffinityTermCounts)
     for step in history:
-        take(snapshot, step)
+        add_pod(snapshot, step)
     snapshot.refresh()
     found = {
         term: kept(snapshot, term.key, tally)
@@ -203,7 +203,7 @@ def test_wishes_about_a_pod(history, pod, namespace_labels, large):
     assert found == expected
 
 
-def test_nothing_is_left_of_those_that_are_gone():
+def test_removed_pods_leave_no_counts():
     snapshot = Snapshot()
     crowd, standing = snapshot.shared(MatchingPodCounts), snapshot.shared(AffinityTermCounts)
     spec = {

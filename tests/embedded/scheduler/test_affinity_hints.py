@@ -1,4 +1,4 @@
-"""After which changes a pod is looked at again that affinity, or spreading, has turned down."""
+"""Changes after which a pod rejected by affinity or topology spread is retried."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""Plugins by themselves: a snapshot with nodes and pods, and a plugin that is asked of each
-node, in either of its ways.
-"""
+"""Single plugins on a snapshot of nodes and pods; per-node and vectorized results must agree."""
 
 import numpy as np
 
@@ -35,8 +33,8 @@ def node(
     }
 
 
-class Stage:
-    """Nodes, pods on them, and one plugin."""
+class PluginHarness:
+    """Snapshot of nodes with pods, and one plugin."""
 
     def __init__(self, plugin, *nodes, args=None):
         self.snapshot = Snapshot(large=1)
@@ -60,7 +58,7 @@ class Stage:
         return self
 
     def verdicts(self, one):
-        """Why each node will not do, or None; the many-at-once way must agree."""
+        """Return the refusal message of each node, or None; the vectorized filter must agree."""
         self.snapshot.refresh()
         state, nodes = CycleState(), self.snapshot.nodes
         answer = self.plugin.pre_filter(state, one, nodes)
@@ -77,7 +75,9 @@ class Stage:
         return [status and status.message for status in found]
 
     def scores(self, one):
-        """The normalised scores, or the answer of pre_score; the many-at-once way must agree."""
+        """Return the normalized scores, or the answer of pre_score; the vectorized score must
+        agree.
+        """
         self.snapshot.refresh()
         state, nodes, table = CycleState(), self.snapshot.nodes, self.snapshot.table
         answer = self.plugin.pre_score(state, one, nodes)

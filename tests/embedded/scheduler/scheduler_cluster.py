@@ -1,4 +1,4 @@
-"""A scheduler on an API server, and what a test wants to do with it."""
+"""Scheduler on an API server, with operations for tests."""
 
 from pytest_kscen.embedded.controller import ControllerContext
 from pytest_kscen.embedded.controllers.persistent_volumes import PersistentVolumes
@@ -17,8 +17,8 @@ from pytest_kscen.objects.resources import (
 )
 
 
-class Hall:
-    """A scheduler on an API server, nodes that are only objects, and pods that look for one."""
+class SchedulerCluster:
+    """Scheduler on an API server, with nodes that are only objects, and pods to schedule."""
 
     def __init__(self, api, runner, chance, options=None):
         self.api, self.runner = api, runner
@@ -117,11 +117,11 @@ class Hall:
         return self.where(name)
 
     def where(self, name="p"):
-        """The node that a pod is bound to."""
+        """Return the node that a pod is bound to."""
         return self.get(name)["spec"].get("nodeName")
 
     def why(self, name="p"):
-        """Why a pod is not bound."""
+        """Return the message of the PodScheduled condition."""
         found = condition(self.get(name), "PodScheduled")
         assert (found["status"], found["reason"]) == ("False", "Unschedulable")
         return found["message"]
