@@ -254,7 +254,12 @@ def sweep_rules(mark: str = MARK) -> str:
     A rule with characters that are special to a shell is left, and so is one that iptables does
     not delete.
     """
-    ours = f"grep {_spellings(mark)}"
+    # iptables quotes a comment, unless it has only letters, digits, - and _
+    mark = re.sub(r"[\"\\']", r"\\\g<0>", mark)
+    spellings = [f'--comment "{mark}']
+    if mark != MARK:
+        spellings = [f'--comment "{mark}"', f"--comment {mark} "]
+    ours = " ".join(["grep -F", *(f"-e {shlex.quote(spelling)}" for spelling in spellings)])
     return f"""\
 set -e
 RULES=$(iptables -w -S INPUT)
@@ -267,18 +272,6 @@ if printf '%s\\n' "$RULES" | {ours}; then
 fi
 echo "swept $COUNT rules"
 """
-
-
-def _spellings(mark: str) -> str:
-    """Return grep's options for a comment as iptables prints it.
-
-    It is quoted, unless it has only letters, digits, - and _.
-    """
-    mark = re.sub(r"[\"\\']", r"\\\g<0>", mark)
-    spellings = (
-        [f'--comment "{mark}'] if mark == MARK else [f'--comment "{mark}"', f"--comment {mark} "]
-    )
-    return " ".join(["-F", *(f"-e {shlex.quote(spelling)}" for spelling in spellings)])
 
 
 def load_link(target: str, seconds: float) -> str:

@@ -344,8 +344,20 @@ class OwnWrites(ForwardingApi):
         if about in self._written or about in self._removed:
             await self._see(about)
         self._about = about
-        if len(self._written) + len(self._removed) > MANY:
-            self._forget_seen()
+        if len(self._written) + len(self._removed) <= MANY:
+            return
+        # Drop writes that the caches show, of objects that may never be looked at again.
+        known = self._informers.known
+        for subject in [*self._written]:
+            seen = (
+                (known(resource), version) for resource, version in self._written[subject].items()
+            )
+            if all(informer is None or informer.has_reached(version) for informer, version in seen):
+                del self._written[subject]
+        for subject in [*self._removed]:
+            gone = ((known(resource), ref, uid) for resource, ref, uid in self._removed[subject])
+            if all(informer is None or informer.has_lost(ref, uid) for informer, ref, uid in gone):
+                del self._removed[subject]
 
     async def caught_up(self) -> None:
         """Wait until the shared pictures show everything that was written here."""
@@ -360,22 +372,6 @@ class OwnWrites(ForwardingApi):
         for resource, ref, uid in self._removed.pop(about, ()):
             if informer := self._informers.known(resource):
                 await informer.lost(ref, uid)
-
-    def _forget_seen(self) -> None:
-        """Drop writes that the caches show by now, of objects that may never be looked at
-        again.
-        """
-        known = self._informers.known
-        for about in [*self._written]:
-            seen = (
-                (known(resource), version) for resource, version in self._written[about].items()
-            )
-            if all(informer is None or informer.has_reached(version) for informer, version in seen):
-                del self._written[about]
-        for about in [*self._removed]:
-            gone = ((known(resource), ref, uid) for resource, ref, uid in self._removed[about])
-            if all(informer is None or informer.has_lost(ref, uid) for informer, ref, uid in gone):
-                del self._removed[about]
 
     async def _write(self, write: ApiWrite, send: Callable[[], Awaitable[T]]) -> T:
         answer = await send()

@@ -191,8 +191,16 @@ class Cron:
     def _within_day(self, rest: int) -> int | None:
         seconds, minutes, hours = (each.at_least for each in self.fields[:3])
         hour, minute, second = rest // HOUR, rest % HOUR // 60, rest % 60
-        found = _later((hour, minute, second), (hours, minutes, seconds))
-        return None if found is None else found[0] * HOUR + found[1] * 60 + found[2]
+        first_minute, first_second = minutes[0], seconds[0]
+        if first_minute is None or first_second is None:
+            return None
+        if hours[hour] == hour:
+            if minutes[minute] == minute and (found := seconds[second]) is not None:
+                return hour * HOUR + minute * 60 + found
+            if (found := minutes[minute + 1]) is not None:
+                return hour * HOUR + found * 60 + first_second
+        found = hours[hour + 1]
+        return None if found is None else found * HOUR + first_minute * 60 + first_second
 
     def _day_after(self, date: datetime.date) -> datetime.date | None:
         for year in range(date.year, min(date.year + YEARS_AHEAD, LAST_YEAR) + 1):
@@ -213,26 +221,6 @@ class Cron:
             return False
         by_day, by_weekday = date.day in days.numbers, date.isoweekday() % 7 in weekdays.numbers
         return by_day and by_weekday if days.any or weekdays.any else by_day or by_weekday
-
-
-def _later(
-    now: tuple[int, int, int], allowed: tuple[list[int | None], ...]
-) -> tuple[int, int, int] | None:
-    """Return the first allowed hour, minute and second from this time on, or None if the day has
-    none.
-    """
-    hours, minutes, seconds = allowed
-    hour, minute, second = now
-    first_minute, first_second = minutes[0], seconds[0]
-    if first_minute is None or first_second is None:
-        return None
-    if hours[hour] == hour:
-        if minutes[minute] == minute and (found := seconds[second]) is not None:
-            return hour, minute, found
-        if (found := minutes[minute + 1]) is not None:
-            return hour, found, first_second
-    found = hours[hour + 1]
-    return None if found is None else (found, first_minute, first_second)
 
 
 @functools.lru_cache(maxsize=1024)

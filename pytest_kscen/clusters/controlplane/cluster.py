@@ -168,8 +168,11 @@ class RealScheduler:
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=timeout, trust_env=False
             )
+        # The program signs its own certificate, on loopback.
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         async with self._session.get(
-            f"https://127.0.0.1:{self._port}/metrics", ssl=_unverified()
+            f"https://127.0.0.1:{self._port}/metrics", ssl=tls
         ) as response:
             return await response.text()
 
@@ -177,16 +180,6 @@ class RealScheduler:
         if self._session:
             await self._session.close()
             await self._sockets.end(lambda: self._clock.sleep(0))
-
-
-def _unverified() -> ssl.SSLContext:
-    """Return a TLS context without verification: the program signs its own certificate, on
-    loopback.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def _sum(pattern: re.Pattern[str], metrics: str) -> float:

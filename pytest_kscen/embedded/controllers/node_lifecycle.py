@@ -221,7 +221,18 @@ class NodeLifecycle:
         self._nodes_exist = asyncio.Event()
         self._tainter = NoExecuteTainter(context)
         self._nodes.on_change(self._node_changed)
-        self._leases.on_change(self._lease_changed)
+
+        def lease_changed(new: Obj | None, old: Obj | None) -> None:
+            if (
+                new is None
+                or new["metadata"]["namespace"] != LEASE_NAMESPACE
+                or new["metadata"]["name"] not in self._last_heartbeats
+            ):
+                return
+            if old is None or new["spec"].get("renewTime") != old["spec"].get("renewTime"):
+                self._record_heartbeat(new["metadata"]["name"], self._context.now())
+
+        self._leases.on_change(lease_changed)
 
     async def run(self) -> None:
         await asyncio.gather(self._taint_queue.run(), self._monitor())
@@ -254,16 +265,6 @@ class NodeLifecycle:
         self._tainter.track(new)
         if old is None or _taint_relevant_state(new) != _taint_relevant_state(old):
             self._taint_queue.enqueue(Ref("", name))
-
-    def _lease_changed(self, new: Obj | None, old: Obj | None) -> None:
-        if (
-            new is None
-            or new["metadata"]["namespace"] != LEASE_NAMESPACE
-            or new["metadata"]["name"] not in self._last_heartbeats
-        ):
-            return
-        if old is None or new["spec"].get("renewTime") != old["spec"].get("renewTime"):
-            self._record_heartbeat(new["metadata"]["name"], self._context.now())
 
     def _record_heartbeat(self, name: str, when: float) -> None:
         self._last_heartbeats.pop(name, None)

@@ -152,7 +152,14 @@ class LogFollower:
             self.is_open = False
 
     def feed(self, text: str) -> None:
-        piece = self._stamp(text) if self._stamped else text
+        piece = text
+        if self._stamped:
+            stamped = []
+            for line in text.splitlines(keepends=True):
+                now = timestamp_of(self._clock.now(), micro=True)
+                stamped.append(line if self._inside_line else f"{now} {line}")
+                self._inside_line = not line.endswith("\n")
+            piece = "".join(stamped)
         if self._bytes_left is not None:
             kept = piece.encode()[: max(self._bytes_left, 0)]
             self._bytes_left -= len(kept)
@@ -176,17 +183,6 @@ class LogFollower:
             await self._reader
         pieces, self._pieces = self._pieces, []
         return "".join(pieces)
-
-    def _stamp(self, text: str) -> str:
-        stamped = []
-        for line in text.splitlines(keepends=True):
-            stamped.append(
-                line
-                if self._inside_line
-                else f"{timestamp_of(self._clock.now(), micro=True)} {line}"
-            )
-            self._inside_line = not line.endswith("\n")
-        return "".join(stamped)
 
     def _wake(self) -> None:
         if self._reader and not self._reader.done():

@@ -80,7 +80,13 @@ class Mounter:
         self._claims = informers.of(PERSISTENT_VOLUME_CLAIMS)
         self._volumes = informers.of(PERSISTENT_VOLUMES)
         self._waiting: dict[Ref, list[asyncio.Future[None]]] = {}
-        self._claims.on_change(lambda new, _: self._wake(new))
+
+        def claim_changed(new: Obj | None, _: Obj | None) -> None:
+            for future in self._waiting.pop(Ref.of(new), ()) if new else ():
+                if not future.done():
+                    future.set_result(None)
+
+        self._claims.on_change(claim_changed)
 
     async def mount_all(
         self, pod: Obj, recorder: EventRecorder, allocatable: Obj
@@ -147,11 +153,6 @@ class Mounter:
         if not name or (claim.get("status") or {}).get("phase") != "Bound":
             return "PVC is not bound"
         return ""
-
-    def _wake(self, claim: Obj | None) -> None:
-        for future in self._waiting.pop(Ref.of(claim), ()) if claim else ():
-            if not future.done():
-                future.set_result(None)
 
     async def _source(self, pod: Obj, source: Obj, allocatable: Obj) -> VolumeContent:
         namespace = pod["metadata"].get("namespace", "")

@@ -104,7 +104,8 @@ class StreamedResponse(HTTPResponse):
         amt: int | None = None,  # noqa: ARG002  # urllib3's signature
         decode_content: bool | None = None,  # noqa: ARG002, FBT001  # urllib3's signature
     ) -> Generator[bytes, None, None]:
-        while piece := self._next():
+        while piece := self._rest or self._pull():
+            self._rest = b""
             yield piece
 
     def read(self, amt: int | None = None, *_: Any, **__: Any) -> bytes:
@@ -130,12 +131,6 @@ class StreamedResponse(HTTPResponse):
 
     def release_conn(self) -> None:
         self._reader.close()
-
-    def _next(self) -> bytes | None:
-        if self._rest:
-            found, self._rest = self._rest, b""
-            return found
-        return self._pull()
 
     def _pull(self) -> bytes | None:
         try:

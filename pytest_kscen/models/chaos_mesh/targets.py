@@ -108,25 +108,23 @@ def chosen(mode: str, value: str, among: Sequence[T], chance: Stream) -> list[T]
     """
     if not among:
         raise NothingSelected("no pod is selected")
-    count = _count(mode, value, len(among), chance)
+    there = len(among)
+    match mode:
+        case "all":
+            count = there
+        case "one":
+            count = 1
+        case "fixed":
+            count = min(there, int(_number(mode, value, math.inf)))
+        case "fixed-percent":
+            count = math.floor(there * _number(mode, value, 100) / 100)
+        case "random-max-percent":
+            count = math.floor(there * chance.whole(0, int(_number(mode, value, 100))) / 100)
+        case _:
+            raise NothingSelected(f"mode {mode!r} is not supported")
     if not count:
         raise NothingSelected(f"{mode} {value} of {len(among)} is none")
     return list(among) if count >= len(among) else chance.sample(among, count)
-
-
-def _count(mode: str, value: str, there: int, chance: Stream) -> int:
-    match mode:
-        case "all":
-            return there
-        case "one":
-            return 1
-        case "fixed":
-            return min(there, int(_number(mode, value, math.inf)))
-        case "fixed-percent":
-            return math.floor(there * _number(mode, value, 100) / 100)
-        case "random-max-percent":
-            return math.floor(there * chance.whole(0, int(_number(mode, value, 100))) / 100)
-    raise NothingSelected(f"mode {mode!r} is not supported")
 
 
 def _number(mode: str, value: str, most: float) -> float:

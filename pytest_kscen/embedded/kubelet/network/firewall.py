@@ -328,7 +328,14 @@ class Firewalls:
         self._counted_at = 0.0
         network.add_filter(self.impairment)
         network.on_change(self._update_rates)
-        machines.on_change(self._machine_changed)
+
+        def machine_changed(machine: Machine) -> None:
+            tables = self._tables.get(machine)
+            if tables and not machine.powered:
+                tables.reset()
+                network.changed()
+
+        machines.on_change(machine_changed)
 
     def of(self, machine: Machine) -> FilterTable:
         if machine not in self._tables:
@@ -405,12 +412,6 @@ class Firewalls:
                     packets = stream.packets * arriving
                     rates.append(PacketRate(tables, "INPUT", packet, packets, stream.size))
         self._rates = rates
-
-    def _machine_changed(self, machine: Machine) -> None:
-        tables = self._tables.get(machine)
-        if tables and not machine.powered:
-            tables.reset()
-            self._network.changed()
 
 
 def _packet(stream: TrafficStream) -> Packet:
