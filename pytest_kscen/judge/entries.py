@@ -27,8 +27,10 @@ def assign(**values: Reader) -> Reader:
     the fields that were set before.
     """
 
+    fields = tuple(values.items())
+
     def read(record: Any, entry: Entry) -> None:
-        for name, value in values.items():
+        for name, value in fields:
             setattr(record, name, value(record, entry))
 
     return read

@@ -304,8 +304,8 @@ def _attached(volume: VolumeRecord, entry: Entry) -> None:
     if entry.what == "attached":
         volume.attached += 1
         volume.requested_at.pop(entry.data["node"], None)
-    elif failed := _failed_operation(entry):
-        volume.unattached += failed
+    elif entry.data["result"] != "done":
+        volume.unattached += _failed_operation(entry)
     elif entry.data["action"] == ATTACH:
         volume.attached += 1
     else:
