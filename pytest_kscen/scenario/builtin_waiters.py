@@ -49,7 +49,7 @@ class SchedulerWaiter:
 
     name: str = SCHEDULER
     profiles: Collection[str] = (DEFAULT,)
-    """The schedulerNames of its pods, as of now."""
+    """Current schedulerNames of its pods."""
     back_off: float = BACK_OFF
     """Seconds without a change after which no refused pod is retried any more."""
     idle: Callable[[], Awaitable[bool]] | None = None
@@ -80,7 +80,6 @@ class SchedulerWaiter:
 
 
 def scheduler_of(pod: Obj) -> str:
-    """Return the name of the scheduler that places this pod."""
     return pod["spec"].get("schedulerName") or DEFAULT
 
 
@@ -131,7 +130,6 @@ UNREADY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachabl
 
 
 def _is_seen(obj: Obj) -> bool:
-    """Return True if the controller has observed the object's current generation."""
     return int((obj.get("status") or {}).get("observedGeneration") or 0) >= int(
         obj["metadata"].get("generation") or 0
     )

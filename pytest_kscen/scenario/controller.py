@@ -36,7 +36,9 @@ SETTLE = 0.1
 
 
 class ScenarioController:
-    """The actor."""
+    """Actor that plays the Scenarios of one cluster, one at a time in the order of their creation.
+    Its calls from outside concern the scenario that is active, and do nothing without one.
+    """
 
     def __init__(
         self,
@@ -86,7 +88,6 @@ class ScenarioController:
         raise AssertionError
 
     def _oldest(self) -> Obj | None:
-        """Return the oldest Scenario that has not finished, as it is now."""
         return min(
             (each for each in self._scenarios if phase_of(each) == PENDING), key=_age, default=None
         )
@@ -101,30 +102,24 @@ class ScenarioController:
             await self._new.wait()
 
     async def admit_write(self, write: Write) -> None:
-        """Count a write that admission allows for the active scenario."""
         if self._on:
             await self._on.admit_write(write)
 
     def attempted(self, attempt: PodAttempted) -> None:
-        """Record an attempt that a scheduler reports itself."""
         if self._on:
             self._on.attempted(attempt)
 
     def give_up(self, why: str) -> None:
-        """The one that is on has failed, for this reason."""
         if self._on:
             self._on.give_up(why)
 
     def simulates(self, controller: str) -> bool:
-        """Return True if the active scenario simulates this controller."""
         return self._on is not None and controller in self._on.participants.simulated
 
     def disables(self, controller: str) -> bool:
-        """Return True if the active scenario disables this controller."""
         return self._on is not None and controller in self._on.participants.disabled
 
     def sees(self, resource: Resource) -> Informer:
-        """Return the informer through which scenarios see this resource."""
         return self._informers.of(resource)
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
@@ -177,7 +172,9 @@ class ScenarioController:
                 )
 
     async def _await_own_write(self, scenario: Obj) -> None:
-        """Go on when what was written about it is here, or its end."""
+        """Wait until the informer shows our last write to the Scenario, or its deletion, so that no
+        decision is based on an older state.
+        """
         try:
             live = await self._actor.api.get(SCENARIOS, scenario["metadata"]["name"])
         except NotFound:

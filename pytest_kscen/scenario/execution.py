@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.writes import Write
 
 
-# What of a Scenario stays as it is while it is on: operations may be added, but who takes part
-# is settled when it begins.
-
-
 def changed(new: Obj, old: Obj) -> str:
     """Return what differs between two versions of an object, in words; empty if nothing does."""
     before = _constant(old)
@@ -73,7 +69,9 @@ MOST_STEPS = 100_000
 
 
 class ScenarioFailed(Exception):
-    """Scenario that cannot go on; the message has the reason."""
+    """Report that a scenario cannot go on, with the reason; raised inside the execution, which
+    turns it into the phase Failed.
+    """
 
 
 @dataclass(eq=False)
@@ -88,7 +86,7 @@ class ScenarioExecution:
     spec: ScenarioSpec
     patience: float
     configuration: str = ""
-    """Of the scheduler; empty: the cluster's."""
+    """Configuration of the scheduler; empty for the cluster's own."""
     _done: dict[str, Operation] = field(default_factory=dict)
     _deleted: set[str] = field(default_factory=set)
     _ignored: set[str] = field(default_factory=set)
@@ -97,16 +95,18 @@ class ScenarioExecution:
     _failure: str = ""
     _begun: bool = False
     _first: Obj | None = None
-    """The Scenario as it was when it began."""
+    """Scenario as it was when it began."""
     _changed_by: str = ""
-    """Who was let in last with another configuration or other controllers."""
+    """Writer that has last changed the configuration or the controllers."""
     _generation: int = 0
     _spec_changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     # --- calls from outside ---
 
     def update(self, scenario: Obj) -> None:
-        """Operations may be added while it runs; nothing else may change."""
+        """Take the Scenario as it is now: operations may be added while it runs; a change of its
+        controllers or its configuration fails it.
+        """
         self._first = self._first or scenario
         if what := changed(scenario, self._first):
             writer = self._changed_by or "another client"
@@ -116,13 +116,17 @@ class ScenarioExecution:
         self._spec_changed.set()
 
     def give_up(self, why: str) -> None:
-        """Fail the scenario at its next step, whatever it is doing."""
+        """Fail the scenario for this reason, as soon as the running wait or step ends; the first
+        reason counts.
+        """
         self._failure = self._failure or why
         self._spec_changed.set()
         self.convergence.wake()
 
     async def admit_write(self, write: Write) -> None:
-        """Judge a write; it is allowed when this returns."""
+        """Classify a write that admission has received, and record it; the write is allowed when
+        this returns, and may have failed the scenario.
+        """
         if (
             write.uid == self.progress.uid
             and write.new
@@ -217,14 +221,15 @@ class ScenarioExecution:
         return pod is not None and pod["metadata"]["uid"] != uid
 
     def attempted(self, attempt: PodAttempted) -> None:
-        """Record an attempt that a scheduler reports itself."""
         if self._begun and self.progress.phase in ON:
             self.progress.record_event(controller=SCHEDULER, pod_attempted=attempt)
 
     # --- the life ---
 
     async def run(self) -> None:
-        """Until it has succeeded or failed, whatever comes."""
+        """Run the scenario until it has succeeded or failed. Any error becomes the phase Failed
+        with its message, and none is raised.
+        """
         self._attendance.notify = self.convergence.wake
         try:
             self._check()
@@ -259,7 +264,9 @@ class ScenarioExecution:
 
     @contextlib.asynccontextmanager
     async def _scheduling(self) -> AsyncIterator[None]:
-        """The scheduler works by the scenario's configuration meanwhile."""
+        """Give the scheduler the scenario's configuration for the block, and restore the cluster's
+        afterwards. Raise ScenarioFailed if it is invalid or cannot be applied here.
+        """
         scheduling = self.participants.register.scheduling
         if scheduling is None:
             if self.configuration:
@@ -411,8 +418,8 @@ class ScenarioExecution:
     async def _wait_at_gate(
         self, names: Sequence[str], or_when: Callable[[], bool] = lambda: False
     ) -> None:
-        """Wait for those who have passed their gate and are not there again, as far as that can
-        be seen.
+        """Wait until the controllers that have passed their gate are back at it, as far as that is
+        visible. Raise ScenarioFailed after `patience` seconds.
         """
 
         def away() -> list[str]:

@@ -38,7 +38,9 @@ A_STEP = "a whole number from 1, or [major, minor]"
 
 @dataclass(frozen=True)
 class ScenarioExpectations:
-    """Expectations of one scenario. Without any, it has to succeed."""
+    """Expectations of one scenario; without any, it has to succeed. `wanted` holds the validated
+    keys as they were written, so that each unmet one is reported with its line.
+    """
 
     document: Document | None = None
     wanted: dict[str, Any] = field(default_factory=dict)
@@ -66,8 +68,6 @@ class ScenarioExpectations:
 
 @dataclass(frozen=True)
 class _PlayedScenario:
-    """Phase, message and result of the played scenario."""
-
     document: Document | None
     phase: str
     message: str

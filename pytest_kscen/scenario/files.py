@@ -130,7 +130,9 @@ def configuration_from(source: Any) -> Obj:
 
 
 def configuration_among(found: Iterable[Document]) -> Obj | None:
-    """Return the scheduler's configuration that a file holds beside its Scenarios."""
+    """Return the scheduler's configuration that a file has beside its Scenarios; raise
+    ScenarioRefused if there are several.
+    """
     configurations = [each for each in found if is_configuration(each)]
     if len(configurations) > 1:
         raise ScenarioRefused(
@@ -188,7 +190,9 @@ def checked(document: Document) -> Obj:
 
 
 def read_from_file(document: Document) -> Obj:
-    """Return the Scenario of a document; every misfit is reported with its line."""
+    """Return the Scenario of a document, checked against the schema; raise ScenarioRefused with the
+    line of every error.
+    """
     scenario = checked(document)
     if wrong := [f"{document.at(*path)} {why}" for path, why in misfits(scenario["spec"])]:
         raise ScenarioRefused("\n".join(wrong))

@@ -63,7 +63,9 @@ def part(
 
 
 def schema_of(model: type) -> Obj:
-    """The structural schema of a data class."""
+    """Return the structural schema of a data class, as the CustomResourceDefinition and the
+    validation of files use it; descriptions come from its fields.
+    """
     properties = {
         field.metadata["json"]: {
             **(field.metadata["schema"] or _schema(hint)),
@@ -128,7 +130,7 @@ def _reader(hint: Any) -> Reader | None:
 
 
 def written(model: Any) -> Any:
-    """JSON again, without what is not set."""
+    """Return a model as JSON, without fields that are not set: the inverse of `read`."""
     if dataclasses.is_dataclass(model):
         parts = {
             field.metadata["json"]: getattr(model, field.name)
@@ -156,15 +158,11 @@ def _without_none(hint: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """Controller of a scenario, by its name."""
-
     name: str = part("name", required=True, default="")
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerSet:
-    """Controllers that are enabled, and those that are disabled."""
-
     enabled: list[Controller] = part(
         "enabled", "Controllers that take part, in this order.", default_factory=list
     )
@@ -178,7 +176,9 @@ class ControllerSet:
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """Controllers that take part in the scenario."""
+    """Controllers that take part in the scenario: simulated ones, and those that react before
+    these.
+    """
 
     before: ControllerSet | None = part(
         "presimulationControllers",
@@ -195,7 +195,7 @@ class Controllers:
 
 @dataclass(frozen=True, slots=True)
 class TypeMeta:
-    """Kind of an object."""
+    """API version and kind of the object that an operation patches or deletes."""
 
     api_version: str = part("apiVersion", required=True, default="")
     kind: str = part("kind", required=True, default="")
@@ -203,7 +203,7 @@ class TypeMeta:
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """Name and namespace of an object."""
+    """Name and namespace of the object that an operation patches or deletes."""
 
     name: str = part("name", required=True, default="")
     namespace: str = part("namespace", default="")
@@ -211,7 +211,7 @@ class ObjectMeta:
 
 @dataclass(frozen=True, slots=True)
 class CreateOperation:
-    """Make an object."""
+    """Operation that creates an object, together with its status if it has one."""
 
     object: dict[str, Any] = part(
         "object", "The object to be created.", schema=AN_OBJECT, required=True, default_factory=dict
@@ -221,7 +221,7 @@ class CreateOperation:
 
 @dataclass(frozen=True, slots=True)
 class PatchOperation:
-    """Change one."""
+    """Operation that patches an object, by a strategic merge patch unless a type is given."""
 
     type_meta: TypeMeta = part("typeMeta", required=True, default=TypeMeta())
     object_meta: ObjectMeta = part("objectMeta", required=True, default=ObjectMeta())
@@ -234,7 +234,7 @@ class PatchOperation:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOperation:
-    """Take one away."""
+    """Operation that deletes an object, with the options of the API's deletion."""
 
     type_meta: TypeMeta = part("typeMeta", required=True, default=TypeMeta())
     object_meta: ObjectMeta = part("objectMeta", required=True, default=ObjectMeta())
@@ -243,12 +243,14 @@ class DeleteOperation:
 
 @dataclass(frozen=True, slots=True)
 class DoneOperation:
-    """The scenario has succeeded when the step is finished."""
+    """Operation that ends the scenario: it has succeeded when the step is finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Operation at a step. Exactly one of the four kinds is set."""
+    """Operation at a major step, identified by its id. Exactly one of the four kinds is set, which
+    admission checks.
+    """
 
     id: str = part(
         "id",
@@ -265,7 +267,6 @@ class Operation:
 
     @property
     def kinds(self) -> list[str]:
-        """Return the names of the kinds that are set."""
         return [
             kind
             for kind in ("create", "patch", "delete", "done")
@@ -275,8 +276,6 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSpec:
-    """Specification of a scenario."""
-
     operations: list[Operation] = part(
         "operations", "More may be added while it runs.", keys=("id",), default_factory=list
     )
@@ -285,8 +284,8 @@ class ScenarioSpec:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ScenarioStep:
-    """The simulated time: the major step of the operations, and the minor one that the simulated
-    controllers have reached.
+    """Simulated time: the major step of the operations, and the minor step that the simulated
+    controllers have reached in it. Ordered, and equal to the pair of its numbers.
     """
 
     major: int = part("major", required=True, default=0)
@@ -308,7 +307,7 @@ class ScenarioStep:
 
 @dataclass(frozen=True, slots=True)
 class StepStatus:
-    """Current step of the scenario."""
+    """Current step of the scenario, its phase, and the simulated controller whose turn it is."""
 
     step: ScenarioStep = part("step", default=ScenarioStep())
     phase: str = part("phase", default="")
@@ -317,7 +316,7 @@ class StepStatus:
 
 @dataclass(frozen=True, slots=True)
 class OperationResult:
-    """Result of an operation, and the object after it."""
+    """Operation or change as it was made, with the object as the API returned it afterwards."""
 
     operation: dict[str, Any] = part("operation", schema=ANYTHING, default_factory=dict)
     result: dict[str, Any] | None = part("result", schema=ANYTHING, default=None)
@@ -325,7 +324,7 @@ class OperationResult:
 
 @dataclass(frozen=True, slots=True)
 class PodRef:
-    """Reference to a pod."""
+    """Reference to a pod by name, namespace and uid, as events of the timeline have it."""
 
     name: str = part("name", default="")
     namespace: str = part("namespace", default="")
@@ -334,7 +333,7 @@ class PodRef:
 
 @dataclass(frozen=True, slots=True)
 class PodScheduled:
-    """A pod has got its node."""
+    """Event of a pod that the scheduler has bound to its node."""
 
     pod: PodRef = part("pod", default=PodRef())
     bound_to: str = part("boundTo", default="")
@@ -342,7 +341,7 @@ class PodScheduled:
 
 @dataclass(frozen=True, slots=True)
 class PodUnscheduled:
-    """A pod loses its node to one that matters more."""
+    """Event of a pod that is deleted from its node in favour of one of higher priority."""
 
     pod: PodRef = part("pod", default=PodRef())
     bound_to: str = part("boundTo", default="")
@@ -351,7 +350,9 @@ class PodUnscheduled:
 
 @dataclass(frozen=True, slots=True)
 class PodAttempted:
-    """The scheduler has looked for a place for a pod, and what it found."""
+    """Event of a scheduling attempt for a pod, with its node or message, and the results of each
+    plugin.
+    """
 
     pod: PodRef = part("pod", default=PodRef())
     attempt: int | None = part("attempt", "1 for the pod's first.", default=None)
@@ -387,7 +388,9 @@ class TimelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """Result of a scenario."""
+    """Result of a scenario: the version that played it, and the events of the timeline by major
+    step.
+    """
 
     simulator_version: str = part("simulatorVersion", default="")
     timeline: dict[str, list[TimelineEvent]] = part(
@@ -400,7 +403,9 @@ class ScenarioResult:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioStatus:
-    """Status of a scenario."""
+    """Status of a scenario: its phase and message, the current step, and the result as far as it is
+    written.
+    """
 
     phase: str = part("phase", default="")
     message: str | None = part("message", default=None)
@@ -413,7 +418,7 @@ class ScenarioStatus:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """The resource but for what every resource has."""
+    """Scenario resource: the fields besides those that every resource has, for its schema."""
 
     spec: ScenarioSpec = part("spec", required=True, default=ScenarioSpec())
     status: ScenarioStatus = part("status", default=ScenarioStatus())
@@ -439,12 +444,11 @@ class Scheduling(Protocol):
 
 
 def configuration_of(scenario: Obj) -> str:
-    """Return the scheduler configuration that the Scenario carries; empty if it carries none."""
     return str((scenario["metadata"].get("annotations") or {}).get(ANNOTATION) or "")
 
 
 def configured(scenario: Obj, configuration: Obj) -> Obj:
-    """The Scenario, carrying this one."""
+    """Return a copy of the Scenario with this scheduler configuration as a YAML annotation."""
     metadata = scenario["metadata"]
     annotations = {
         **(metadata.get("annotations") or {}),

@@ -26,7 +26,9 @@ def filled(scenario: Obj) -> list[Any]:
 
 
 def patch(scenario: Obj) -> list[Obj]:
-    """The JSON patch that fills them in; nothing for a Scenario that has them all."""
+    """Return the JSON patch that fills in missing ids, for the admission webhook; empty if all
+    operations have one.
+    """
     operations = filled(scenario)
     return (
         [{"op": "replace", "path": "/spec/operations", "value": operations}] if operations else []
@@ -69,7 +71,9 @@ def _object_name(metadata: Obj) -> str:
 
 
 def _part(obj: Any, *path: str) -> Obj:
-    """An object within another, or an empty one where there is none."""
+    """Return the object at this path within another; an empty one if a part of the path is missing
+    or of another type.
+    """
     for name in path:
         obj = obj.get(name) if isinstance(obj, dict) else None
     return obj if isinstance(obj, dict) else {}

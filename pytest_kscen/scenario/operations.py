@@ -43,18 +43,21 @@ OPTIONS = {
 
 
 class ScenarioOperationFailed(Exception):
-    """Operation that failed; the message names it and has the reason."""
+    """Report that an operation failed, with its id, its step and the API server's reason; the
+    scenario fails by it.
+    """
 
 
 def faults(operations: Sequence[Operation]) -> Iterator[tuple[int, str]]:
-    """Yield what is wrong with these operations, each with its index."""
     for place, each in enumerate(operations):
         if why := wrong(each):
             yield place, why
 
 
 def wrong(operation: Operation) -> str:
-    """Why this one is no operation; empty if it is."""
+    """Return the error of an operation that can be seen before anything is done, with its id; empty
+    if it is valid.
+    """
     name = f"operation {operation.id!r}"
     if len(operation.kinds) != 1:
         have = (
@@ -166,7 +169,9 @@ async def _create(api: Api, operation: CreateOperation, expect: Expect) -> Obj:
 
 
 async def _patch(api: Api, operation: PatchOperation, expect: Expect) -> Obj:
-    """The default is a strategic merge patch; a kind that has none gets a plain one."""
+    """Patch an object: by default with a strategic merge patch, or a plain merge patch if the kind
+    supports no strategic one.
+    """
     resource = await api.resource_of(operation.type_meta.api_version, operation.type_meta.kind)
     namespace = operation.object_meta.namespace or ("default" if resource.namespaced else "")
     patch, options = yaml.safe_load(operation.patch), _options(operation.options)

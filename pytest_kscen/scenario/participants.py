@@ -35,20 +35,22 @@ _BEYOND_US = (
 
 @dataclass
 class ControllerRegister:
-    """The waiters of one cluster's controllers: ours, and those that users have added."""
+    """Waiters of one cluster's controllers, built-in ones and those that users have added, with
+    what can be held, prompted or reset there. One per cluster; it outlives scenarios.
+    """
 
     waiters: dict[str, ControllerWaiter] = field(
         default_factory=lambda: {each.name: each for each in WAITERS}
     )
 
     prompts: dict[str, Callable[[], Awaitable[bool]]] = field(default_factory=dict)
-    """By controller: a function that gives it work, and returns False when none is left."""
+    """Functions by controller that give it its next work, and return False when none is left."""
 
     cleanups: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
-    """What is done when a scenario is over."""
+    """Functions that are called when a scenario is over, however it ended."""
 
     parts: dict[str, str] = field(default_factory=dict)
-    """By controller: the program of which it is a part, where that can only be held as a whole."""
+    """Programs by controller, for controllers that can only be held together with their program."""
 
     unheld: Collection[str] = ()
     """Controllers, or "*", that cannot be held here: they are neither simulated nor
@@ -59,11 +61,11 @@ class ControllerRegister:
     """Controllers that can be simulated, but are not held at every moment."""
 
     scheduling: Scheduling | None = None
-    """The scheduler, where it is ours to configure."""
+    """Scheduler of the cluster, if scenarios may configure it."""
 
     resets: list[Callable[[], None]] = field(default_factory=list)
-    """What makes an empty cluster forget all that was before, so that a scenario goes as it went
-    the last time.
+    """Functions that reset state of earlier pods on an empty cluster, so that a scenario gives the
+    same result each time.
     """
 
     reports_attempts: bool = False
@@ -130,7 +132,6 @@ class Participants:
 
     @property
     def before(self) -> list[ControllerWaiter]:
-        """Return the waiters of controllers that react before a simulated controller goes on."""
         if EVERY in self.disabled:
             return []
         absent = {*self.simulated, *self.disabled}
@@ -141,12 +142,16 @@ class Participants:
         ]
 
     def forget(self) -> None:
-        """The cluster is empty, and begins anew."""
+        """Reset what remembers earlier pods, since the cluster is empty: the same scenario then
+        gives the same placements.
+        """
         for forget in self.register.resets:
             forget()
 
     async def prompt(self, name: str) -> bool:
-        """Give this controller its next piece of work, if it has to be given any."""
+        """Give a controller its next work, such as a held pod; return False if it needs none or
+        none is left.
+        """
         prompt = self.register.prompts.get(name)
         return prompt is not None and await prompt()
 
@@ -154,7 +159,6 @@ class Participants:
         return self.register.waiters[name]
 
     def wrong(self, spec: ScenarioSpec) -> str:
-        """Return what is wrong with the controllers' names; empty if nothing is."""
         if spec.controllers.simulated.disabled:
             return (
                 "simulationControllers are never enabled by default, so that there is none "

@@ -38,7 +38,9 @@ LIMIT = 1_400_000  # bytes of JSON; etcd takes 1.5 MiB, and the spec has its sha
 
 
 class ResultsStrategy(Enum):
-    """Strategy that decides when the result is written."""
+    """Strategy that decides when the result is written into the Scenario's status: after each step,
+    at a pause, or at the end. Chosen by an environment variable.
+    """
 
     AT_MOVING_NEXT_STEP = "AtMovingNextStep"
     ON_PAUSE = "OnPause"
@@ -111,7 +113,6 @@ class Progress:
         return event.id
 
     def withdraw_event(self, id: str) -> None:
-        """Remove an event whose write the server has refused after all."""
         self.actor.note("scenario-event-undone", scenario=self.name, id=id)
         self.events = [each for each in self.events if each.id != id]
 

@@ -72,22 +72,56 @@ async def record(
     reschedule: bool = False,
     spared: Collection[str] = (),
 ) -> Obj:
-    """The Scenario. Without namespaces it has those of the whole cluster; `reschedule` takes pods'
-    nodes from them.
+    """Return the cluster as a Scenario; raise NotRecordedError if something may not be listed.
 
-    `spared` are storage classes that the clusters have that it is for.
+    Without `namespaces` the whole cluster is recorded. `reschedule` leaves out the nodes of pods.
+    `spared` are storage classes that every cluster has on which it will be played.
     """
-    there = await _list_all(api, NAMESPACES)
-    names = [_name(each) for each in there]
+    existing = await _list_all(api, NAMESPACES)
+    names = [_name(each) for each in existing]
     if unknown := [each for each in namespaces if each not in names]:
         raise NotRecordedError(
             f"there is no namespace {unknown[0]!r}{nearest(unknown[0], names)}; there are "
             f"{', '.join(names)}"
         )
-    around = [
+    others = await _other_objects(api, existing, namespaces, spared)
+    pods = [
+        _pod(each, reschedule=reschedule)
+        for each in await _list_in(api, PODS, namespaces)
+        if not each["metadata"].get("deletionTimestamp") and not has_ended(each)
+    ]
+    placed = [each for each in pods if each["spec"].get("nodeName")]
+    waiting = [each for each in pods if not each["spec"].get("nodeName")]
+    steps = [each for each in (others, placed, waiting) if each]
+    operations: list[Obj] = []
+    for number, step in enumerate(steps, 1):
+        for obj in step:
+            parts = (obj["kind"].lower(), obj["metadata"].get("namespace", ""), _name(obj))
+            id_ = "/".join(filter(None, parts))
+            operations.append({"id": id_, "step": number, "createOperation": {"object": obj}})
+    operations.append({"id": "end", "step": len(steps) + 1, "doneOperation": {}})
+    spec = {
+        "controllers": {"simulationControllers": {"enabled": [{"name": SCHEDULER}]}},
+        "operations": operations,
+    }
+    return {
+        "apiVersion": SCENARIOS.api_version,
+        "kind": SCENARIOS.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+async def _other_objects(
+    api: Api, existing: list[Obj], namespaces: Collection[str], spared: Collection[str]
+) -> list[Obj]:
+    """Return all recorded objects besides pods, in the order in which they have to be created:
+    namespaces, classes, nodes, volumes, claims, disruption budgets.
+    """
+    return [
         *[
             _header(NAMESPACES, each)
-            for each in there
+            for each in existing
             if _name(each) not in BORN_NAMESPACES and (not namespaces or _name(each) in namespaces)
         ],
         *[
@@ -123,38 +157,9 @@ async def record(
             for each in await _list_in(api, POD_DISRUPTION_BUDGETS, namespaces)
         ],
     ]
-    pods = [
-        _pod(each, reschedule=reschedule)
-        for each in await _list_in(api, PODS, namespaces)
-        if not each["metadata"].get("deletionTimestamp") and not has_ended(each)
-    ]
-    placed = [each for each in pods if each["spec"].get("nodeName")]
-    waiting = [each for each in pods if not each["spec"].get("nodeName")]
-    return _scenario(name, [each for each in (around, placed, waiting) if each])
-
-
-def _scenario(name: str, steps: list[list[Obj]]) -> Obj:
-    operations: list[Obj] = []
-    for number, step in enumerate(steps, 1):
-        for obj in step:
-            parts = (obj["kind"].lower(), obj["metadata"].get("namespace", ""), _name(obj))
-            id_ = "/".join(filter(None, parts))
-            operations.append({"id": id_, "step": number, "createOperation": {"object": obj}})
-    operations.append({"id": "end", "step": len(steps) + 1, "doneOperation": {}})
-    spec = {
-        "controllers": {"simulationControllers": {"enabled": [{"name": SCHEDULER}]}},
-        "operations": operations,
-    }
-    return {
-        "apiVersion": SCENARIOS.api_version,
-        "kind": SCENARIOS.kind,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
 
 
 async def _list_all(api: Api, resource: Resource, namespace: str = "") -> list[Obj]:
-    """List the objects in the order in which they were created."""
     try:
         items = (await api.list(resource, namespace)).items
     except Forbidden as error:
@@ -179,7 +184,7 @@ async def _list_in(api: Api, resource: Resource, namespaces: Collection[str]) ->
     )
 
 
-# --- each kind, without what is of the moment ---
+# --- each kind, without fields that change by themselves ---
 
 
 def _node(obj: Obj) -> Obj:

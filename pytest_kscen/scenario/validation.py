@@ -86,7 +86,6 @@ def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Ite
 
 
 def _spec_of(document: Document) -> ScenarioSpec:
-    """Return the spec as a cluster would have it, with defaults."""
     scenario = read_from_file(document)
     given = scenario["spec"]
     return read(
@@ -103,7 +102,6 @@ def _known() -> ControllerRegister:
 
 
 def _unknown_controllers(spec: ScenarioSpec, register: ControllerRegister) -> list[str]:
-    """Return controllers that are not built in and may be the user's own."""
     chosen = [*spec.controllers.simulated.enabled]
     if before := spec.controllers.before:
         chosen += [*before.enabled, *before.disabled]

@@ -41,7 +41,9 @@ class ControllerWaiter(Protocol):
 
     @property
     def name(self) -> str:
-        """The controller's, as Scenarios and the API's records have it."""
+        """Return the controller's name, as Scenarios and the user names of the API's records have
+        it.
+        """
 
     @property
     def resources(self) -> Sequence[Resource]:
@@ -53,7 +55,9 @@ class ControllerWaiter(Protocol):
         """
 
     def quiet(self, cluster: Mapping[Resource, ObjectCache]) -> float:
-        """Seconds in which nothing may change until one can be sure."""
+        """Return the seconds without any change after which the controller is known to have
+        finished.
+        """
 
     async def is_idle(self) -> bool:
         """Return True if the controller itself reports that it is idle. Called last; a
@@ -103,11 +107,13 @@ def _index_key(rule: Callable[[Obj], str], obj: Obj) -> list[bool]:
 
 
 class NotConvergedError(Exception):
-    """Controller that has not finished in time."""
+    """Report controllers that have not finished in time, with their remaining work."""
 
 
 class WaiterFailed(Exception):
-    """Waiter that raised an error."""
+    """Report that a waiter itself raised an error, which fails the scenario; the message names the
+    controller.
+    """
 
 
 @dataclass(slots=True, eq=False)
@@ -120,17 +126,17 @@ class Expected:
     ref: Ref
     has_come: Callable[[Obj | None], bool]
     until: float
-    """When the server is asked whether there is anything to wait for; never before the write is
-    let in.
-    """
+    """Time at which the object is read from the server; infinite before the write is admitted."""
     missed: Callable[[], None]
-    """What follows if it never comes."""
+    """Function that is called if the write has failed after all."""
     asked: int = 0
 
 
 @dataclass(eq=False)
 class Convergence:
-    """The cluster as the waiters see it, and who waits for it to come to rest."""
+    """Cluster as the waiters see it through the informers, and the waits for it to come to rest.
+    One per scenario; `leave` ends it.
+    """
 
     api: Api
     informers: Informers
@@ -146,7 +152,7 @@ class Convergence:
     """Controller that reported last that it is not idle."""
 
     async def follow(self, waiters: Iterable[ControllerWaiter]) -> None:
-        """See from now on what these look at."""
+        """Watch all resources of these waiters from now on; return when the caches are synced."""
         for resource in dict.fromkeys(
             resource for waiter in waiters for resource in waiter.resources
         ):
@@ -160,7 +166,7 @@ class Convergence:
             informer.on_change(self._note)
 
     def leave(self) -> None:
-        """See no more."""
+        """Stop watching; called when the scenario is over, so that later changes cost nothing."""
         while self._seen:
             self._seen.popitem()[1].off_change(self._note)
 
@@ -202,11 +208,10 @@ class Convergence:
         return self._expected[-1]
 
     def mark_admitted(self, expected: Expected) -> None:
-        """The server goes on with the write only now."""
+        """Start the time limit of an expected write: the server continues with it only now."""
         expected.until = self.clock.now() + EVENT_DELAY
 
     def shown(self, resource: Resource, ref: Ref) -> Obj | None:
-        """Return the object as the cache last showed it."""
         return self._seen[resource].objects.get(ref) if resource in self._seen else None
 
     async def _read_expected(self, late: Expected) -> None:
@@ -224,7 +229,6 @@ class Convergence:
             late.missed()
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
-        """Return the remaining work by controller."""
         found: dict[str, list[str]] = {}
         for waiter in waiters:
             try:
@@ -242,7 +246,9 @@ class Convergence:
         or_when: Callable[[], object] = lambda: False,
         patience: float = PATIENCE,
     ) -> None:
-        """Wait until all have finished, or something else has come."""
+        """Wait until all controllers have finished, or `or_when` returns true. Raise
+        NotConvergedError after `patience` seconds, with the remaining work.
+        """
         await self.follow(waiters)
         end = self.clock.now() + patience
         while not or_when():
@@ -315,7 +321,6 @@ class Convergence:
         return f"not finished within {patience:g} s: {unfinished}{met}"
 
     async def _within(self, seconds: float) -> None:
-        """Until something changes, and not longer."""
         self._changed.clear()
         loop = asyncio.get_running_loop()
         patience = loop.call_later(seconds, self._changed.set)
@@ -325,7 +330,6 @@ class Convergence:
             patience.cancel()
 
     def wake(self) -> None:
-        """Wake the waiting tasks: something has changed."""
         self._changed.set()
 
 
@@ -341,7 +345,6 @@ def _conditions(obj: Obj) -> list[tuple[str, str]]:
 
 
 def _trouble(obj: Obj) -> str:
-    """Return why a pod has no node, as its conditions state it."""
     placed = condition(obj, "PodScheduled") or {}
     return f" ({placed['message']})" if placed.get("message") else ""
 

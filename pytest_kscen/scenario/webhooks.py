@@ -71,7 +71,6 @@ class HeldPods:
             self._arrived[new["metadata"]["uid"]] = self._count
 
     async def release_next(self) -> bool:
-        """Open the gate of the next pod; return False if none waits."""
         waiting = [
             pod
             for pod in self._pods
@@ -213,7 +212,6 @@ class WebhookServer(Served):
 
 
 def write_of(review: Obj) -> Write:
-    """Return the request of an AdmissionReview as a write."""
     target, kind = review["resource"], review["kind"]
     namespace = "" if target["resource"] == NAMESPACES.plural else review.get("namespace") or ""
     name_of_kind = KINDS.get(
@@ -273,7 +271,6 @@ async def register(
 
 
 async def unregister(api: Api) -> None:
-    """Delete the webhook configurations, if they exist."""
     for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS):
         with contextlib.suppress(NotFound):
             await api.delete(resource, NAME)

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 NAME = "scenario-controller"
 USERS = "kscen:"
-"""What stands before an actor's name in that of its user, where each is a user of its own."""
+"""Prefix of the user names of actors, on clusters where each actor is a user of its own."""
 KUBELET = "kubelet"
 CONFIGURATION = ("kube-system", "kube-scheduler")
-"""The ConfigMap with the scheduler's configuration."""
+"""Namespace and name of the ConfigMap with the scheduler's configuration."""
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
 VERBS = {"CREATE": CREATE, "UPDATE": UPDATE, "DELETE": DELETE}
-"""By what admission calls them."""
+"""Verbs by the names that admission gives them."""
 
 ALIASES = {
     "default-scheduler": SCHEDULER,
@@ -133,7 +133,9 @@ KEPT_BY_OTHERS = ("resourceVersion", "generation", "managedFields")
 
 
 class Meaning(Enum):
-    """Meaning of a write for the scenario."""
+    """Meaning of a write for the scenario, by its writer and its object: it decides whether the
+    write is recorded, ignored, or fails the scenario.
+    """
 
     OURS = "the scenario's own"
     HOUSEKEEPING = "nothing"
@@ -160,13 +162,10 @@ class Write:
     new: Obj | None
     old: Obj | None
     preemptor: str = ""
-    """The pod for which another one is sent away, as namespace/name, where the scheduler says
-    so.
-    """
+    """Pod in favour of which another is deleted, as namespace/name, if the scheduler reports it."""
 
     @property
     def who(self) -> str:
-        """Return the name of the controller or user."""
         name = self.writer.removeprefix(USERS).removeprefix(OF_THE_SYSTEM)
         if name.startswith("system:node:"):
             return KUBELET
@@ -182,7 +181,6 @@ class Write:
 
     @property
     def is_by_the_system(self) -> bool:
-        """Return True if one of the cluster's own controllers wrote."""
         return self.writer.startswith(OF_THE_SYSTEM) or self.who in (
             *WITHOUT_WAITER,
             *SERVERS,
@@ -213,7 +211,6 @@ class Write:
 
     @property
     def uid(self) -> str:
-        """The object's, if it is known by now."""
         return str(((self.old or self.new or {}).get("metadata") or {}).get("uid") or "")
 
     @property
@@ -222,7 +219,6 @@ class Write:
 
     @property
     def is_dry(self) -> bool:
-        """Return True for a dry run."""
         return self.is_eviction and bool(
             ((self.new or {}).get("deleteOptions") or {}).get("dryRun")
         )
@@ -234,7 +230,6 @@ class Write:
 
 
 def is_gone_or_terminating(obj: Obj | None, uid: str) -> bool:
-    """Return True if the object with this uid is gone or being deleted."""
     return (
         obj is None
         or obj["metadata"]["uid"] != uid
@@ -395,5 +390,7 @@ def _pod(write: Write) -> PodRef:
 
 
 def latest(results: dict[str, str]) -> dict[str, Any]:
-    """The latest attempt's; what came before has its own event."""
+    """Return the results of the latest attempt alone, parsed; earlier attempts have their own
+    events.
+    """
     return {key: parsed(value) for key, value in results.items() if key != HISTORY}

@@ -23,7 +23,6 @@ NOT_FOUND = 127
 
 
 def exit_code_of(pod: Obj, container: str) -> int | None:
-    """Return the container's exit code, None if it has not terminated."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         terminated = (status.get("state") or {}).get("terminated")
         if status["name"] == container and terminated:

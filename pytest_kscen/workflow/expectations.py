@@ -132,7 +132,6 @@ class WorkflowExpectations:
                     yield from self._of_one(node, path, key, value)
 
     def _of_one(self, node: NodeHistory, path: Path, key: str, value: Any) -> Iterator[Unmet]:
-        """Yield the unmet expectation of one key, for the workflow or a node."""
         path = (*path, key)
         if key == "phase" and node.phase != value:
             yield unmet(

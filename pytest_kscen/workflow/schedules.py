@@ -291,7 +291,9 @@ class ScheduleWorker:
                 changed.cancel()
 
     async def _look(self, schedule: Obj) -> float | None:
-        """Carry out the decisions for now; return the time of the next look."""
+        """Carry out the decisions for now; return the time of the next look, None to wait for a
+        change. A refused request is retried after `RETRY_AFTER` seconds.
+        """
         try:
             schedule_jobs.body_of(schedule)
             cache = await self._all.spawned_of(schedule_jobs.type_of(schedule))

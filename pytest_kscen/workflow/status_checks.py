@@ -242,10 +242,8 @@ class StatusCheckController:
                     words = f"HTTP execution of status check failed: {answer.message}"
                     self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
                 outcome = SUCCESS if answer.passed else FAILURE
-                status, streak = (
-                    with_record(status, settings, at, outcome, answer.message),
-                    streak.then(outcome),
-                )
+                status = with_record(status, settings, at, outcome, answer.message)
+                streak = streak.then(outcome)
             now = clock.now()
             status = with_conditions(
                 status, settings, streak, timestamp_of(now), is_late=now >= ends

@@ -129,7 +129,6 @@ class WorkflowStory:
 
 
 def stories(entries: Iterable[Entry]) -> dict[tuple[str, str], WorkflowStory]:
-    """Return the stories of all workflows in a journal, by namespace and name."""
     found: dict[tuple[str, str], WorkflowStory] = {}
     for entry in entries:
         if entry.what in WORKFLOW_ENTRIES:

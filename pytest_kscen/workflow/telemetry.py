@@ -215,7 +215,6 @@ class Metrics:
             self._gone(entry)
 
     def _gone(self, entry: Entry) -> None:
-        """Remove all nodes of a workflow that has ended or was deleted."""
         for name, node in self._on.pop(_where(entry), {}).items():
             if name == ROOT:
                 self.workflows.add(-1, node.phase)
@@ -265,7 +264,6 @@ class Tracing:
         """Open spans by workflow and node; the workflow's own has an empty name."""
 
     def take(self, entry: Entry) -> None:
-        """Turn a journal entry into a span's beginning, event or end."""
         if entry.what not in {"workflow-phase", "workflow-node", FOUND, "workflow-gone"}:
             return
         data, now = entry.data, int(self._clock.now() * 1_000_000_000)

@@ -94,7 +94,6 @@ class BackoffQueue:
         return queued.early < (self._now(), MAX_EARLY_ATTEMPTS)
 
     def count_early_attempt(self, queued: QueuedPod) -> None:
-        """Count an early retry of the pod at this instant."""
         instant, times = queued.early
         queued.early = self._now(), times + 1 if instant == self._now() else 1
 

@@ -66,7 +66,6 @@ def one_of(*words: str) -> Validator:
 
 
 def list_of(judge: Validator) -> Validator:
-    """Return a validator of lists that applies `judge` to each item."""
 
     def judge_all(value: Any, place: str) -> Iterator[str]:
         if not isinstance(value, list):

@@ -217,7 +217,6 @@ def without_managed_fields(obj: Obj) -> Obj:
 
 
 def extender_args(pod: Obj, nodes: Sequence[NodeInfo], *, by_name: bool) -> Obj:
-    """Return ExtenderArgs: the pod, and the nodes as names or as objects."""
     if by_name:
         return {
             "Pod": without_managed_fields(pod),

@@ -147,7 +147,6 @@ class SchedulingQueue:
         self._activate(QueuedPod(pod, self._now(), self._next_sequence()))
 
     def add_if_missing(self, pod: PodInfo) -> None:
-        """Queue a pod unless it is queued or in flight."""
         queues = (self._active, self._backoffs.pods, self._unschedulable)
         if pod.uid not in self._in_flight and not any(pod.ref in queue for queue in queues):
             self.add(pod)
@@ -178,7 +177,9 @@ class SchedulingQueue:
             self._nominated.add(pod, pod.nominated)
 
     def remove(self, ref: Ref, uid: str) -> None:
-        """Drop a pod that was deleted or bound, and its nomination."""
+        """Drop a pod that was deleted or bound, and its nomination; a pod in flight stays so until
+        its attempt ends.
+        """
         self._nominated.remove(uid)
         self._remove_everywhere(ref)
 
@@ -204,7 +205,6 @@ class SchedulingQueue:
         return bool(self._active or self._in_flight or self._has_backoffs)
 
     def is_gated(self, ref: Ref) -> bool:
-        """Return True if a plugin keeps the pod out of the active queue."""
         queued = self._unschedulable.get(ref)
         return queued is not None and bool(queued.gate)
 

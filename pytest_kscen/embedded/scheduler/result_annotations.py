@@ -25,7 +25,9 @@ EXTENDER_VERBS = ("filter", "prioritize", "preempt", "bind")
 
 
 def result_annotations(attempt: Attempt) -> dict[str, str]:
-    """Return one attempt's results as annotations, JSON by key."""
+    """Return one attempt's results as annotations: JSON with sorted keys, under the names of
+    kube-scheduler-simulator; scores are texts there.
+    """
     words: dict[str, Any] = {
         "prefilter-result-status": attempt.pre_filter_status,
         "prefilter-result": attempt.pre_filter,

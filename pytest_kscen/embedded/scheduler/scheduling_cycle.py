@@ -385,7 +385,9 @@ class SchedulingCycle:
             await self.sink.record(state.attempt)
 
     async def _revert(self, current: SchedulingAttempt, node: str, status: Status) -> None:
-        """Take the pod off its assumed node and report the failure."""
+        """Take the pod off its assumed node, call unreserve of all plugins, and report the failure;
+        the pod is queued again.
+        """
         profile, queued, pod, state = current
         profile.unreserve(state, pod, node)
         self._snapshot.unassign_pod(pod.uid)

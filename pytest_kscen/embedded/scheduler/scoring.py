@@ -145,7 +145,6 @@ def add_extender_scores(
 
 
 def best_positions(sums: Any) -> list[int]:
-    """Return the positions of all sums that equal the highest one."""
     if isinstance(sums, list):
         most = max(sums)
         return [place for place, total in enumerate(sums) if total == most]

@@ -45,7 +45,9 @@ class Placement:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Differences of two results: figures, placements, steps and preemptions."""
+    """Differences of two results: figures, placements, steps and preemptions. Made by `compare`;
+    each table is computed when it is first read, from the two timelines alone.
+    """
 
     first: Result
     second: Result
@@ -80,7 +82,9 @@ class Comparison:
         return not self.placements
 
     def rows(self, table: str = "figures") -> list[Row]:
-        """Return one of the tables: figures, placements, steps, preemptions."""
+        """Return the rows of one table: figures, placements, steps or preemptions. Raise ValueError
+        for any other name.
+        """
         if table not in TABLES:
             raise ValueError(
                 f"{table!r} is not a table of a comparison; there are {', '.join(TABLES)}"
@@ -94,7 +98,6 @@ class Comparison:
         return self._render(as_markdown, "## {}\n\n{}", underline=False)
 
     def picture(self) -> str:
-        """Draw both runs in one SVG."""
         return picture([self.first, self.second], self.names)
 
     def _render(self, render: Callable[[Sequence[Row]], str], form: str, *, underline: bool) -> str:
@@ -185,7 +188,9 @@ COUNTED = ("placements", "preemptions")
 
 
 def compare(first: Result, second: Result, *, names: tuple[str, str] = ("a", "b")) -> Comparison:
-    """Compare two runs, under these names."""
+    """Compare two runs, under these names; raise ValueError if the names are equal, since columns
+    are named after them.
+    """
     if names[0] == names[1]:
         raise ValueError(
             f"two runs need different names, and both are called {names[0]!r}: give two names"

@@ -25,7 +25,9 @@ MOST_NAMES = 5
 
 @dataclass(frozen=True)
 class ScenarioSummary:
-    """Summary of one played scenario for reports."""
+    """Summary of one played scenario for reports: its phase, seed and length, its timeline, and the
+    state of the cluster at the end.
+    """
 
     name: str
     phase: str
@@ -62,17 +64,14 @@ class ScenarioSummary:
 
     @property
     def pending(self) -> list[str]:
-        """Return the names of the pods that have no node at the end."""
         return [_display_name(pod) for pod in self.scene.pods if pod not in self.scene.placed]
 
     @property
     def placed(self) -> dict[str, str]:
-        """Return the final node of each pod."""
         return {_display_name(pod): node for pod, node in self.scene.placed.items()}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return the number of events of each kind."""
         return {kind: count for kind in KINDS if (count := len(self.timeline.of(kind)))}
 
     @property
@@ -112,7 +111,6 @@ def summary(played: ScenarioSummary) -> list[str]:
 
 
 def properties(played: ScenarioSummary) -> list[tuple[str, object]]:
-    """Return the scenario's JUnit properties."""
     return [
         ("kscen.scenario", played.name),
         ("kscen.scenario.phase", played.phase),

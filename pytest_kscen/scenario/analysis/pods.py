@@ -26,7 +26,7 @@ BEFORE = ScenarioStep()
 GOOD = ("", "success", "wait", "passed")
 
 Verdicts = dict[str, dict[str, str]]
-"""By node and plugin."""
+"""Results of plugins, by node and plugin."""
 Scores = dict[str, dict[str, int]]
 
 
@@ -40,24 +40,24 @@ class PodAttempt:
     namespace: str
     pod: str
     number: int
-    """1 for the pod's first."""
+    """Number of the attempt, 1 for the pod's first."""
     step: ScenarioStep = BEFORE
     results: Mapping[str, Any] = field(default_factory=dict)
     message: str = ""
 
     @property
     def node(self) -> str:
-        """The one that was chosen; empty if none was."""
         return str(self.results.get("selected-node") or "")
 
     @property
     def filters(self) -> Verdicts:
-        """Return each plugin's result for each node: `passed`, or the reason."""
         return self._of("filter-result")
 
     @property
     def rejected(self) -> dict[str, tuple[str, str]]:
-        """The nodes that were filtered out, each with the plugin that did it and its reason."""
+        """Return the nodes that were filtered out, each with the plugin that refused it and the
+        plugin's reason.
+        """
         found = {}
         for node, by in self.filters.items():
             for plugin, verdict in by.items():
@@ -68,33 +68,33 @@ class PodAttempt:
 
     @property
     def feasible(self) -> list[str]:
-        """The nodes that passed all filters."""
         return [node for node in self.filters if node not in self.rejected]
 
     @property
     def scores(self) -> Scores:
-        """Return the scores as the plugins gave them."""
         return _numbers(self._of("score-result"))
 
     @property
     def final_scores(self) -> Scores:
-        """Normalised, times the weight."""
         return _numbers(self._of("finalscore-result"))
 
     @property
     def totals(self) -> dict[str, int]:
-        """The sum of its final scores for each node, the best first."""
+        """Return the sum of the final scores by node, the best node first; equal ones are ordered
+        by name.
+        """
         sums = {node: sum(by.values()) for node, by in self.final_scores.items()}
         return dict(sorted(sums.items(), key=lambda each: (-each[1], each[0])))
 
     @property
     def nominated(self) -> str:
-        """The node from which pods are sent away for this one."""
         return next((node for node, by in self._of("postfilter-result").items() if by), "")
 
     @property
     def why_not(self) -> str:
-        """Why there was no place; empty if there was one."""
+        """Return the reason why no node was chosen: the scheduler's message, the first failed
+        plugin, or the counted refusals of nodes. Empty if a node was chosen.
+        """
         if self.message or self.node:
             return self.message
         for point in (
@@ -147,42 +147,41 @@ PLACED, PENDING, DELETED, PREEMPTED = "placed", "pending", "deleted", "preempted
 
 @dataclass(eq=False, slots=True)
 class PodHistory:
-    """Life of one pod: created, placed, moved, ended."""
+    """History of one pod, from its creation to its deletion or the end of the scenario. A pod that
+    is created again under its name has another history, with the next number.
+    """
 
     namespace: str
     name: str
     number: int
-    """1, or more for a pod that was made again with the same name."""
+    """Number of the pod among those of its name, from 1."""
     created: ScenarioStep
     origin: str = ""
-    """What has made it, where it has got a name by chance."""
+    """Controller, or generateName, of a pod with a generated name."""
     priority: int = 0
     node: str = ""
     is_given: bool = False
-    """It came with its node, and the scheduler had nothing to do with it."""
+    """Pod that was created with its node, and was never scheduled."""
     scheduled: ScenarioStep | None = None
     gone: ScenarioStep | None = None
     is_preempted: bool = False
     attempts: list[PodAttempt] = field(default_factory=list)
     major_steps: int = 0
-    """How long it waited for its node: until it got one, until it was deleted, or to the end."""
+    """Steps that it waited for a node: until it got one, was deleted, or the scenario ended."""
     minor_steps: int = 0
 
     @property
     def state(self) -> str:
-        """Return the final state: placed, pending, deleted or preempted."""
         if self.gone:
             return PREEMPTED if self.is_preempted else DELETED
         return PLACED if self.node else PENDING
 
     @property
     def is_pending(self) -> bool:
-        """Still at the end."""
         return self.state == PENDING
 
     @property
     def why_not(self) -> str:
-        """Why the last attempt found no place."""
         return self.attempts[-1].why_not if self.attempts and not self.node else ""
 
 
@@ -263,7 +262,9 @@ def pod_histories(events: Iterable[TimelineEvent]) -> list[PodHistory]:
 
 
 class _Minors:
-    """Number of minor steps of each major step, as far as events show."""
+    """Number of minor steps of each major step, as far as events show, to measure how long pods
+    waited.
+    """
 
     def __init__(self) -> None:
         self._most: dict[int, int] = {}
@@ -286,15 +287,17 @@ REPORTED, NOMINATED, FOLLOWED = "reported", "nominated", "followed"
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Preemption of one pod."""
+    """Preemption of one pod: the node it lost, the step, and the pod that caused it, with the
+    evidence by which that pod was found.
+    """
 
     namespace: str
     pod: str
     node: str
-    """Where it was."""
+    """Node that it lost."""
     step: ScenarioStep
     by: str
-    """The pod that came, as namespace/name; empty if unknown."""
+    """Pod that took its place, as namespace/name; empty if unknown."""
     evidence: str
     """Source of that: reported, nominated, followed; empty if unknown."""
 
@@ -324,7 +327,9 @@ TimedEvents = list[tuple["TimelineEvent", int]]
 
 
 def _preemption_steps(events: Iterable[TimelineEvent]) -> Iterable[TimedEvents]:
-    """The major steps that have preemptions."""
+    """Yield the events of each major step in which pods were scheduled, preempted or attempted,
+    each with the priority that its pod had before.
+    """
     within: TimedEvents = []
     priorities: dict[Name, int] = {}
     for event, scene in scenes(events):
@@ -343,7 +348,9 @@ def _preemption_steps(events: Iterable[TimelineEvent]) -> Iterable[TimedEvents]:
 
 
 class _Clues:
-    """Events of one major step that show for which pod another was preempted."""
+    """Events of one major step that show for which pod another was preempted: nominations by
+    attempts, and pods that arrived on the node afterwards.
+    """
 
     def __init__(self, timed: Sequence[tuple[TimelineEvent, int]]) -> None:
         self._events = timed

@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 
 Row = dict[str, Any]
-"""Flat: each value is a text, a number, or None."""
+"""Row of a table: each value is a string, a number, or None."""
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    """Return rows as text columns under their names; numbers are right-aligned."""
     if not rows:
         return "(none)\n"
     names = list(_names(rows))
@@ -57,7 +56,6 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def as_csv(rows: Iterable[Row]) -> str:
-    """Return rows as CSV with a header line; empty without rows."""
     rows = list(rows)
     if not rows:
         return ""
@@ -73,7 +71,6 @@ def as_json_lines(rows: Iterable[Row]) -> str:
 
 
 def spelled(value: Any) -> str:
-    """Return a value for people: at most four decimals, a dash for None."""
     if value is None or value == "":
         return "-"
     if isinstance(value, float):
@@ -90,11 +87,7 @@ def _is_number(value: Any) -> bool:
     return value is None or isinstance(value, int | float)
 
 
-# A result as tables of flat rows, which pandas or a spreadsheet reads as they are.
-
-
 def events(result: Result) -> Iterator[Row]:
-    """Yield a row for each event of the timeline."""
     for event in result.timeline:
         kind, what, node = _describe(event)
         step = {"step": event.step.major, "minor": event.step.minor}
@@ -109,7 +102,9 @@ def events(result: Result) -> Iterator[Row]:
 
 
 def _describe(event: TimelineEvent) -> tuple[str, str, str]:
-    """The event's kind, what it is about, and on which node."""
+    """Return an event's kind, the object that it is about as kind/namespace/name, and the node for
+    scheduling events; empty texts where there is none.
+    """
     for kind, made in (("create", event.create), ("patch", event.patch)):
         if made and made.result:
             metadata = made.result["metadata"]
@@ -147,7 +142,6 @@ def _describe(event: TimelineEvent) -> tuple[str, str, str]:
 
 
 def pods(result: Result) -> Iterator[Row]:
-    """Yield a row for each pod."""
     for history in result.pods:
         yield {
             **_pod(history),
@@ -170,7 +164,6 @@ def _pod(history: PodHistory) -> Row:
 
 
 def attempts(result: Result) -> Iterator[Row]:
-    """Yield a row for each attempt to place a pod."""
     for history, attempt in _attempts(result):
         filtered, kept = len(attempt.filters), len(attempt.feasible)
         best = next(iter(attempt.totals.values()), None)
@@ -186,7 +179,6 @@ def attempts(result: Result) -> Iterator[Row]:
 
 
 def filters(result: Result) -> Iterator[Row]:
-    """Yield a row for each plugin's result for each node."""
     for history, attempt in _attempts(result):
         for node, by in attempt.filters.items():
             for plugin, verdict in by.items():
@@ -232,7 +224,9 @@ def _attempt(history: PodHistory, attempt: PodAttempt) -> Row:
 
 
 def by_step(result: Result) -> Iterator[Row]:
-    """The cluster at the end of each major step."""
+    """Yield a row for each major step: nodes, pods and pending pods at its end, and for each
+    resource its allocation, imbalance, range and fragmentation.
+    """
     counted = [
         (step, len(scene.nodes), len(scene.pods), len(scene.pending))
         for step, scene in steps(result.timeline)
@@ -253,7 +247,6 @@ def by_step(result: Result) -> Iterator[Row]:
 
 
 def utilisation(result: Result) -> Iterator[Row]:
-    """Yield a row for each node at each step in which it changed."""
     for resource in result.resources:
         for node, series in result.utilisation(resource).items():
             for step, value in series.by_step.items():
@@ -268,7 +261,6 @@ def utilisation(result: Result) -> Iterator[Row]:
 
 
 def preemptions(result: Result) -> Iterator[Row]:
-    """Yield a row for each preempted pod."""
     for each in result.preemptions:
         where = {"namespace": each.namespace, "pod": each.pod, "node": each.node}
         yield {
@@ -292,11 +284,6 @@ TABLES: dict[str, Callable[[Result], Iterator[Row]]] = {
 }
 
 
-# One picture of one or two runs, as SVG that stands in a page: for each resource a line, how
-# much of the cluster is promised at each major step, and around it a band, from the least to
-# the most utilised node.
-
-
 COLOURS = ("#2563eb", "#d97706")
 DASHES = ("", ' stroke-dasharray="6 3"')
 WIDTH, HEIGHT = 560, 150
@@ -310,9 +297,10 @@ Point = tuple[float, float]
 
 
 def picture(results: Sequence[Result], names: Sequence[str] = ()) -> str:
-    """Draw one result, or two beside each other, as SVG.
+    """Draw one or two results as one SVG for use in a page.
 
-    Without resources to draw, the number of pods is drawn.
+    For each resource a line shows its allocation by major step, and a band around it the range from
+    the least to the most utilised node. Without resources, the number of pods is drawn.
     """
     resources = in_order({resource for result in results for resource in result.resources})
     resources = [resource for resource in resources if resource != PODS] or resources
@@ -354,13 +342,12 @@ def _frame(height: int, parts: Sequence[str], title: str) -> str:
 
 
 class _Scale:
-    """Steps from left to right, each as wide as another."""
+    """Horizontal scale of a chart: major steps from left to right, all of equal width in pixels."""
 
     def __init__(self, first: int, last: int) -> None:
         self.first, self.end = first, last + 1
 
     def x(self, step: float) -> float:
-        """Return the horizontal position of a step."""
         return LEFT + WIDTH * (step - self.first) / (self.end - self.first)
 
     @property

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import PodRef, TimelineEvent
 
 
-# How much of each resource a pod asks for and a node has, in nano-units: exact, and comparable.
-
-
 PODS = "pods"
 FIRST = ("cpu", "memory")
 OVER = ("Succeeded", "Failed")
@@ -55,7 +52,9 @@ def room(node: Obj) -> Amounts:
 
 
 def in_order(resources: Iterable[str]) -> list[str]:
-    """CPU and memory first, the number of pods last."""
+    """Return the resources in the order of reports: CPU and memory first, the number of pods last,
+    others by name.
+    """
     return sorted(resources, key=lambda name: (name not in FIRST, name == PODS, name))
 
 
@@ -84,7 +83,7 @@ def _sum(one: Amounts, other: Amounts) -> Amounts:
 
 
 Name = tuple[str, str]
-"""A pod's namespace and name."""
+"""Namespace and name of a pod."""
 
 
 @dataclass
@@ -94,17 +93,17 @@ class ClusterState:
     nodes: dict[str, Obj] = field(default_factory=dict)
     pods: dict[Name, Obj] = field(default_factory=dict)
     placed: dict[Name, str] = field(default_factory=dict)
-    """The node of each pod that has one."""
+    """Nodes of the placed pods."""
     pending: dict[Name, Obj] = field(default_factory=dict)
-    """The pods that have none."""
+    """Pods without a node."""
     requests: dict[Name, Amounts] = field(default_factory=dict)
-    """What each pod asks for."""
+    """Requests of each pod."""
     room: dict[str, Amounts] = field(default_factory=dict)
-    """What each node has for pods."""
+    """Allocatable amounts of each node."""
     promised: dict[str, Amounts] = field(default_factory=dict)
-    """What the pods on each node ask for together."""
+    """Sum of the requests of the pods on each node."""
     touched: dict[str, None] = field(default_factory=dict)
-    """The nodes whose room or pods have changed since `touched` was last emptied."""
+    """Nodes whose amounts or pods have changed since `touched` was last emptied."""
 
     def free(self, node: str, resource: str) -> int:
         """Return the amount that is left of a resource; negative if the node is overcommitted."""
@@ -196,6 +195,6 @@ def name_of(pod: PodRef) -> Name:
 
 
 def target_of(operation: Obj) -> tuple[str, Name]:
-    """The kind of what is deleted or patched, and its namespace and name."""
+    """Return kind, and namespace and name, of the object that an operation deletes or patches."""
     metadata = operation["objectMeta"]
     return operation["typeMeta"]["kind"], (metadata.get("namespace") or "default", metadata["name"])

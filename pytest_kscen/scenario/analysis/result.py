@@ -87,7 +87,9 @@ MEASURES = ("allocation", "imbalance", "range", "fragmentation", "stranded")
 
 
 def report(result: Result, *, markdown: bool = False) -> str:
-    """Return the report as plain text, or as Markdown."""
+    """Return the report as plain text, or as Markdown: figures, a table by step, one for each
+    resource, preemptions, and the pods that are pending at the end.
+    """
     steps = result.rows("steps")
     pending = [
         {
@@ -136,7 +138,9 @@ ALWAYS = ("cpu", "memory", "pods", "ephemeral-storage")
 
 @dataclass(frozen=True)
 class Result:
-    """Result of one scenario, read from its timeline. Each query is computed once."""
+    """Result of one scenario, read from its timeline alone. Queries are computed at the first call
+    and kept; steps are major steps unless they are named minor.
+    """
 
     timeline: Timeline
     _known: dict[tuple[str, ...], object] = field(default_factory=dict, repr=False, compare=False)
@@ -153,12 +157,10 @@ class Result:
 
     @classmethod
     def of_folder(cls, path: pathlib.Path | str, scenario: str = "") -> Result:
-        """Read the result from the archive folder of a run."""
         return cls(Timeline.of_folder(path, scenario))
 
     @property
     def note(self) -> str:
-        """Return what is missing from the timeline; empty if it is whole."""
         return self.timeline.note
 
     def scenes(self) -> Iterator[tuple[TimelineEvent, ClusterState]]:
@@ -179,7 +181,6 @@ class Result:
 
     @cached_property
     def _had(self) -> set[str]:
-        """Return the resources of all nodes that the cluster ever had."""
         return {
             resource
             for _, scene in replay.steps(self.timeline)
@@ -207,11 +208,9 @@ class Result:
         return self._once(utilization.utilisation, "utilisation", self._of(resource))
 
     def spread(self, resource: str) -> UtilizationSpread:
-        """Return the spread of the nodes' utilisation: standard deviation, least, most, range."""
         return self._once(utilization.spread, "spread", self._of(resource))
 
     def imbalance(self, resource: str) -> Series:
-        """Return the standard deviation of the nodes' utilisation, by major step."""
         return self.spread(resource).deviation
 
     def fragmentation(self, resource: str, *, pending: bool = False) -> Series:
@@ -252,32 +251,27 @@ class Result:
         return found[-1]
 
     def attempts(self, pod: str = "", namespace: str = "") -> list[PodAttempt]:
-        """Return the scheduler's attempts for one pod, or for all."""
         if pod:
             return self.pod(pod, namespace).attempts
         return [attempt for history in self.pods for attempt in history.attempts]
 
     @cached_property
     def preemptions(self) -> list[Preemption]:
-        """Return the preemptions, each with the pod that it made room for."""
         return pods.preemptions(self.timeline)
 
     # --- for people, and for other programs ---
 
     @cached_property
     def summary(self) -> dict[str, float]:
-        """Return the figures of the report by their names."""
         return summary(self)
 
     def report(self, *, markdown: bool = False) -> str:
         return report(self, markdown=markdown)
 
     def picture(self) -> str:
-        """Draw the allocation by step as SVG for use in a page."""
         return picture([self])
 
     def compare(self, other: Result, *, names: tuple[str, str] = ("a", "b")) -> Comparison:
-        """Compare this run with another."""
         return compare(self, other, names=names)
 
     def rows(self, table: str) -> list[Row]:

@@ -26,15 +26,13 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import PodRef, ScenarioStep
 
 
-# The results of an attempt, kept small: what plugins said of thousands of nodes is packed until
-# somebody asks for it.
-
-
 LARGE = 32  # nodes
 
 
 class Packed(Mapping[str, Any]):
-    """Reads as the results themselves."""
+    """Results of an attempt with large parts compressed, for thousands of nodes: parts are unpacked
+    when they are read, and reading gives the same values.
+    """
 
     __slots__ = ("_parts",)
 
@@ -77,7 +75,7 @@ class NoScenario(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """Step and node of a pod's placement."""
+    """Placement of a pod: the node that it got, and the step at which the scheduler bound it."""
 
     pod: PodRef
     node: str
@@ -85,16 +83,17 @@ class Scheduled:
 
 
 class Timeline:
-    """Events of a scenario, in the order in which they happened."""
+    """Events of a scenario, in the order in which they happened, with a note if the source was
+    incomplete. Iteration yields TimelineEvents.
+    """
 
     def __init__(self, events: Iterable[TimelineEvent], note: str = "") -> None:
         self.events = list(events)
         self.note = note
-        """What is missing, if something is."""
+        """Note on missing events; empty if the timeline is complete."""
 
     @classmethod
     def of_status(cls, scenario: Obj) -> Timeline:
-        """Read the timeline from a Scenario's status."""
         result = read(ScenarioStatus, scenario.get("status")).result
         if result is None:
             return cls([])
@@ -105,17 +104,19 @@ class Timeline:
 
     @classmethod
     def of_journal(cls, journal: Iterable[Entry], scenario: str = "") -> Timeline:
-        """The whole of it.
+        """Read the timeline of one scenario from a run's journal.
 
-        If no scenario is named there must be one alone; of one that was played again it is the last
-        time.
+        Without a name there must be exactly one scenario, else NoScenario is raised. Of a scenario
+        that was played several times, the last time counts.
         """
         found = _by_scenario(journal)
         return cls(_read(found[_named(scenario, found, "the journal")] if found else ()))
 
     @classmethod
     def of_folder(cls, path: pathlib.Path | str, scenario: str = "") -> Timeline:
-        """Read the timeline from the archive folder of a run."""
+        """Read the timeline from the archive folder of a run; raise NoScenario if it has no
+        journal, or several scenarios and none is named.
+        """
         file = pathlib.Path(path) / JOURNAL
         if not file.is_file():
             raise NoScenario(
@@ -132,8 +133,8 @@ class Timeline:
         return len(self.events)
 
     def of(self, kind: str) -> list[TimelineEvent]:
-        """The events of one kind: create, patch, delete, done, podScheduled, podUnscheduled,
-        podAttempted.
+        """Return the events of one kind: create, patch, delete, done, podScheduled, podUnscheduled
+        or podAttempted. Raise ValueError for another kind.
         """
         if kind not in KINDS:
             raise ValueError(f"{kind!r} is no kind of event; there are {', '.join(KINDS)}")
@@ -157,12 +158,13 @@ class Timeline:
 
     @property
     def steps(self) -> list[int]:
-        """The major steps in which something happened."""
         return sorted({event.step.major for event in self.events})
 
 
 def _by_scenario(journal: Iterable[Entry]) -> dict[str, list[Obj]]:
-    """The events of each, as they were written; those of one that begins anew are forgotten."""
+    """Return the events of each scenario as they were written. A scenario that is played again
+    begins with no events; withdrawn events are left out.
+    """
     found: dict[str, list[Obj]] = {}
     over: set[str] = set()
     for each in journal:

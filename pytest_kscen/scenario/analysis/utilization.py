@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
-# A value for each major step.
-
-
 @dataclass(frozen=True)
 class Series:
     """Values by major step, at the steps in which they changed.
@@ -66,7 +63,6 @@ class Series:
 
     @property
     def mean(self) -> float:
-        """Return the mean of the recorded steps."""
         return sum(self.by_step.values()) / len(self.by_step) if self.by_step else 0.0
 
 
@@ -86,18 +82,22 @@ DECIMALS = 9  # what differs beyond is the processor's affair
 
 @dataclass(frozen=True)
 class UtilizationSpread:
-    """Spread of the nodes' utilisation by major step."""
+    """Spread of the nodes' utilisation by major step, over the nodes that have the resource; each
+    value is a share of the node's capacity.
+    """
 
     deviation: Series
-    """The standard deviation over the nodes."""
+    """Standard deviation over the nodes."""
     least: Series
     most: Series
     range: Series
-    """The most utilised node's less the least utilised one's."""
+    """Difference between the highest and the lowest utilisation."""
 
 
 def allocation(events: Iterable[TimelineEvent], resource: str) -> Series:
-    """Return requests of placed pods as a share of the nodes' capacity."""
+    """Return the requests of placed pods as a share of the capacity of all nodes, by major step; 0
+    without nodes.
+    """
     counted: dict[str, tuple[int, int]] = {}
     promised = room = 0
     found = {}
@@ -125,7 +125,9 @@ def utilisation(events: Iterable[TimelineEvent], resource: str) -> dict[str, Ser
 
 
 def spread(events: Iterable[TimelineEvent], resource: str) -> UtilizationSpread:
-    """Over the nodes that have the resource at all."""
+    """Return the spread of utilisation over the nodes that have the resource, with zeros for steps
+    without such a node.
+    """
     column = _Column()
     columns: dict[str, dict[int, float]] = {
         name: {} for name in ("deviation", "least", "most", "range")
@@ -146,7 +148,9 @@ def spread(events: Iterable[TimelineEvent], resource: str) -> UtilizationSpread:
 
 
 class _Column:
-    """A value for each node, close together."""
+    """Column with one value for each node, NaN for none: an array, so that statistics of thousands
+    of nodes are fast.
+    """
 
     def __init__(self) -> None:
         import numpy as np
@@ -157,12 +161,10 @@ class _Column:
 
     @property
     def values(self) -> Values:
-        """Return the values of the nodes that have one."""
         found: Values = self._values[~self._np.isnan(self._values)]
         return found
 
     def put(self, node: str, value: float) -> None:
-        """NaN for none."""
         place = self._places.setdefault(node, len(self._places))
         if place == len(self._values):
             self._values = self._np.concatenate([self._values, self._np.full(place, self._np.nan)])
@@ -180,25 +182,22 @@ def _share(promised: int, room: int) -> float:
     return promised / room if room else 0.0
 
 
-# How much of the cluster's free room is of no use, because it lies in pieces that are too
-# small. The fragmentation of a resource for a set of pods, of which each asks for some of it:
-# take one of them by chance; the part of the free room that lies on nodes where it does not
-# fit, on the average. A pod fits on a node if the node has enough free of all that the pod asks
-# for, the resource in question or another; taints, affinity and the like are not looked at. The
-# typical pods are all that the scenario ever has; the pending ones those that have no node at
-# the end of the step. With no such pod, or no free room, nothing is fragmented. The measure for
-# typical pods is that of "Beware of Fragmentation" (USENIX ATC 2023). Amounts are whole units,
-# thousandths for CPU, requests rounded up and free room down: as the scheduler counts.
-
-
 Shape = tuple[tuple[str, int], ...]
-"""What a pod asks for."""
+"""Requests of a pod, as sorted pairs of resource and amount."""
 
 
 def fragmentation(
     events: Iterable[TimelineEvent], resource: str, *, pending: bool = False
 ) -> Series:
-    """Return the fragmentation for the typical pod, or for pending pods."""
+    """Return the fragmentation by major step, for the typical pod or for pending pods.
+
+    Fragmentation is the expected share of the free room on nodes where one of these pods, drawn at
+    random, does not fit. A pod fits if the node has enough free of everything that it requests;
+    taints and affinity are not considered. Typical pods are all of the scenario that request the
+    resource; pending ones have no node at the end of the step. Without such pods, or without free
+    room, it is 0. The measure for typical pods is that of "Beware of Fragmentation" (USENIX ATC
+    2023). Amounts are whole units, thousandths for CPU, requests rounded up and room down.
+    """
     events = list(events)
     typical = _workload(events, resource)
     if not typical:
@@ -276,7 +275,7 @@ class _Pieces:
             self._useless += useless
 
     def useless(self, pods: Counter[Shape]) -> float:
-        """The part of the free room, on the average over these pods."""
+        """Return the share of the free room that is useless, as the mean over these pods."""
         if not pods or not self._free:
             return 0.0
         lost = sum(int(self._useless[self._places[shape]]) * count for shape, count in pods.items())

@@ -265,5 +265,4 @@ def _previous_results(node: TreeNode) -> list[Obj]:
 
 
 def _has_chaos(tree: Tree, node: TreeNode) -> bool:
-    """Return whether chaos is in effect at the node or below it."""
     return any(each.template.is_chaos and each.phase == HOLDING for each in tree.below(node))

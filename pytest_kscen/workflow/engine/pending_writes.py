@@ -212,7 +212,6 @@ class NodeStatusWriter:
             pending.annotations_refused = True
 
     async def _report(self, tree: Tree, pending: PendingWrites) -> None:
-        """Put the first pending status into the workflow's own message."""
         write = next(iter(pending.writes.values()))
         hindrance = f"the status of {write.subject} cannot be written: {write.why}"
         if hindrance != tree.root.waiting_reason:

@@ -158,7 +158,9 @@ class EventProcessor:
             self._trigger.notify_delay(event, instant - self.now())
 
     async def clear(self, tree: Tree, node: TreeNode) -> None:
-        """Delete a node's object now, or in the background if that fails."""
+        """Delete a node's object once; if that fails for any reason, it is retried in the
+        background, and the transition goes on.
+        """
         try:
             await self._cleaner.clear(tree, node)
         except Exception:  # noqa: BLE001  # retried in the background

@@ -61,7 +61,9 @@ class EventReporter:
         self._recorder = EventRecorder(actor.api, actor.clock, COMPONENT)
 
     def report_phase(self, tree: Tree, node: TreeNode) -> None:
-        """Report the phase that a node, or the workflow, has just entered."""
+        """Report the phase that a node, or the workflow, has just entered. The workflow's entries
+        also have the values of its parameters at the beginning, and the score at the end.
+        """
         where = {"workflow": tree.key.name, "namespace": tree.key.namespace}
         phase = {**where, "phase": node.phase}
         message, why = (

@@ -131,7 +131,6 @@ def with_minimal_status(workflow: Obj) -> Obj:
 
 
 def checked_phase(phase: str, phases: Collection[str]) -> str:
-    """Return the phase; raise ValueError if it is unknown."""
     if phase not in phases:
         raise ValueError(f"{phase!r} is not a phase")
     return phase

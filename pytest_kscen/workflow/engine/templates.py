@@ -119,7 +119,6 @@ class Template:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Names of all templates that may come directly below this one."""
         return (*self.children, *(each.target for each in self.branches))
 
     @classmethod

@@ -210,7 +210,9 @@ class Tree:
         return [self.nodes[name] for name in node.children]
 
     def below(self, node: TreeNode) -> Iterator[TreeNode]:
-        """Yield the node and everything below it in the present attempts, without recursion."""
+        """Yield the node and everything below it in the present attempts. Nodes of earlier attempts
+        are left out; no recursion, so that any depth works.
+        """
         left = [node]
         while left:
             found = left.pop()

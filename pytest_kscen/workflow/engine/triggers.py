@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 
 
 class Trigger(Protocol):
-    """Source of events for the manager's workers."""
+    """Source of events for the manager's workers: `acquire` waits for an event, and `done` must be
+    called once it is processed.
+    """
 
     name: str
 
@@ -139,7 +141,6 @@ class OperableTrigger:
             self._set_free(event.workflow)
 
     def forget(self, workflow: WorkflowKey) -> None:
-        """Drop all events of a workflow, delayed ones included."""
         if self._waiting.pop(workflow, None) and workflow not in self._busy:
             self._free.remove(workflow)
         self._wanted.pop(workflow, None)
@@ -227,7 +228,6 @@ class Watches:
             )
 
     def sees(self, resource: Resource) -> bool:
-        """Return whether changes of the resource are reported at present."""
         return resource in self._informers and bool(self._informers[resource].version)
 
     def begin(self, resource: Resource) -> None:
@@ -313,7 +313,6 @@ class Watches:
 
 
 def _owner_labels(obj: Obj) -> tuple[str | None, str | None]:
-    """Return the labels that name an object's workflow and node."""
     labels = obj["metadata"].get("labels") or {}
     return labels.get(WORKFLOW_LABEL), labels.get(NODE_LABEL)
 

@@ -179,7 +179,7 @@ class ProbeOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProbeVerdict:
-    """Verdict of a Start or End probe after its attempts."""
+    """Verdict of a Start or End probe after all its attempts, with the message of the last one."""
 
     probe: Probe
     passed: bool

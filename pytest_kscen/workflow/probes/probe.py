@@ -88,7 +88,6 @@ class Probe:
 
     @classmethod
     def of(cls, body: Any, path: str = "probe") -> Probe:
-        """Read a probe; raise InvalidProbe with all its errors."""
         errors: list[ProbeFieldError] = []
         part = FieldReader(body, path, errors)
         part.only([*KNOWN[:2], *PROBE_FORMS.names(), *KNOWN[2:]])

@@ -135,7 +135,6 @@ class ProbeRunner:
         return [*self._end(CONTINUOUS), *self._end(ON_CHAOS)]
 
     async def stop(self) -> None:
-        """Cancel the repeated probes, and wait until they have ended."""
         for outcome in await asyncio.gather(*self.close(), return_exceptions=True):
             if isinstance(outcome, Exception):
                 raise outcome
@@ -222,7 +221,9 @@ class ProbeRunner:
         return outcome
 
     def _set_verdict(self, probe: Probe, outcome: ProbeOutcome) -> bool:
-        """Set the verdict; return whether it has changed. A failed verdict stays failed."""
+        """Set the verdict of a probe, and return whether it has changed. A failed verdict stays
+        failed, whatever later attempts give.
+        """
         record = self._records[probe.name]
         before = record.verdict
         if before != FAILED:

@@ -52,7 +52,6 @@ class TemplateDraft:
 
     @property
     def key(self) -> str:
-        """Return the field that holds its chaos; empty if it is not chaos."""
         kind = chaos_kind(self.type)
         return kind.key if kind else ""
 
@@ -73,7 +72,6 @@ class TemplateDraft:
 
     @property
     def branches(self) -> list[tuple[Path, Obj]]:
-        """Return the conditional branches of a Task, each with its path."""
         if self.type != TASK:
             return []
         return [

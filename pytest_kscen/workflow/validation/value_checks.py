@@ -75,7 +75,9 @@ def anything(
 
 
 def text(check: Check = lambda _: "", *, empty: bool = True) -> Shape:
-    """Return a check for texts, of a given form if there is one."""
+    """Return a check for strings, which must not be empty unless `empty`, and satisfy the given
+    check.
+    """
 
     def check_value(value: Any, path: Path) -> Iterator[ValidationIssue]:
         if not isinstance(value, str):
@@ -172,7 +174,6 @@ def a_record(fields: Mapping[str, Shape], *required: str) -> Shape:
 
 
 def shown(value: Any) -> str:
-    """Return a value as messages show it."""
     words = "nothing" if value is None else repr(value)
     return words if len(words) <= LONGEST_SHOWN else f"{words[: LONGEST_SHOWN - 1]}…"
 
@@ -192,7 +193,6 @@ HUNDRED = 100
 
 @functools.lru_cache(maxsize=1024)
 def seconds(value: str) -> float | None:
-    """Return the seconds of a duration, None if it is not one."""
     try:
         return seconds_of_text(value)
     except ValueError:

@@ -67,7 +67,9 @@ class TemplateGraph:
 
     @classmethod
     def of(cls, drafts: Iterable[TemplateDraft], entry: str, on_exit: str) -> TemplateGraph:
-        """Build the graph; the first of several templates of one name counts."""
+        """Build the graph of these templates; the first of several templates of one name counts, as
+        another rule reports the others.
+        """
         templates: dict[str, TemplateDraft] = {}
         for draft in drafts:
             templates.setdefault(draft.name, draft)
@@ -78,7 +80,6 @@ class TemplateGraph:
         return [name for name in (self.entry, self.on_exit) if name in self.templates]
 
     def sure(self, name: str) -> list[str]:
-        """Return the templates below this one in any case."""
         return [child for _, child in self.templates[name].children if child in self.templates]
 
     def always(self, name: str) -> list[str]:
@@ -299,7 +300,6 @@ WORKFLOW_FIELDS: dict[str, Shape] = {
 
 
 def is_workflow_or_schedule(obj: Any) -> bool:
-    """Return whether the object is of a kind that is validated here."""
     return (
         isinstance(obj, dict) and obj.get("apiVersion") in API_VERSIONS and obj.get("kind") in KINDS
     )

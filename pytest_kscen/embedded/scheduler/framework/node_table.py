@@ -36,7 +36,6 @@ class CodeColumn:
         self._read = read
 
     def number(self, value: Any) -> int:
-        """Return the code of a value; NO_CODE if no node has it."""
         return self._numbers.get(value, NO_CODE)
 
     def write(self, row: int, node: NodeInfo) -> None:
@@ -179,7 +178,9 @@ class NodeTable:
         return [self.taints, self.names, *self._amounts.values(), *self._labels.values()]
 
     def write(self, node: NodeInfo) -> None:
-        """Update all columns of a changed node, including its pods."""
+        """Update all columns of a changed node, including those that depend on its pods; called at
+        the start of an attempt.
+        """
         row = node.row
         self.pod_capacity[row] = node.allocatable.get("pods", 0)
         self.unschedulable[row] = node.unschedulable

@@ -251,7 +251,9 @@ class NominatedPods:
 
 @dataclass(slots=True, eq=False)
 class QueuedPod:
-    """Pod in the scheduling queue, with the history of its attempts."""
+    """Pod in the scheduling queue, with the history of its attempts; one object from its arrival
+    until it is bound or deleted.
+    """
 
     pod: PodInfo
     since: float

@@ -176,14 +176,12 @@ class SchedulerProfile:
                 state.attempt.pre_filter[name] = sorted(answer)
 
     def filters(self, state: CycleState) -> list[Plugin]:
-        """Return the filter plugins that have not skipped this pod."""
         skipped = state.skip_filter
         if not skipped:
             return self.points["filter"]
         return [plugin for plugin in self.points["filter"] if self._names[plugin] not in skipped]
 
     def filter(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Return the first refusal of the filter plugins for a node, or None."""
         for plugin in self.filters(state):
             status = plugin.filter(state, pod, node)
             if status is not None:

@@ -94,11 +94,9 @@ class Snapshot:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is no node at this moment."""
         return not self._present
 
     def get(self, name: str) -> NodeInfo | None:
-        """Return an existing node, or None."""
         return self._present.get(name)
 
     def refresh(self) -> None:
@@ -191,7 +189,9 @@ class Snapshot:
             watcher.pod_added(pod, node)
 
     def unassign_pod(self, uid: str) -> PodInfo | None:
-        """Remove a pod's record and return the pod; None if it had none."""
+        """Remove a pod's record and return the pod; None if it had none. Watchers are called before
+        this returns, and an unused node is dropped.
+        """
         placed = self._placed.pop(uid, None)
         if placed is None:
             return None
@@ -204,7 +204,6 @@ class Snapshot:
         return pod
 
     def node_of(self, uid: str) -> str:
-        """Return the name of the pod's node, or an empty string."""
         placed = self._placed.get(uid)
         return placed.node.name if placed else ""
 

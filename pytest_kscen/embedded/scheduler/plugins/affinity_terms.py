@@ -27,8 +27,6 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class TermKind(enum.Enum):
-    """Kind of an affinity term."""
-
     AFFINITY = enum.auto()
     ANTI_AFFINITY = enum.auto()
     PREFERENCE = enum.auto()
@@ -74,8 +72,6 @@ class AffinityTerm:
 
 
 class PodAffinityTerms(NamedTuple):
-    """Affinity terms of one pod, by kind."""
-
     required: tuple[AffinityTerm, ...]
     forbidden: tuple[AffinityTerm, ...]
     preferred: tuple[AffinityTerm, ...]

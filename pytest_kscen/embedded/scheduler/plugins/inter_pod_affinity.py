@@ -170,7 +170,6 @@ class AffinityState:
         )
 
     def matches_required(self, pod: PodInfo) -> bool:
-        """Return True if the pod matches all required affinity terms."""
         return bool(self.required) and all(
             selector.matches(pod.namespace, pod.labels) for _, selector in self.required
         )
@@ -367,7 +366,6 @@ class InterPodAffinity(Plugin):
         return labels
 
     def _matching_namespaces(self, labels: LabelRequirements) -> list[str]:
-        """Return the names of the namespaces with such labels."""
         return [
             one["metadata"]["name"]
             for one in self._namespaces

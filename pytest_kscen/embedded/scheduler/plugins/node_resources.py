@@ -49,7 +49,9 @@ class ScoringStrategy(Protocol):
 
 
 class LeastAllocated:
-    """Strategy that prefers nodes with more unrequested capacity."""
+    """Strategy that prefers nodes with more unrequested capacity: the weighted mean of the free
+    shares, from 0 to 100.
+    """
 
     def one(self, shares: Sequence[ResourceShare]) -> int:
         total = weights = 0
@@ -71,7 +73,9 @@ class LeastAllocated:
 
 
 class MostAllocated:
-    """Strategy that prefers nodes with less unrequested capacity."""
+    """Strategy that prefers nodes with less unrequested capacity: the weighted mean of the
+    requested shares, from 0 to 100.
+    """
 
     def one(self, shares: Sequence[ResourceShare]) -> int:
         total = weights = 0
@@ -174,7 +178,6 @@ class NodeResourcesFit(Plugin):
         self._left_to_extenders = frozenset(args.get("ignoredByScheduler") or ())
 
     def _requests(self, pod: PodInfo) -> list[tuple[str, int]]:
-        """Return the pod's requests that are checked: nonzero and not ignored."""
         return [
             (name, asked)
             for name, asked in pod.demand.requests.items()

@@ -190,7 +190,9 @@ class MatchingPodCounts(Watcher):
         self._by_selector: LabelIndex[tuple[PodSelectors, PodCounts]] = LabelIndex()
 
     def tally(self, *selectors: PodSelector) -> PodCounts:
-        """Return the counts by node of pods that match all of these selectors."""
+        """Return the counts by node of pods that match all of these selectors; live, and valid
+        until 1,024 others were requested.
+        """
         tally = self._tallies.pop(selectors, None)
         if tally is None:
             tally = PodCounts()

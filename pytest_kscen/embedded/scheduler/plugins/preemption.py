@@ -136,7 +136,9 @@ class PreemptionBudgets:
 
 
 class PreemptionBudget:
-    """PodDisruptionBudget with the number of disruptions that it still allows."""
+    """PodDisruptionBudget with the number of disruptions that it still allows, as its status has
+    it; read once per attempt.
+    """
 
     def __init__(self, obj: Obj) -> None:
         status = obj.get("status") or {}
@@ -292,6 +294,5 @@ def is_terminating(pod: Obj) -> bool:
 
 
 def is_preempted(pod: Obj) -> bool:
-    """Return True if the pod is terminating because the scheduler has preempted it."""
     target = condition(pod, DISRUPTION_TARGET) or {}
     return is_terminating(pod) and target.get("status") == "True" and target.get("reason") == REASON

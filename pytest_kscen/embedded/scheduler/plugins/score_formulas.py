@@ -53,8 +53,6 @@ RESOURCES_WITH_DEFAULT_REQUEST = (
 
 
 class ResourceWeight(NamedTuple):
-    """Resource that counts for scoring, and its weight."""
-
     name: str
     weight: int = 1
 
@@ -100,7 +98,6 @@ def scored_requests(
 
 
 def resource_shares(node: NodeInfo, wanted: Sequence[ScoredRequest]) -> list[ResourceShare]:
-    """Return the shares of a node's resources, without those it has none of."""
     capacities, load = node.allocatable, node.load
     used, scored = load.used, load.scored
     return [

@@ -76,7 +76,6 @@ class SpreadConstraint:
         return PodSelector(frozenset((namespace,)), self.labels or None, excludes_terminating=True)
 
     def counts_at(self, pod: PodInfo, node: NodeInfo) -> bool:
-        """Return True if pods on this node count under the inclusion policies."""
         if self.honors_affinity and not node_matches_pod(pod.obj, node.node):
             return False
         return not (

@@ -113,7 +113,6 @@ def _taint_objects(taints: Taints, effects: tuple[str, ...]) -> list[Obj]:
 
 
 def _count_intolerable_soft(taints: Iterable[Obj], pod: PodInfo) -> int:
-    """Return how many of these PreferNoSchedule taints the pod does not tolerate."""
     tolerations = [
         one
         for one in pod.tolerations

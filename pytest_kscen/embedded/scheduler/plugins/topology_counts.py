@@ -26,7 +26,9 @@ MAX_NODES_ONE_BY_ONE = 256  # up to here one by one is faster than whole columns
 
 
 class DomainSums(Protocol):
-    """Sums of one topology key by domain."""
+    """Sums of one topology key by domain, whatever holds them: a dictionary, or columns of the
+    table.
+    """
 
     total: int
     """Sum over all domains."""

@@ -139,7 +139,6 @@ class VolumeBinder:
         return PodVolumeClaims(volumes, waiting, UNBOUND_IMMEDIATE if unbound else "", lacks_volume)
 
     def conflicts(self, claims: PodVolumeClaims, node: Obj) -> list[str]:
-        """Return the reasons why the claims exclude this node."""
         reasons = []
         if not all(node_matches_volume(volume, node) for volume in claims.volumes):
             reasons.append(NODE_CONFLICT)
