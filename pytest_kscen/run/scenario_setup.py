@@ -166,7 +166,7 @@ def controlplane(cluster: ControlPlaneCluster, controller: ScenarioController) -
 
     async def admit_write(write: Write) -> None:
         await controller.admit_write(write)
-        if write.who == SCHEDULER:
+        if write.author == SCHEDULER:
             await cluster.program_pauser.apply_scenarios(api)
 
     cluster.runner.call(cluster.scheduler.restart())

@@ -134,7 +134,7 @@ class ScenarioExecution:
             and not write.subresource
             and changed(write.new, write.old)
         ):
-            self._changed_by = write.who
+            self._changed_by = write.author
         if not self._begun or self.progress.phase not in ON or write.is_dry:
             return
         if write.is_eviction:
@@ -150,7 +150,7 @@ class ScenarioExecution:
             self.give_up(foreign_write_message(write))
         elif self._repeats_deletion(write) or self._binds_replaced_pod(write):
             return
-        elif meaning is Meaning.STEP and not self._has_turn(write.who):
+        elif meaning is Meaning.STEP and not self._has_turn(write.author):
             self.give_up(out_of_turn_message(write, self.progress.step))
         elif meaning is Meaning.STEP:
             await self._record_step(write)

@@ -61,14 +61,15 @@ class HeldPods:
         self._pods = pods
         self._arrived: dict[str, int] = {}
         self._count = 0
-        pods.on_change(self._changed)
 
-    def _changed(self, new: Obj | None, old: Obj | None) -> None:
-        if new is None and old is not None:
-            self._arrived.pop(old["metadata"]["uid"], None)
-        elif new is not None and new["metadata"]["uid"] not in self._arrived:
-            self._count += 1
-            self._arrived[new["metadata"]["uid"]] = self._count
+        def changed(new: Obj | None, old: Obj | None) -> None:
+            if new is None and old is not None:
+                self._arrived.pop(old["metadata"]["uid"], None)
+            elif new is not None and new["metadata"]["uid"] not in self._arrived:
+                self._count += 1
+                self._arrived[new["metadata"]["uid"]] = self._count
+
+        pods.on_change(changed)
 
     async def release_next(self) -> bool:
         waiting = [

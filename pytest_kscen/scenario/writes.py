@@ -165,7 +165,7 @@ class Write:
     """Pod in favour of which another is deleted, as namespace/name, if the scheduler reports it."""
 
     @property
-    def who(self) -> str:
+    def author(self) -> str:
         name = self.writer.removeprefix(USERS).removeprefix(OF_THE_SYSTEM)
         if name.startswith("system:node:"):
             return KUBELET
@@ -181,7 +181,7 @@ class Write:
 
     @property
     def is_by_the_system(self) -> bool:
-        return self.writer.startswith(OF_THE_SYSTEM) or self.who in (
+        return self.writer.startswith(OF_THE_SYSTEM) or self.author in (
             *WITHOUT_WAITER,
             *SERVERS,
             REPLICATED_STORAGE,
@@ -260,20 +260,20 @@ def meaning_of(write: Write, simulated: Collection[str], known: Collection[str])
     """Return the meaning of a write. `simulated` are the simulated controllers; `known` are
     other controllers, beyond the system's own.
     """
-    if write.who == NAME or (_is_of_scenarios(write.resource) and not write.subresource):
+    if write.author == NAME or (_is_of_scenarios(write.resource) and not write.subresource):
         return Meaning.OURS
     resource = write.resource
     kinds = {(each.group, each.plural) for each in HOUSEKEEPING} | {("events.k8s.io", "events")}
     if (resource.group, resource.plural) in kinds:
         return Meaning.HOUSEKEEPING
-    if write.who not in simulated and write.who not in known and not write.is_by_the_system:
+    if write.author not in simulated and write.author not in known and not write.is_by_the_system:
         return Meaning.FOREIGN
     ends_a_pod = (
-        write.who == KUBELET and write.verb == DELETE
+        write.author == KUBELET and write.verb == DELETE
     )  # another client deleted it, which was counted
     if write.subresource == "status" or ends_a_pod:
         return Meaning.HOUSEKEEPING
-    if write.who in simulated:
+    if write.author in simulated:
         return Meaning.RESULT if is_about_results(write) else Meaning.STEP
     return Meaning.REACTION
 
@@ -281,9 +281,11 @@ def meaning_of(write: Write, simulated: Collection[str], known: Collection[str])
 def foreign_write_message(write: Write) -> str:
     """Return a message that names the writer that invalidated the scenario, and its write."""
     if (write.resource.plural, write.namespace, write.name) == (CONFIG_MAPS.plural, *CONFIGURATION):
-        return f"{write.who} changed the scheduler's configuration while the scenario was running"
+        return (
+            f"{write.author} changed the scheduler's configuration while the scenario was running"
+        )
     return (
-        f"{write.who} {write.words} while the scenario was running, which only its operations "
+        f"{write.author} {write.words} while the scenario was running, which only its operations "
         "and controllers may"
     )
 
@@ -292,11 +294,11 @@ def out_of_turn_message(write: Write, step: StepStatus) -> str:
     """Return a message that names the controller that wrote while it had to pause."""
     turn = (
         f"it was the turn of {step.running}"
-        if step.running and step.running != write.who
+        if step.running and step.running != write.author
         else f"the phase was {step.phase}"
     )
     return (
-        f"{write.who} {write.words} out of its turn, while {turn}: "
+        f"{write.author} {write.words} out of its turn, while {turn}: "
         "a simulated controller works until its gate holds it, which it passes at the "
         "end of each of its loops"
     )
@@ -340,7 +342,9 @@ def events_of(write: Write) -> Iterator[dict[str, Any]]:
                 write,
                 pod_attempted=PodAttempted(_pod(write), results=latest(results_of(write.new))),
             )
-    elif write.verb == DELETE and write.who == SCHEDULER and write.resource.plural == PODS.plural:
+    elif (
+        write.verb == DELETE and write.author == SCHEDULER and write.resource.plural == PODS.plural
+    ):
         node = ((write.old or {}).get("spec") or {}).get("nodeName", "")
         yield _by(write, pod_unscheduled=PodUnscheduled(_pod(write), node, write.preemptor))
     else:
@@ -381,7 +385,7 @@ def _change(write: Write) -> dict[str, Any]:
 
 
 def _by(write: Write, **what: Any) -> dict[str, Any]:
-    return {"controller": write.who, **what}
+    return {"controller": write.author, **what}
 
 
 def _pod(write: Write) -> PodRef:

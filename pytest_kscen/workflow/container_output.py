@@ -41,7 +41,7 @@ async def output_of(api: Api, pod: Obj, container: str) -> str:
     )
     if len(text.encode()) > LIMIT:
         raise NodeActionError(
-            f"its output is longer than {LIMIT} bytes, the limit of expressions: let it write less"
+            f"its output is longer than {LIMIT} bytes, the limit of expressions: write less output"
         )
     return text.strip()
 

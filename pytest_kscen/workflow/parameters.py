@@ -60,7 +60,7 @@ def apply_parameters(spec: Obj, given: Mapping[str, Any]) -> Obj:
             )
         value = given[name] if name in given else parameter["value"]
         for path in parameter.get("paths") or ():
-            _put(result, str(path), value, f"parameter {name!r}: {path}")
+            _set_value(result, str(path), value, f"parameter {name!r}: {path}")
         result["parameters"][at]["value"] = copy.deepcopy(value)
     return result
 
@@ -76,34 +76,34 @@ def values_of(spec: Obj) -> dict[str, Any]:
     return {str(each.get("name")): each["value"] for each in sound}
 
 
-def _put(spec: Obj, path: str, value: Any, who: str) -> None:
+def _set_value(spec: Obj, path: str, value: Any, subject: str) -> None:
     steps, at = [], 0
     while found := STEP.match(path, at):
         steps.append(found["name"] or found["inside"])
         at = found.end()
     if not steps or at < len(path) or path.startswith("."):
-        raise ParameterError(f"{who}: not a path; write one as in templates[cut].deadline")
+        raise ParameterError(f"{subject}: not a path; write one as in templates[cut].deadline")
     *way, last = steps
     holder: Any = spec
     for step in way:
-        holder = holder[_key(holder, step, who)]
-    key = _key(holder, last, who)
+        holder = holder[_key(holder, step, subject)]
+    key = _key(holder, last, subject)
     there = holder[key]
     if there is not None and _kind(there) != _kind(value):
         raise ParameterError(
-            f"{who}: the field has {_kind(there)} ({there!r}), and {value!r} is {_kind(value)}"
+            f"{subject}: the field has {_kind(there)} ({there!r}), and {value!r} is {_kind(value)}"
         )
     holder[key] = copy.deepcopy(value)
 
 
-def _key(holder: Any, step: str, who: str) -> str | int:
+def _key(holder: Any, step: str, subject: str) -> str | int:
     """Return the key or index that a step of a path selects in a map or list."""
     if isinstance(holder, dict):
         if step in holder:
             return step
-        raise ParameterError(f"{who}: there is no {step!r}{nearest(step, map(str, holder))}")
+        raise ParameterError(f"{subject}: there is no {step!r}{nearest(step, map(str, holder))}")
     if not isinstance(holder, list):
-        raise ParameterError(f"{who}: there is nothing below {_kind(holder)}, so no {step!r}")
+        raise ParameterError(f"{subject}: there is nothing below {_kind(holder)}, so no {step!r}")
     names = [
         str(each.get("name")) for each in holder if isinstance(each, dict) and each.get("name")
     ]
@@ -112,7 +112,9 @@ def _key(holder: Any, step: str, who: str) -> str | int:
             return at
     if step.isdecimal() and step.isascii() and int(step) < len(holder):
         return int(step)
-    raise ParameterError(f"{who}: of {len(holder)} elements none is {step!r}{nearest(step, names)}")
+    raise ParameterError(
+        f"{subject}: of {len(holder)} elements none is {step!r}{nearest(step, names)}"
+    )
 
 
 def _kind(value: Any) -> str:

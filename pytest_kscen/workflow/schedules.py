@@ -186,13 +186,28 @@ class ScheduleController:
         raise AssertionError
 
     async def _follow_all(self, schedules: Informer) -> None:
+        """Start a worker for each Schedule of the informer, and notify it of changes.
+
+        A worker's error affects its own Schedule alone, which is tried again after a change.
+        """
+
+        async def work(uid: str, follower: ScheduleWorker) -> None:
+            try:
+                await follower.run()
+            except Exception as error:  # noqa: BLE001  # any content
+                self.actor.log(
+                    logging.ERROR, "cannot be followed", schedule=follower.where, error=str(error)
+                )
+            finally:
+                del self._followers[uid]
+
         def changed(new: Obj | None, old: Obj | None) -> None:
             for obj in filter(None, (old, new)):
                 uid = obj["metadata"]["uid"]
                 if obj is new and uid not in self._followers:
                     follower = self._followers[uid] = ScheduleWorker(self, schedules, obj)
                     self._group.create_task(
-                        self._live(uid, follower), name=f"schedule {obj['metadata']['name']}"
+                        work(uid, follower), name=f"schedule {obj['metadata']['name']}"
                     )
                 if uid in self._followers:
                     self._followers[uid].changed.set()
@@ -200,19 +215,6 @@ class ScheduleController:
         self._group.create_task(schedules.run(), name=schedules.resource.plural)
         await schedules.synced()
         schedules.on_change(changed)
-
-    async def _live(self, uid: str, follower: ScheduleWorker) -> None:
-        """Run a worker; its error affects its own Schedule alone, which is tried again after a
-        change.
-        """
-        try:
-            await follower.run()
-        except Exception as error:  # noqa: BLE001  # any content
-            self.actor.log(
-                logging.ERROR, "cannot be followed", schedule=follower.where, error=str(error)
-            )
-        finally:
-            del self._followers[uid]
 
     async def spawned_of(self, type_: str) -> Informer:
         """Return the synced cache of objects that Schedules of this type have spawned."""

@@ -72,7 +72,7 @@ def test_task_writing_a_hundred_megabytes_fails_with_that_reason(scenario_runner
     create_workflow = played(
         scenario_runner, {"target": "next", "expression": expression}, {"image": "talker"}, talk
     )
-    words = "its output is longer than 1048576 bytes, the limit of expressions: let it write less"
+    words = "its output is longer than 1048576 bytes, the limit of expressions: write less output"
     assert (create_workflow.phase, create_workflow.message, create_workflow.node("next")) == (
         "Failed",
         f"entry: {words}",

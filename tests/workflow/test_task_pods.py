@@ -109,7 +109,7 @@ def test_hundred_megabytes_of_output_choose_no_branch(scenario_runner):
         run.until(create_workflow.finished)
         api = run.cluster.api("test")
         assert run.call(api.list(KINDS["NetworkChaos"].resource)).items == []
-    words = "its output is longer than 1048576 bytes, the limit of expressions: let it write less"
+    words = "its output is longer than 1048576 bytes, the limit of expressions: write less output"
     assert (
         create_workflow.phase,
         create_workflow.node("talk").message,

@@ -84,7 +84,7 @@ def test_unintelligible_chaos_status_fails_only_its_node(
     workflow, _ = workflow_cluster.end(name)
     assert phase_of(workflow) == FAILED
     assert workflow["status"]["message"].startswith(
-        "foo: what its FooChaos says of itself cannot be read: AttributeError"
+        "foo: the status of its FooChaos cannot be read: AttributeError"
     )
     assert (phase_of(workflow_cluster.end(beside)[0]), workflow_cluster.of(name, foo)) == (
         SUCCEED,

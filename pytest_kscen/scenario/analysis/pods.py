@@ -316,7 +316,10 @@ def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
             if what := event.pod_unscheduled:
                 found.append(
                     Preemption(
-                        *name_of(what.pod), what.bound_to, event.step, *clues.who(what, place)
+                        *name_of(what.pod),
+                        what.bound_to,
+                        event.step,
+                        *clues.preemptor_of(what, place),
                     )
                 )
     return found
@@ -367,7 +370,7 @@ class _Clues:
                 arrival = place, "/".join(name_of(event.pod_scheduled.pod))
                 self._arrivals.setdefault(event.pod_scheduled.bound_to, []).append(arrival)
 
-    def who(self, what: PodUnscheduled, place: int) -> tuple[str, str]:
+    def preemptor_of(self, what: PodUnscheduled, place: int) -> tuple[str, str]:
         if what.preempted_by:
             return what.preempted_by, REPORTED
         nominations = self._nominations.get(what.bound_to)

@@ -258,7 +258,7 @@ class Watches:
                 )
                 read = (
                     EventType.FAULT,
-                    f"what its {resource.kind} says of itself cannot be read: {error!r}",
+                    f"the status of its {resource.kind} cannot be read: {error!r}",
                 )
             if read:
                 key = WorkflowKey(metadata.get("namespace", ""), labels[WORKFLOW_LABEL])

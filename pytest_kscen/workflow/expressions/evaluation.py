@@ -55,12 +55,12 @@ class Evaluation:
 
     def __init__(self, variables: Mapping[str, Any]) -> None:
         self._variables = variables
-        self._effort = StepBudget()
+        self._budget = StepBudget()
         self._elements: list[Any] = []
         """Elements that the enclosing closures are applied to, the innermost last."""
 
     def value(self, node: Node) -> Any:
-        self._effort.spend(1)
+        self._budget.spend(1)
         try:
             return self._value(node)
         except PositionedError as error:
@@ -86,7 +86,7 @@ class Evaluation:
             case Binary(sign, left, right):
                 value = self.value(left)
                 if sign not in SHORT_CIRCUIT:
-                    value = binary(sign, value, self.value(right), self._effort)
+                    value = binary(sign, value, self.value(right), self._budget)
                 elif truth(value, repr(sign)) != SHORT_CIRCUIT[sign]:
                     value = truth(self.value(right), repr(sign))
                 return value
@@ -116,7 +116,7 @@ class Evaluation:
                 value = self.value(of)
                 return None if value is None and safe else member(value, self.value(key))
             case Slice(of, first, last):
-                return sliced(self.value(of), self._end(first), self._end(last), self._effort)
+                return sliced(self.value(of), self._end(first), self._end(last), self._budget)
             case BuiltinCall():
                 return self._call(node)
 

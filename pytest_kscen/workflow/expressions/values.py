@@ -54,7 +54,7 @@ def kind_of(value: Any) -> str:
     return kind
 
 
-def binary(sign: str, left: Any, right: Any, effort: StepBudget) -> Any:
+def binary(sign: str, left: Any, right: Any, budget: StepBudget) -> Any:
     """Apply an operator to both its values; operators that may skip the right side are not among
     them.
     """
@@ -62,34 +62,35 @@ def binary(sign: str, left: Any, right: Any, effort: StepBudget) -> Any:
         kinds = {kind_of(left), kind_of(right)}
         if kinds != {STRING} and not kinds <= set(NUMBERS):
             raise PositionedError(
-                f"{sign!r} compares two numbers or two strings, not {_a(left)} and {_a(right)}"
+                f"{sign!r} compares two numbers or two strings, not {_described(left)} and "
+                f"{_described(right)}"
             )
         return bool(ORDERS[sign](left, right))
     if sign in TEXTS:
         _both(sign, STRING, left, right)
-        effort.spend(len(left) // CHARACTERS_PER_STEP)
+        budget.spend(len(left) // CHARACTERS_PER_STEP)
         return TEXTS[sign](left, right)
     if sign in OPERATIONS:
-        return OPERATIONS[sign](left, right, effort)
+        return OPERATIONS[sign](left, right, budget)
     if sign == "+" and kind_of(left) == kind_of(right) == STRING:
-        effort.spend((len(left) + len(right)) // CHARACTERS_PER_STEP)
+        budget.spend((len(left) + len(right)) // CHARACTERS_PER_STEP)
         if len(left) + len(right) > LONGEST_TEXT:
             raise PositionedError(f"the text would be longer than {LONGEST_TEXT} characters")
         return left + right
-    return _reckoned(sign, left, right)
+    return _arithmetic_result(sign, left, right)
 
 
 def negated(sign: str, value: Any) -> Any:
     if sign in {"!", "not"}:
         return not truth(value, f"{sign!r}")
     if kind_of(value) not in NUMBERS:
-        raise PositionedError(f"{sign!r} needs a number, not {_a(value)}")
+        raise PositionedError(f"{sign!r} needs a number, not {_described(value)}")
     return _within(-value if sign == "-" else value)
 
 
-def truth(value: Any, who: str) -> bool:
+def truth(value: Any, subject: str) -> bool:
     if not isinstance(value, bool):
-        raise PositionedError(f"{who} needs a bool, not {_a(value)}")
+        raise PositionedError(f"{subject} needs a bool, not {_described(value)}")
     return value
 
 
@@ -97,46 +98,48 @@ def member(of: Any, key: Any) -> Any:
     match kind_of(of):
         case "map":
             if not isinstance(key, str):
-                raise PositionedError(f"a map's keys are strings, not {_a(key)}")
+                raise PositionedError(f"a map's keys are strings, not {_described(key)}")
             return of.get(key)
         case "array" | "string":
             if kind_of(key) != INT:
-                raise PositionedError(f"{_a(of)} is indexed by whole numbers, not by {_a(key)}")
+                raise PositionedError(
+                    f"{_described(of)} is indexed by whole numbers, not by {_described(key)}"
+                )
             if not -len(of) <= key < len(of):
                 raise PositionedError(f"index {key} is out of range: there are {len(of)}")
             return of[key]
-    raise PositionedError(f"{_a(of)} has no members")
+    raise PositionedError(f"{_described(of)} has no members")
 
 
-def sliced(of: Any, first: Any, last: Any, effort: StepBudget) -> Any:
+def sliced(of: Any, first: Any, last: Any, budget: StepBudget) -> Any:
     """Return the slice; ends may lie outside, and negative ones count from the end."""
     if kind_of(of) not in {ARRAY, STRING}:
-        raise PositionedError(f"{_a(of)} cannot be sliced")
+        raise PositionedError(f"{_described(of)} cannot be sliced")
     for end in (first, last):
         if end is not None and kind_of(end) != INT:
-            raise PositionedError(f"a slice's ends are whole numbers, not {_a(end)}")
+            raise PositionedError(f"a slice's ends are whole numbers, not {_described(end)}")
     part = of[first:last]
-    effort.spend(len(part) if kind_of(part) == ARRAY else len(part) // CHARACTERS_PER_STEP)
+    budget.spend(len(part) if kind_of(part) == ARRAY else len(part) // CHARACTERS_PER_STEP)
     return part
 
 
 def length(value: Any) -> int:
     if kind_of(value) not in {ARRAY, MAP, STRING}:
-        raise PositionedError(f"{_a(value)} has no length")
+        raise PositionedError(f"{_described(value)} has no length")
     return len(value)
 
 
 def elements(value: Any, builtin: str) -> Sequence[Any]:
     if kind_of(value) != ARRAY:
-        raise PositionedError(f"{builtin!r} goes over an array, not {_a(value)}")
+        raise PositionedError(f"{builtin!r} goes over an array, not {_described(value)}")
     return value  # type: ignore[no-any-return]
 
 
-def equal(left: Any, right: Any, effort: StepBudget) -> bool:
+def equal(left: Any, right: Any, budget: StepBudget) -> bool:
     """Compare two values: numbers by their value, others only with the same kind."""
     waiting = [(left, right)]
     while waiting:
-        effort.spend(2)
+        budget.spend(2)
         one, other = waiting.pop()
         kind, other_kind = kind_of(one), kind_of(other)
         if kind != other_kind and not (kind in NUMBERS and other_kind in NUMBERS):
@@ -154,7 +157,7 @@ def equal(left: Any, right: Any, effort: StepBudget) -> bool:
     return True
 
 
-def _is_in(value: Any, among: Any, effort: StepBudget) -> bool:
+def _is_in(value: Any, among: Any, budget: StepBudget) -> bool:
     match kind_of(among):
         case "nil":
             return False
@@ -163,41 +166,45 @@ def _is_in(value: Any, among: Any, effort: StepBudget) -> bool:
         case "array":
             if isinstance(among, range):
                 return kind_of(value) in NUMBERS and value in among
-            return any(equal(value, each, effort) for each in among)
+            return any(equal(value, each, budget) for each in among)
     question = (
         " (did you mean 'contains', the other way round?)" if kind_of(among) == STRING else ""
     )
-    raise PositionedError(f"'in' needs an array or a map on its right, not {_a(among)}{question}")
+    raise PositionedError(
+        f"'in' needs an array or a map on its right, not {_described(among)}{question}"
+    )
 
 
-def _range(first: Any, last: Any, effort: StepBudget) -> Sequence[int]:
+def _range(first: Any, last: Any, budget: StepBudget) -> Sequence[int]:
     _both("..", INT, first, last)
-    effort.spend(max(0, last - first))
+    budget.spend(max(0, last - first))
     return range(first, last + 1)
 
 
-def _matches(text: Any, pattern: Any, effort: StepBudget) -> bool:
+def _matches(text: Any, pattern: Any, budget: StepBudget) -> bool:
     _both("matches", STRING, text, pattern)
-    effort.spend(len(text) // MATCHED_CHARACTERS_PER_STEP + len(pattern))
+    budget.spend(len(text) // MATCHED_CHARACTERS_PER_STEP + len(pattern))
     try:
         search = matcher_of(pattern)
-        effort.spend(search.size)
-        return search.finds(text, effort.left)
+        budget.spend(search.size)
+        return search.finds(text, budget.left)
     except BadPattern as refusal:
         raise PositionedError(str(refusal)) from None
     except EffortExceeded:
         raise PositionedError(TOO_MUCH) from None
 
 
-def _reckoned(sign: str, left: Any, right: Any) -> int | float:
+def _arithmetic_result(sign: str, left: Any, right: Any) -> int | float:
     both = kind_of(left) == kind_of(right) == INT
     if kind_of(left) not in NUMBERS or kind_of(right) not in NUMBERS:
         strings = ", or two strings" if sign == "+" else ""
         raise PositionedError(
-            f"{sign!r} needs two numbers{strings}, not {_a(left)} and {_a(right)}"
+            f"{sign!r} needs two numbers{strings}, not {_described(left)} and {_described(right)}"
         )
     if sign == "%" and not both:
-        raise PositionedError(f"'%' needs two whole numbers, not {_a(left)} and {_a(right)}")
+        raise PositionedError(
+            f"'%' needs two whole numbers, not {_described(left)} and {_described(right)}"
+        )
     try:
         return _within(ARITHMETIC[sign](left, right))
     except ZeroDivisionError:
@@ -217,11 +224,11 @@ def _within(value: float) -> int | float:
 def _both(sign: str, kind: str, left: Any, right: Any) -> None:
     if kind_of(left) != kind or kind_of(right) != kind:
         raise PositionedError(
-            f"{sign!r} needs {kind} on both sides, not {_a(left)} and {_a(right)}"
+            f"{sign!r} needs {kind} on both sides, not {_described(left)} and {_described(right)}"
         )
 
 
-def _a(value: Any) -> str:
+def _described(value: Any) -> str:
     return with_article(kind_of(value))
 
 
@@ -251,9 +258,9 @@ TEXTS: dict[str, Callable[[str, str], bool]] = {
 }
 OPERATIONS: dict[str, Callable[[Any, Any, StepBudget], Any]] = {
     "==": equal,
-    "!=": lambda left, right, effort: not equal(left, right, effort),
+    "!=": lambda left, right, budget: not equal(left, right, budget),
     "in": _is_in,
-    "not in": lambda left, right, effort: not _is_in(left, right, effort),
+    "not in": lambda left, right, budget: not _is_in(left, right, budget),
     "matches": _matches,
     "..": _range,
 }

@@ -268,7 +268,7 @@ class TestCommand:
             command={"container": {"image": "talker"}, "expression": "!(stdout endsWith 'BAD')"}
         )
         words = (
-            "its output is longer than 1048576 bytes, the limit of expressions: let it write less"
+            "its output is longer than 1048576 bytes, the limit of expressions: write less output"
         )
         assert said == (False, words)
 
