@@ -35,4 +35,4 @@ def test_invalid_configurations_are_refused(tmp_path, capsys):
     assert main(["scenario-compare", FILES[0], FILES[1], str(wrong)]) == 1
     assert "did you mean 'profiles'?" in capsys.readouterr().err
     assert main(["scenario-compare", FILES[0], FILES[1], FILES[0]]) == 1
-    assert "is no KubeSchedulerConfiguration" in capsys.readouterr().err
+    assert "is not a KubeSchedulerConfiguration" in capsys.readouterr().err
