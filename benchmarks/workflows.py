@@ -70,7 +70,7 @@ class Load:
         return f"{self.workflows:,} x {self.templates}{', each one Serial' if self.long else ''}"
 
 
-class Heard:
+class TransitionCounter:
     """What the journal tells, while it is written: how many transitions, and whether the next
     one came at once.
     """
@@ -101,8 +101,8 @@ def drive(load):
     api = InProcessApi(server)
     runner.call(api.create(NAMESPACES, {"metadata": {"name": "default"}}))
     runner.call(install(api, runner.clock))
-    journal, heard = Journal(runner.clock), Heard()
-    journal.follow(heard)
+    journal, counter = Journal(runner.clock), TransitionCounter()
+    journal.follow(counter)
     actor = RunContext(
         lambda agent: InProcessApi(server, agent=agent), runner.clock, chance, journal, "run"
     ).actor("workflow-engine")
@@ -112,9 +112,9 @@ def drive(load):
         for number in range(load.workflows):
             metadata = {"name": f"w{number}", "namespace": "default"}
             runner.call(api.create(SHIPPED.workflows, {"metadata": metadata, "spec": spec}))
-        assert runner.until(lambda: heard.over == load.workflows, PATIENCE)
+        assert runner.until(lambda: counter.over == load.workflows, PATIENCE)
     runner.close()
-    return watch.seconds, heard
+    return watch.seconds, counter
 
 
 def alone(load):
@@ -133,13 +133,13 @@ def measured(load, rounds):
 
 
 def one(arguments):
-    seconds, heard = drive(Load(int(arguments[0]), int(arguments[1]), long="--long" in arguments))
+    seconds, counter = drive(Load(int(arguments[0]), int(arguments[1]), long="--long" in arguments))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     found = {
         "seconds": seconds,
-        "nodes": heard.nodes,
-        "transitions": heard.transitions,
-        "late": heard.late,
+        "nodes": counter.nodes,
+        "transitions": counter.transitions,
+        "late": counter.late,
         "peak MiB": peak,
     }
     print(json.dumps(found))

@@ -41,7 +41,7 @@ class ChaosCluster:
         self.runner = cluster.runner
         self.journal = Journal(cluster.runner.clock)
         parent = ParentCluster(cluster.api, VMS, owned)
-        self.stage = RunContext(
+        self.context = RunContext(
             cluster.api, cluster.runner.clock, cluster.chance, self.journal, "run-1", owned, parent
         )
         self.api: Api = cluster.api("test")
@@ -49,7 +49,7 @@ class ChaosCluster:
     def call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         return self.runner.call(coroutine)
 
-    def told(self, *what: str) -> list[tuple[float, str, dict[str, Any]]]:
+    def journal_records(self, *what: str) -> list[tuple[float, str, dict[str, Any]]]:
         return [(entry.at, entry.what, entry.data) for entry in self.journal if entry.what in what]
 
     def names(self, resource: Resource, namespace: str = "") -> list[str]:
@@ -126,7 +126,7 @@ class Storage:
 
     def cause(self, fault, seconds=8):
         """And let so much time pass."""
-        incident = self.world.call(cause_incident(self.world.stage, fault))
+        incident = self.world.call(cause_incident(self.world.context, fault))
         self.world.runner.advance(seconds)
         return incident
 
@@ -142,7 +142,8 @@ def status(**conditions):
 
 def possible_effect_records(world):
     return [
-        (data["incident"], data["effect"]) for _, _, data in world.told("incident-possible-effect")
+        (data["incident"], data["effect"])
+        for _, _, data in world.journal_records("incident-possible-effect")
     ]
 
 
@@ -151,18 +152,18 @@ def chaos_cluster(
     machines: int = 4, *, nodes: int = 0, seed: int = 0, owned: bool = True
 ) -> Iterator[ChaosCluster]:
     cluster = EmbeddedCluster(seed, nodes=nodes)
-    stage = ChaosCluster(cluster, owned=owned)
+    world = ChaosCluster(cluster, owned=owned)
     try:
-        stage.make(NAMESPACES, VMS)
+        world.make(NAMESPACES, VMS)
         for resource in DEFINED:
-            stage.call(stage.api.create(CUSTOM_RESOURCE_DEFINITIONS, _definition(resource)))
-        stage.runner.advance(1)
+            world.call(context.api.create(CUSTOM_RESOURCE_DEFINITIONS, _definition(resource)))
+        world.runner.advance(1)
         for number in range(1, machines + 1):
-            stage.machine(f"node-{number}", f"10.0.0.{number}")
-        yield stage
+            world.machine(f"node-{number}", f"10.0.0.{number}")
+        yield world
     finally:
         cluster.close()
-        stage.journal.close()
+        world.journal.close()
 
 
 def _definition(resource: Resource) -> Obj:

@@ -56,7 +56,7 @@ def affecting(suspect, trouble=LOST):
     return suspect
 
 
-def told(trouble, at, **suspects):
+def attribution(trouble, at, **suspects):
     """The names of the owner and of those that may have done it."""
     names = {id(suspect): name for name, suspect in suspects.items()}
     owner, others = attribute_trouble(trouble, suspects.values(), at)
@@ -64,88 +64,100 @@ def told(trouble, at, **suspects):
 
 
 def test_single_candidate_incident_is_the_cause():
-    assert told(LOST, 10, cut=cut(0)) == ("cut", [])
-    assert told(LOST, 10, elsewhere=SuspectedIncident(Reach(ON_LINKS, ("a",), ("c",)), 0)) == (
+    assert attribution(LOST, 10, cut=cut(0)) == ("cut", [])
+    assert attribution(
+        LOST, 10, elsewhere=SuspectedIncident(Reach(ON_LINKS, ("a",), ("c",)), 0)
+    ) == (
         "",
         [],
     )
 
 
 def test_link_loss_too_early_for_drbd_to_detect_is_not_attributed():
-    assert told(LOST, NOTICING - 0.1, cut=cut(0)) == ("", ["cut"])
-    assert told(LOST, NOTICING, cut=cut(0)) == ("cut", [])
-    assert told(LOST, 8, short=cut(0, until=NOTICING - 0.1)) == ("", [])
-    assert told(LOST, 8, short=degradation(3)) == ("", ["short"])
+    assert attribution(LOST, NOTICING - 0.1, cut=cut(0)) == ("", ["cut"])
+    assert attribution(LOST, NOTICING, cut=cut(0)) == ("cut", [])
+    assert attribution(LOST, 8, short=cut(0, until=NOTICING - 0.1)) == ("", [])
+    assert attribution(LOST, 8, short=degradation(3)) == ("", ["short"])
 
 
 def test_machine_explains_lost_links_only_after_it_was_seen_down():
-    assert told(STOPPING, 1, machine=machine(0)) == ("machine", [])
+    assert attribution(STOPPING, 1, machine=machine(0)) == ("machine", [])
     for trouble in (LOST, STUCK, NOT_READY):
-        assert told(trouble, 20, ordered=machine(0)) == ("", ["ordered"])
-        assert told(trouble, 20, gone=machine(0, seen=5)) == ("gone", [])
+        assert attribution(trouble, 20, ordered=machine(0)) == ("", ["ordered"])
+        assert attribution(trouble, 20, gone=machine(0, seen=5)) == ("gone", [])
 
 
 def test_machine_down_outranks_cut_and_cut_outranks_degradation():
-    assert told(LOST, 20, gone=machine(0, seen=5), later=cut(10)) == ("gone", [])
-    assert told(LOST, 20, earlier=cut(0), gone=machine(0, seen=5)) == ("gone", ["earlier"])
-    assert told(LOST, 20, ordered=machine(0), cut=cut(1)) == ("cut", [])
-    assert told(LOST, 20, cut=cut(0), later=degradation(5)) == ("cut", [])
-    assert told(LOST, 20, earlier=degradation(0), cut=cut(5)) == ("cut", ["earlier"])
-    assert told(LOST, 20, degradation=degradation(0), too_new=cut(15)) == ("degradation", [])
+    assert attribution(LOST, 20, gone=machine(0, seen=5), later=cut(10)) == ("gone", [])
+    assert attribution(LOST, 20, earlier=cut(0), gone=machine(0, seen=5)) == ("gone", ["earlier"])
+    assert attribution(LOST, 20, ordered=machine(0), cut=cut(1)) == ("cut", [])
+    assert attribution(LOST, 20, cut=cut(0), later=degradation(5)) == ("cut", [])
+    assert attribution(LOST, 20, earlier=degradation(0), cut=cut(5)) == ("cut", ["earlier"])
+    assert attribution(LOST, 20, degradation=degradation(0), too_new=cut(15)) == ("degradation", [])
 
 
 def test_first_of_two_equal_incidents_is_the_cause():
-    assert told(LOST, 20, second=cut(5), first=cut(0)) == ("first", [])
-    assert told(NOT_READY, 40, second=machine(0, seen=20), first=machine(10, seen=15)) == (
+    assert attribution(LOST, 20, second=cut(5), first=cut(0)) == ("first", [])
+    assert attribution(NOT_READY, 40, second=machine(0, seen=20), first=machine(10, seen=15)) == (
         "first",
         [],
     )
 
 
 def test_block_explains_no_unready_node_but_possibly_an_unwatched_one():
-    assert told(NOT_READY, 60, cut=cut(0)) == ("", ["cut"])
-    assert told(NOT_READY, 60, cut=cut(0), gone=machine(0, seen=5)) == ("gone", [])
-    assert told(NOT_READY, 60, link=cut(0, volume="v")) == ("", [])
+    assert attribution(NOT_READY, 60, cut=cut(0)) == ("", ["cut"])
+    assert attribution(NOT_READY, 60, cut=cut(0), gone=machine(0, seen=5)) == ("gone", [])
+    assert attribution(NOT_READY, 60, link=cut(0, volume="v")) == ("", [])
 
 
 def test_block_affects_volumes_only_through_their_links():
-    assert told(STUCK, 20, cut=cut(0)) == ("", ["cut"])
-    assert told(STUCK, 20, cut=affecting(cut(0))) == ("cut", [])
+    assert attribution(STUCK, 20, cut=cut(0)) == ("", ["cut"])
+    assert attribution(STUCK, 20, cut=affecting(cut(0))) == ("cut", [])
 
 
 def test_block_of_one_volumes_link_affects_no_other_volume():
     of_w = LOST._replace(key=(LINK, "w-0", "w-1"), volume="w")
-    assert told(LOST, 20, link=cut(0, volume="v")) == ("link", [])
-    assert told(of_w, 20, link=cut(0, volume="v")) == ("", [])
-    assert told(STUCK, 20, link=affecting(cut(0, volume="v"))) == ("link", [])
-    assert told(STUCK._replace(volume="w"), 20, link=affecting(cut(0, volume="v"), of_w)) == (
+    assert attribution(LOST, 20, link=cut(0, volume="v")) == ("link", [])
+    assert attribution(of_w, 20, link=cut(0, volume="v")) == ("", [])
+    assert attribution(STUCK, 20, link=affecting(cut(0, volume="v"))) == ("link", [])
+    assert attribution(
+        STUCK._replace(volume="w"), 20, link=affecting(cut(0, volume="v"), of_w)
+    ) == (
         "",
         [],
     )
 
 
 def test_effect_on_volume_with_several_candidates_is_only_possible():
-    assert told(STUCK, 20, cut=affecting(cut(0)), pods=pods(10)) == ("", ["cut", "pods"])
-    assert told(STUCK, 20, cut=affecting(cut(0)), pods=pods(10, node="d")) == ("cut", [])
-    assert told(STUCK, 20, pods=pods(10), gone=machine(0, seen=5)) == ("", ["gone", "pods"])
-    assert told(STUCK, 20, cut=affecting(cut(0)), gone=machine(0, seen=5)) == ("", ["gone", "cut"])
-    assert told(STUCK, 20, degradation=affecting(degradation(0)), gone=machine(0, seen=5)) == (
+    assert attribution(STUCK, 20, cut=affecting(cut(0)), pods=pods(10)) == ("", ["cut", "pods"])
+    assert attribution(STUCK, 20, cut=affecting(cut(0)), pods=pods(10, node="d")) == ("cut", [])
+    assert attribution(STUCK, 20, pods=pods(10), gone=machine(0, seen=5)) == ("", ["gone", "pods"])
+    assert attribution(STUCK, 20, cut=affecting(cut(0)), gone=machine(0, seen=5)) == (
+        "",
+        ["gone", "cut"],
+    )
+    assert attribution(
+        STUCK, 20, degradation=affecting(degradation(0)), gone=machine(0, seen=5)
+    ) == (
         "gone",
         ["degradation"],
     )
-    assert told(STUCK, 20, over=affecting(cut(0, until=10)), gone=machine(0, seen=5)) == (
+    assert attribution(STUCK, 20, over=affecting(cut(0, until=10)), gone=machine(0, seen=5)) == (
         "gone",
         ["over"],
     )
-    assert told(STUCK, 20, one=machine(0, seen=5), two=machine(0, seen=9)) == ("", ["one", "two"])
+    assert attribution(STUCK, 20, one=machine(0, seen=5), two=machine(0, seen=9)) == (
+        "",
+        ["one", "two"],
+    )
 
 
 def test_ended_incident_answers_for_its_effects_and_for_their_immediate_followers():
-    assert told(LOST, 20 + SETTLED, over=cut(0, until=20)) == ("over", [])
-    assert told(LOST, 21 + SETTLED, over=cut(0, until=20)) == ("", [])
-    assert told(LOST, 60, over=affecting(cut(0, until=20))) == ("over", [])
-    assert told(LOST, 60, over=affecting(cut(0, until=20)), on=cut(30)) == ("on", ["over"])
-    assert told(LOST, 60, over=affecting(cut(0, until=20)), degradation=degradation(30)) == (
+    assert attribution(LOST, 20 + SETTLED, over=cut(0, until=20)) == ("over", [])
+    assert attribution(LOST, 21 + SETTLED, over=cut(0, until=20)) == ("", [])
+    assert attribution(LOST, 60, over=affecting(cut(0, until=20))) == ("over", [])
+    assert attribution(LOST, 60, over=affecting(cut(0, until=20)), on=cut(30)) == ("on", ["over"])
+    assert attribution(LOST, 60, over=affecting(cut(0, until=20)), degradation=degradation(30)) == (
         "over",
         [],
     )
@@ -153,23 +165,26 @@ def test_ended_incident_answers_for_its_effects_and_for_their_immediate_follower
 
 def test_link_not_established_is_attributed_to_earlier_block():
     at = UNMADE.due + NOTICING
-    assert told(UNMADE, at, cut=cut(10)) == ("cut", [])
-    assert told(UNMADE, at, cut=cut(9, until=at)) == ("cut", [])
-    assert told(UNMADE, at, late=cut(10.1)) == ("", ["late"])
-    assert told(UNMADE, at, short=cut(0, until=at - 0.1)) == ("", ["short"])
-    assert told(UNMADE, at, over=cut(0, until=10)) == ("", [])
-    assert told(UNMADE, at, second=cut(5), first=cut(0)) == ("first", [])
-    assert told(UNMADE, at, degradation=degradation(0), cut=cut(5)) == ("cut", ["degradation"])
+    assert attribution(UNMADE, at, cut=cut(10)) == ("cut", [])
+    assert attribution(UNMADE, at, cut=cut(9, until=at)) == ("cut", [])
+    assert attribution(UNMADE, at, late=cut(10.1)) == ("", ["late"])
+    assert attribution(UNMADE, at, short=cut(0, until=at - 0.1)) == ("", ["short"])
+    assert attribution(UNMADE, at, over=cut(0, until=10)) == ("", [])
+    assert attribution(UNMADE, at, second=cut(5), first=cut(0)) == ("first", [])
+    assert attribution(UNMADE, at, degradation=degradation(0), cut=cut(5)) == (
+        "cut",
+        ["degradation"],
+    )
 
 
 def test_link_is_no_proof_while_an_end_may_be_down():
     at = UNMADE.due + NOTICING
-    assert told(UNMADE, at, cut=cut(0), agent=pods(12, node="b")) == ("", ["cut"])
-    assert told(UNMADE, at, cut=cut(0), elsewhere=pods(12, node="c")) == ("cut", [])
-    assert told(UNMADE, at, cut=cut(0), gone=machine(0, seen=12)) == ("", ["cut", "gone"])
-    assert told(UNMADE, at, cut=cut(0), back=machine(0, seen=2, until=9)) == ("", ["cut"])
-    assert told(UNMADE, at, cut=cut(0), ordered=machine(0)) == ("cut", [])
-    assert told(UNMADE._replace(excused=True), at, cut=cut(0)) == ("", ["cut"])
+    assert attribution(UNMADE, at, cut=cut(0), agent=pods(12, node="b")) == ("", ["cut"])
+    assert attribution(UNMADE, at, cut=cut(0), elsewhere=pods(12, node="c")) == ("cut", [])
+    assert attribution(UNMADE, at, cut=cut(0), gone=machine(0, seen=12)) == ("", ["cut", "gone"])
+    assert attribution(UNMADE, at, cut=cut(0), back=machine(0, seen=2, until=9)) == ("", ["cut"])
+    assert attribution(UNMADE, at, cut=cut(0), ordered=machine(0)) == ("cut", [])
+    assert attribution(UNMADE._replace(excused=True), at, cut=cut(0)) == ("", ["cut"])
 
 
 def test_refused_fault_has_only_possible_effects():

@@ -25,7 +25,7 @@ def tcp(port):
 
 
 def policy_of(world, fault):
-    incident = world.call(cause_incident(world.stage, fault))
+    incident = world.call(cause_incident(world.context, fault))
     (policy,) = world.call(world.api.list(CILIUM_NETWORK_POLICIES, VMS)).items
     return incident, policy
 
@@ -65,13 +65,16 @@ def test_block_lasts_exactly_until_its_end():
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
         assert (incident.started_at, incident.removed_at) == (begun, begun + 30)
-        told = world.told("incident-started", "incident-ended")
-        assert [(what, data["incident"]) for _, what, data in told] == [
+        journal_records = world.journal_records("incident-started", "incident-ended")
+        assert [(what, data["incident"]) for _, what, data in journal_records] == [
             ("incident-started", incident.id),
             ("incident-ended", incident.id),
         ]
-        assert told[0][2]["targets"] == {"nodes": ["node-1", "node-3"], "vms": ["node-1", "node-3"]}
-        assert told[1][2]["lasted"] == 30
+        assert journal_records[0][2]["targets"] == {
+            "nodes": ["node-1", "node-3"],
+            "vms": ["node-1", "node-3"],
+        }
+        assert journal_records[1][2]["lasted"] == 30
 
 
 class SlowToUndo(NetworkCut):
@@ -85,7 +88,9 @@ class SlowToUndo(NetworkCut):
 def test_cancelled_caller_waits_until_the_block_is_undone():
     with chaos_cluster() as world:
         incident = world.call(
-            cause_incident(world.stage, SlowToUndo("blocking-everything", ("node-1",), ("node-3",)))
+            cause_incident(
+                world.context, SlowToUndo("blocking-everything", ("node-1",), ("node-3",))
+            )
         )
         began = world.journal.now
 
@@ -168,7 +173,7 @@ def test_ports_must_be_numbers_within_the_limit(ports):
 def test_invalid_block_is_refused_without_creating_anything(fault, words):
     with chaos_cluster() as world:
         with pytest.raises(FaultImpossible, match=words):
-            world.call(cause_incident(world.stage, fault))
+            world.call(cause_incident(world.context, fault))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
-        assert world.told("incident-started") == []
+        assert world.journal_records("incident-started") == []

@@ -50,7 +50,7 @@ def elsewhere(name, labels):
 def test_owned_cluster_loses_all_policies_and_jobs():
     with chaos_cluster() as world:
         create_leftovers(world)
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
 
         assert world.names(CILIUM_NETWORK_POLICIES) == []
         assert world.names(JOBS, "default") == []
@@ -65,7 +65,7 @@ def test_jobs_of_system_and_storage_namespaces_are_kept():
             world.call(
                 world.api.create(JOBS, {**job("one", "", "true", 10, {}), "metadata": metadata})
             )
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
 
         assert [
             world.names(JOBS, namespace) for namespace in ("kube-system", STORAGE, "default", VMS)
@@ -80,7 +80,7 @@ def test_jobs_of_system_and_storage_namespaces_are_kept():
 def test_foreign_cluster_loses_only_chaos_objects():
     with chaos_cluster(owned=False) as world:
         create_leftovers(world)
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
 
         assert world.names(CILIUM_NETWORK_POLICIES) == ["far", "theirs-policy"]
         assert world.names(JOBS, "default") == ["theirs-job"]
@@ -102,7 +102,7 @@ def test_finished_chaos_operations_are_deleted():
                 spec={},
                 status={"phase": phase},
             )
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
 
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["b", "c"]
 
@@ -121,11 +121,11 @@ def test_unfinished_stop_is_deleted_without_starting_the_machine(phase, waited):
             status={"phase": phase},
         )
         began = world.journal.now
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
 
         assert world.journal.now == began + waited
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
-        assert [data["verb"] for _, _, data in world.told("wrote")] == ["delete"]
+        assert [data["verb"] for _, _, data in world.journal_records("wrote")] == ["delete"]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_each_node_is_swept_once(monkeypatch):
             for node in ("node-1", "node-9"):
                 script = add_rule(f"j{number}", "10.0.0.1", 0.1)
                 world.call(world.api.create(JOBS, job(f"j{number}-{node}", node, script, 30, GO)))
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
 
         assert swept == [("node-1", "kscen/")]
         assert world.names(JOBS, "default") == []
@@ -192,9 +192,9 @@ def test_node_that_may_not_be_swept_is_reported_and_the_next_is_swept(monkeypatc
                 )
             )
         with pytest.raises(Forbidden):
-            world.call(cleanup.clear_before(world.stage))
+            world.call(cleanup.clear_before(world.context))
         assert swept == [("node-2", "kscen/")]
-        assert [data for _, _, data in world.told("not-swept")] == [
+        assert [data for _, _, data in world.journal_records("not-swept")] == [
             {"nodes": ["node-1"], "why": "you cannot create jobs on it"}
         ]
 
@@ -210,15 +210,15 @@ def test_rules_on_unreachable_node_are_reported_in_journal_and_log(caplog):
         world.runner.advance(20)
         world.cluster.site.machines.power_off("node-1")
         began = world.journal.now
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
 
         why = (
             "it is unknown whether node-1 still has the iptables rules with 'kscen/' in "
             "their comment"
         )
-        ((at, _, data),) = world.told("not-swept")
+        ((at, _, data),) = world.journal_records("not-swept")
         assert (at - began, data) == (60, {"nodes": ["node-1"], "why": why})
-        assert [data["node"] for _, _, data in world.told("rules-swept")] == ["node-2"]
+        assert [data["node"] for _, _, data in world.journal_records("rules-swept")] == ["node-2"]
         (record,) = caplog.records
         assert (record.levelname, record.name) == ("WARNING", "pytest_kscen.chaos-cleaner")
         assert (
@@ -227,16 +227,18 @@ def test_rules_on_unreachable_node_are_reported_in_journal_and_log(caplog):
         )
 
         (there,) = world.names(JOBS, "default")
-        world.call(cleanup.clear_before(world.stage))
-        assert [data["nodes"] for _, _, data in world.told("not-swept")] == [["node-1"]] * 2
+        world.call(cleanup.clear_before(world.context))
+        assert [data["nodes"] for _, _, data in world.journal_records("not-swept")] == [
+            ["node-1"]
+        ] * 2
         assert world.names(JOBS, "default") not in ([], [there])
 
 
 def test_nothing_is_left_after_a_run():
     with chaos_cluster(owned=False) as world:
         create_leftovers(world)
-        world.call(cause_incident(world.stage, manual_faults.network_block("node-1", "node-2")))
-        world.call(cleanup.clear_after(world.stage))
+        world.call(cause_incident(world.context, manual_faults.network_block("node-1", "node-2")))
+        world.call(cleanup.clear_after(world.context))
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == [
             "go-policy",
@@ -248,16 +250,16 @@ def test_nothing_is_left_after_a_run():
 def test_jobs_are_deleted_without_a_parent():
     with chaos_cluster() as world:
         create_leftovers(world)
-        world.stage = type(world.stage)(
-            world.stage.api_for,
-            world.stage.clock,
-            world.stage.chance,
+        world.context = type(world.context)(
+            world.context.api_for,
+            world.context.clock,
+            world.context.chance,
             world.journal,
             "run-1",
             owned=True,
             parent=None,
         )
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
 
         assert world.names(JOBS, "default") == []
 
@@ -302,11 +304,11 @@ def test_refusal_at_the_end_does_not_stop_the_other_deletions(refused, refusal):
         def api_for(name):
             return Refusing(world.cluster.api(name), refused, refusal)
 
-        parent = dataclasses.replace(world.stage.parent, api_for=api_for)
+        parent = dataclasses.replace(world.context.parent, api_for=api_for)
         with pytest.raises(type(refusal)):
             world.call(
                 cleanup.clear_after(
-                    dataclasses.replace(world.stage, api_for=api_for, parent=parent)
+                    dataclasses.replace(world.context, api_for=api_for, parent=parent)
                 )
             )
         left = {resource: world.names(resource, namespace) for resource, namespace in kinds}
@@ -316,7 +318,7 @@ def test_refusal_at_the_end_does_not_stop_the_other_deletions(refused, refusal):
 def test_deleted_leftovers_are_reported_by_name(caplog):
     with chaos_cluster() as world, caplog.at_level("INFO"):
         create_leftovers(world)
-        world.call(cleanup.clear_before(world.stage))
+        world.call(cleanup.clear_before(world.context))
     assert any(
         "clear away before the run resource=jobs.batch object=go-job" in record.getMessage()
         for record in caplog.records

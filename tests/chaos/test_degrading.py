@@ -63,7 +63,7 @@ def nodes(monkeypatch):
 
 
 def cause_of(world, fault):
-    incident = world.call(cause_incident(world.stage, fault))
+    incident = world.call(cause_incident(world.context, fault))
     jobs = world.call(world.api.list(JOBS, "default")).items
     return incident, {
         job["metadata"]["name"].removeprefix(f"chaos-{incident.id}-"): job for job in jobs
@@ -189,9 +189,9 @@ def test_stopped_machine_has_lost_its_rules(nodes):
         nodes.awaited.clear()
         world.call(incident.end())
 
-        assert [data["node"] for _, _, data in world.told("rule-gone-with-its-machine")] == [
-            "node-1"
-        ]
+        assert [
+            data["node"] for _, _, data in world.journal_records("rule-gone-with-its-machine")
+        ] == ["node-1"]
         assert [step for step, _ in nodes.awaited] == ["del"]
 
 
@@ -199,11 +199,13 @@ def test_rule_that_is_not_added_fails_the_incident_and_is_undone(nodes):
     nodes.stuck = ("add",)
     with chaos_cluster() as world:
         with pytest.raises(TimeoutError, match="did not come to node-1"):
-            world.call(cause_incident(world.stage, PacketLoss(("node-1", "node-2"), 0.01, 30)))
+            world.call(cause_incident(world.context, PacketLoss(("node-1", "node-2"), 0.01, 30)))
 
         assert [
             what
-            for _, what, _ in world.told("incident-started", "incident-failed", "incident-ended")
+            for _, what, _ in world.journal_records(
+                "incident-started", "incident-failed", "incident-ended"
+            )
         ] == [
             "incident-started",
             "incident-failed",
@@ -218,7 +220,7 @@ def test_cancellation_during_start_leaves_nothing(nodes):
 
         async def play():
             task = world.runner.loop.create_task(
-                cause_incident(world.stage, PacketLoss(("node-1", "node-2"), 0.01, 30))
+                cause_incident(world.context, PacketLoss(("node-1", "node-2"), 0.01, 30))
             )
             await world.runner.clock.sleep(5)
             task.cancel()
@@ -227,7 +229,7 @@ def test_cancellation_during_start_leaves_nothing(nodes):
 
         world.call(play())
         assert world.names(JOBS, "default") == []
-        assert len(world.told("incident-ended")) == 1
+        assert len(world.journal_records("incident-ended")) == 1
 
 
 def test_link_is_loaded_from_both_sides(nodes):
@@ -270,18 +272,18 @@ def test_link_without_load_is_no_effect(nodes, log, bits):
         world.call(incident.end())
 
         assert incident.effects == []
-        told = [
+        journal_records = [
             (data["node"], data["peer"], data["bits_per_second"])
-            for _, _, data in world.told("not-loaded")
+            for _, _, data in world.journal_records("not-loaded")
         ]
-        assert told == [("node-1", "node-2", bits), ("node-2", "node-1", bits)]
+        assert journal_records == [("node-1", "node-2", bits), ("node-2", "node-1", bits)]
 
 
 def test_machine_without_address_cannot_be_degraded():
     with chaos_cluster() as world:
         world.machine("node-9", "")
         with pytest.raises(FaultImpossible, match="node-9 has no address yet"):
-            world.call(cause_incident(world.stage, manual_faults.latency("node-1", "node-9")))
+            world.call(cause_incident(world.context, manual_faults.latency("node-1", "node-9")))
 
 
 @pytest.mark.parametrize("loss", [5, -0.1, True, "0.1"])

@@ -27,7 +27,7 @@ def jobs(w):
 
 
 def effects(w):
-    return [data["effect"] for _, _, data in w.told("incident-effect")]
+    return [data["effect"] for _, _, data in w.journal_records("incident-effect")]
 
 
 @pytest.mark.parametrize("seconds", [30.0, None], ids=["for a time", "until it is told to end"])
@@ -57,7 +57,12 @@ def test_zero_loss_rule_has_no_effect(w):
     incident = w.cause(PacketLoss(PAIR, 0, 30.0))
     w.runner.advance(35)
     w.end(incident)
-    assert w.told("incident-failed") == w.told("incident-not-undone") == effects(w) == []
+    assert (
+        w.journal_records("incident-failed")
+        == w.journal_records("incident-not-undone")
+        == effects(w)
+        == []
+    )
 
 
 def test_rebooted_machine_has_no_rule_left(w):

@@ -73,7 +73,7 @@ def spec(kind, **more):
 def test_restart_lasts_until_the_node_is_ready_in_another_boot():
     with chaos_cluster(nodes=2) as world:
         hypervisor = Hypervisor(world)
-        incident = world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
+        incident = world.call(cause_incident(world.context, manual_faults.vm_reboot("node-1")))
         (operation,) = world.call(world.api.list(VIRTUAL_MACHINE_OPERATIONS, VMS)).items
         assert operation["metadata"]["name"] == f"chaos-restart-{incident.id}"
         assert operation["metadata"]["labels"] == {
@@ -95,14 +95,16 @@ def test_restart_lasts_until_the_node_is_ready_in_another_boot():
 def test_failed_restart_ends_without_an_effect():
     with chaos_cluster(nodes=2) as world:
         Hypervisor(world, ends="Failed")
-        incident = world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
+        incident = world.call(cause_incident(world.context, manual_faults.vm_reboot("node-1")))
         world.runner.advance(10)
 
         assert (incident.is_on, incident.had_effect) == (False, False)
-        assert [data["error"] for _, _, data in world.told("incident-failed")] == [
+        assert [data["error"] for _, _, data in world.journal_records("incident-failed")] == [
             "the operation Restart of node-1 is Failed: no such luck"
         ]
-        assert [data["nodes"] for _, _, data in world.told("incident-refused")] == [["node-1"]]
+        assert [data["nodes"] for _, _, data in world.journal_records("incident-refused")] == [
+            ["node-1"]
+        ]
 
 
 def test_failed_restart_awaits_no_boot_despite_other_effects_on_its_links():
@@ -139,7 +141,7 @@ def test_machine_down_before_its_restart_failed_is_recovered():
         world.runner.advance(90)
 
         assert reboot.effects == ["the machine node-1 is Stopped"]
-        assert world.told("incident-refused") == []
+        assert world.journal_records("incident-refused") == []
         assert [operation["spec"]["type"] for operation in hypervisor.made] == ["Restart", "Start"]
         assert not reboot.is_on
 
@@ -147,7 +149,7 @@ def test_machine_down_before_its_restart_failed_is_recovered():
 def test_stop_lasts_until_it_is_undone_by_a_start():
     with chaos_cluster(nodes=2) as world:
         hypervisor = Hypervisor(world)
-        incident = world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
+        incident = world.call(cause_incident(world.context, manual_faults.vm_stop("node-1")))
         world.runner.advance(600)
         assert incident.is_on
         world.call(incident.end())
@@ -163,25 +165,25 @@ def test_stop_lasts_until_it_is_undone_by_a_start():
 def test_stopped_machine_is_not_restarted():
     with chaos_cluster(nodes=2) as world:
         Hypervisor(world)
-        world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
+        world.call(cause_incident(world.context, manual_faults.vm_stop("node-1")))
         with pytest.raises(FaultImpossible, match="node-1 is off"):
-            world.call(cause_incident(world.stage, manual_faults.vm_reboot("node-1")))
+            world.call(cause_incident(world.context, manual_faults.vm_reboot("node-1")))
 
 
 def test_stop_that_is_never_executed_is_withdrawn():
     with chaos_cluster(nodes=2) as world:
         with pytest.raises(TimeoutError):
-            world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
+            world.call(cause_incident(world.context, manual_faults.vm_stop("node-1")))
 
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
-        assert len(world.told("incident-ended")) == 1
+        assert len(world.journal_records("incident-ended")) == 1
 
 
 def test_stop_refused_by_the_hypervisor_fails():
     with chaos_cluster(nodes=2) as world:
         Hypervisor(world, ends="Failed")
         with pytest.raises(OperationFailed, match="Stop of node-1 is Failed: no such luck"):
-            world.call(cause_incident(world.stage, manual_faults.vm_stop("node-1")))
+            world.call(cause_incident(world.context, manual_faults.vm_stop("node-1")))
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
 
 
@@ -189,7 +191,7 @@ def run(world, profile, seconds):
     stop = Signal()
 
     async def play():
-        task = world.runner.loop.create_task(profile.run(world.stage, stop))
+        task = world.runner.loop.create_task(profile.run(world.context, stop))
         await world.runner.clock.sleep(seconds)
         stop.give()
         await task
@@ -202,10 +204,10 @@ def test_next_restart_does_not_wait_for_the_previous_one():
         hypervisor = Hypervisor(world, takes=0, boots=200)
         run(world, VmReboot(period=(50, 50)), 180)
 
-        started = [at for at, _, _ in world.told("incident-started")]
-        assert len(started) + len(world.told("incident-skipped")) == 3
+        started = [at for at, _, _ in world.journal_records("incident-started")]
+        assert len(started) + len(world.journal_records("incident-skipped")) == 3
         assert len(hypervisor.made) == len(started) >= 2
-        assert len(world.told("incident-ended")) == len(started)
+        assert len(world.journal_records("incident-ended")) == len(started)
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == []
 
 
@@ -217,7 +219,7 @@ def test_machine_with_unfinished_operations_is_skipped(phase):
         run(world, VmReboot(period=(30, 30)), 40)
 
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["theirs"]
-        assert [data["why"] for _, _, data in world.told("incident-skipped")] == [
+        assert [data["why"] for _, _, data in world.journal_records("incident-skipped")] == [
             "node-1 has operations that are not finished: theirs"
         ]
 
@@ -234,10 +236,10 @@ def test_unfinished_operations_of_another_machine_do_not_interfere():
         Hypervisor(world)
         run(world, VmReboot(period=(30, 30)), 400)
 
-        assert {data["targets"]["vms"][0] for _, _, data in world.told("incident-started")} == {
-            "node-2"
-        }
-        assert {data["why"] for _, _, data in world.told("incident-skipped")} <= {
+        assert {
+            data["targets"]["vms"][0] for _, _, data in world.journal_records("incident-started")
+        } == {"node-2"}
+        assert {data["why"] for _, _, data in world.journal_records("incident-skipped")} <= {
             "node-1 has operations that are not finished: theirs"
         }
 
@@ -251,7 +253,7 @@ def test_finished_operations_do_not_interfere(phase):
         Hypervisor(world)
         run(world, VmReboot(period=(30, 30)), 40)
 
-        assert len(world.told("incident-started")) == 1
+        assert len(world.journal_records("incident-started")) == 1
         assert world.names(VIRTUAL_MACHINE_OPERATIONS, VMS) == ["theirs"]
 
 

@@ -33,7 +33,7 @@ def test_cut_link_is_an_effect_and_its_return_the_recovery():
         world.runner.advance(1)
 
         assert incident.recovered_at == incident.removed_at + 43
-        assert [data["took"] for _, _, data in world.told("incident-recovered")] == [43]
+        assert [data["took"] for _, _, data in world.journal_records("incident-recovered")] == [43]
 
 
 def test_flapping_is_no_recovery():
@@ -191,7 +191,7 @@ def test_crashed_observer_reports_it_and_observes_again(monkeypatch):
         with monkeypatch.context() as broken:
             broken.setattr(troubles, "of_volume", lambda *_: 1 / 0)
             storage.health("v", IOReady="False")
-        assert len(world.told("observer-crashed")) == 1
+        assert len(world.journal_records("observer-crashed")) == 1
         world.call(first.end())
         second = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-0", "v-1", "Connecting")
@@ -209,10 +209,10 @@ def test_fault_that_cannot_be_undone_never_recovers(monkeypatch):
         monkeypatch.setattr(type(incident.fault), "heal", heal)
         with pytest.raises(TimeoutError, match="it is stuck"):
             world.call(incident.end())
-        world.call(Observer.of(world.stage).settle())
+        world.call(Observer.of(world.context).settle())
 
         assert (incident.is_on, incident.recovered_at) == (True, None)
-        ((at, _, data),) = world.told("incident-not-undone")
+        ((at, _, data),) = world.journal_records("incident-not-undone")
         assert (900 <= at - incident.started_at < 1000, data["error"]) == (
             True,
             "TimeoutError('it is stuck')",
@@ -226,9 +226,9 @@ def test_resource_that_does_not_recover_is_named():
         incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
         storage.link("v-1", "v-0", "StandAlone")
         world.call(incident.end())
-        world.call(Observer.of(world.stage).settle())
+        world.call(Observer.of(world.context).settle())
 
-        ((at, _, data),) = world.told("incident-unrecovered")
+        ((at, _, data),) = world.journal_records("incident-unrecovered")
         assert at == incident.removed_at + 300
         assert data == {
             "incident": incident.id,
@@ -275,7 +275,7 @@ def test_first_of_many_similar_effects_on_a_volume_are_listed():
             name: [f"the link of {name} from node-1 to node-{n} is Connecting" for n in (2, 3, 4)]
             for name in "ab"
         }
-        noted = [data for _, _, data in world.told("incident-effect")]
+        noted = [data for _, _, data in world.journal_records("incident-effect")]
         assert noted == [
             {"incident": incident.id, "effect": words, "volume": name}
             for name in "ab"

@@ -67,7 +67,7 @@ def test_incident_lasts_until_the_replacements_are_ready(app):
         workloads(world)
         before = uids(world, app)
         incident = world.call(
-            cause_incident(world.stage, manual_faults.pod_destroy(f"app={app}", 2))
+            cause_incident(world.context, manual_faults.pod_destroy(f"app={app}", 2))
         )
         assert (incident.effects, incident.is_on) == ([], True), "they have a second to go"
         assert len(incident.targets["pods"]) == 2
@@ -78,7 +78,7 @@ def test_incident_lasts_until_the_replacements_are_ready(app):
         assert incident.effects == [
             f"the pod {name} on {node} is gone" for name, node in pods_by_node(incident)
         ]
-        assert world.told("pods-missing") == []
+        assert world.journal_records("pods-missing") == []
 
 
 def pod(uid, node, kind="DaemonSet", *, ready=True):
@@ -115,11 +115,11 @@ def test_pods_down_on_other_nodes_are_not_awaited():
         world.cluster.site.machines.power_off("node-1")
         world.runner.advance(60)
         incident = world.call(
-            cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 1))
+            cause_incident(world.context, manual_faults.pod_destroy("app=controller", 1))
         )
         while pods_by_node(incident)[0][1] == "node-1":
             incident = world.call(
-                cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 1))
+                cause_incident(world.context, manual_faults.pod_destroy("app=controller", 1))
             )
         world.runner.advance(20)
 
@@ -130,7 +130,7 @@ def test_controller_pod_is_not_bound_to_a_node():
     with chaos_cluster(nodes=2) as world:
         workloads(world)
         incident = world.call(
-            cause_incident(world.stage, manual_faults.pod_destroy("app=controller", 3))
+            cause_incident(world.context, manual_faults.pod_destroy("app=controller", 3))
         )
         assert (len(incident.targets["pods"]), incident.targets["nodes"]) == (3, [])
 
@@ -140,7 +140,7 @@ def test_pod_on_a_down_node_is_awaited_until_the_node_is_back():
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
         incident = world.call(
-            cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2))
+            cause_incident(world.context, manual_faults.pod_destroy("app=agent", 2))
         )
         world.runner.advance(100)
         assert incident.is_on
@@ -155,7 +155,7 @@ def test_pod_on_a_down_node_is_awaited_for_a_limited_time():
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
         incident = world.call(
-            cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2))
+            cause_incident(world.context, manual_faults.pod_destroy("app=agent", 2))
         )
         world.runner.advance(301)
 
@@ -165,7 +165,7 @@ def test_pod_on_a_down_node_is_awaited_for_a_limited_time():
             for name, node in pods_by_node(incident)
             if node == "node-2"
         ]
-        assert [data["waited"] for _, _, data in world.told("pods-missing")] == [300]
+        assert [data["waited"] for _, _, data in world.journal_records("pods-missing")] == [300]
 
 
 def test_no_matching_pods_is_a_failed_incident():
@@ -175,7 +175,7 @@ def test_no_matching_pods_is_a_failed_incident():
             FaultImpossible,
             match="no pod with app=agent in the namespace 'd8-sds-replicated-volume'",
         ):
-            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent")))
+            world.call(cause_incident(world.context, manual_faults.pod_destroy("app=agent")))
 
 
 def test_count_larger_than_the_number_of_pods_is_refused():
@@ -188,27 +188,29 @@ def test_count_larger_than_the_number_of_pods_is_refused():
                 r"destroyed, and not 3$"
             ),
         ):
-            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 3)))
-        world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 1)))
+            world.call(cause_incident(world.context, manual_faults.pod_destroy("app=agent", 3)))
+        world.call(cause_incident(world.context, manual_faults.pod_destroy("app=agent", 1)))
         with pytest.raises(
             FaultImpossible, match=r"is one pod with .* to be destroyed, and not 2: 1 go already$"
         ):
-            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2)))
-        assert len(world.told("incident-started")) == 1
+            world.call(cause_incident(world.context, manual_faults.pod_destroy("app=agent", 2)))
+        assert len(world.journal_records("incident-started")) == 1
 
 
 def test_terminating_pods_are_not_destroyed():
     with chaos_cluster(nodes=2) as world:
         workloads(world)
         world.cluster.site.machines.power_off("node-1")
-        first = world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2)))
+        first = world.call(cause_incident(world.context, manual_faults.pod_destroy("app=agent", 2)))
         world.runner.advance(30)
-        second = world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 1)))
+        second = world.call(
+            cause_incident(world.context, manual_faults.pod_destroy("app=agent", 1))
+        )
         (lives,) = second.targets["nodes"]
         with pytest.raises(
             FaultImpossible, match=r"no pod with app=agent .* to be destroyed: 2 go already"
         ):
-            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2)))
+            world.call(cause_incident(world.context, manual_faults.pod_destroy("app=agent", 2)))
 
         assert (sorted(first.targets["nodes"]), lives) == (["node-1", "node-2"], "node-2")
 
@@ -226,14 +228,14 @@ def test_pod_deleted_before_its_destruction_is_no_effect(monkeypatch):
 
         monkeypatch.setattr(PodDeletion, "aim", too_late)
         incident = world.call(
-            cause_incident(world.stage, manual_faults.pod_destroy("app=agent", 2))
+            cause_incident(world.context, manual_faults.pod_destroy("app=agent", 2))
         )
         world.runner.advance(30)
 
         assert (incident.is_on, incident.effects) == (False, [])
-        assert [data["pod"] for _, _, data in world.told("already-gone")] == incident.targets[
-            "pods"
-        ]
+        assert [
+            data["pod"] for _, _, data in world.journal_records("already-gone")
+        ] == incident.targets["pods"]
 
 
 def test_without_label_agents_and_controllers_are_destroyed_independently():
@@ -242,18 +244,24 @@ def test_without_label_agents_and_controllers_are_destroyed_independently():
         stop = Signal()
 
         async def play():
-            task = world.runner.loop.create_task(PodDestroy(period=(30, 30)).run(world.stage, stop))
+            task = world.runner.loop.create_task(
+                PodDestroy(period=(30, 30)).run(world.context, stop)
+            )
             await world.runner.clock.sleep(301)
             stop.give()
             await task
 
         world.call(play())
         counts = {"agent": set(), "controller": set()}
-        for _, _, data in world.told("incident-started"):
+        for _, _, data in world.journal_records("incident-started"):
             pods = data["targets"]["pods"]
             counts[pods[0].partition("-")[0]].add(len(pods))
         assert counts == {"agent": {1, 2}, "controller": {1, 2, 3}}
-        assert len(world.told("incident-started")) == len(world.told("incident-ended")) == 20
+        assert (
+            len(world.journal_records("incident-started"))
+            == len(world.journal_records("incident-ended"))
+            == 20
+        )
 
 
 def test_invalid_arguments_are_refused():

@@ -17,7 +17,7 @@ def attempts(*profiles):
     async def play(world):
         stop = Signal()
         lives = [
-            world.runner.loop.create_task(profile.run(world.stage, stop)) for profile in profiles
+            world.runner.loop.create_task(profile.run(world.context, stop)) for profile in profiles
         ]
         await world.runner.clock.sleep(900)
         stop.give()
@@ -25,14 +25,14 @@ def attempts(*profiles):
 
     with chaos_cluster(40) as world:  # so many that no two of them want the same machine
         world.call(play(world))
-        told = [
+        journal_records = [
             entry
             for entry in world.journal
             if entry.what in {"incident-started", "incident-skipped"}
         ]
         return {
-            who: [entry.at for entry in told if entry.actor == who]
-            for who in dict.fromkeys(entry.actor for entry in told)
+            who: [entry.at for entry in journal_records if entry.actor == who]
+            for who in dict.fromkeys(entry.actor for entry in journal_records)
         }
 
 

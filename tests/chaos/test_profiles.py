@@ -69,7 +69,7 @@ DRAWS = {NetworkBlock: draw_block, NetworkDegrade: draw_degradation}
 
 
 def draws(world, profile, count=40):
-    clients = ClusterClients.of(world.stage, "test")
+    clients = ClusterClients.of(world.context, "test")
     return [world.call(DRAWS[type(profile)](profile, clients, 30)) for _ in range(count)]
 
 
@@ -142,7 +142,7 @@ def run(world, profile, seconds, *, cancel=False):
     stop = Signal()
 
     async def play():
-        task = world.runner.loop.create_task(profile.run(world.stage, stop))
+        task = world.runner.loop.create_task(profile.run(world.context, stop))
         await world.runner.clock.sleep(seconds)
         if cancel:
             task.cancel()
@@ -163,7 +163,8 @@ def test_pauses_and_incidents_last_exactly_as_drawn():
             300,
         )
         times = [
-            round(at - began, 3) for at, _, _ in world.told("incident-started", "incident-ended")
+            round(at - began, 3)
+            for at, _, _ in world.journal_records("incident-started", "incident-ended")
         ]
 
         assert times == [100, 130, 230, 260]
@@ -182,7 +183,7 @@ def test_active_fault_is_undone_at_the_deadline_or_on_cancellation(cancel):
         )
 
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
-        ((at, _, data),) = world.told("incident-ended")
+        ((at, _, data),) = world.journal_records("incident-ended")
         assert (round(at - began, 3), data["lasted"]) == (60, 50)
 
 
@@ -190,10 +191,10 @@ def test_too_few_machines_are_recorded_and_retried():
     with chaos_cluster(1) as world:
         run(world, NetworkBlock(period=(10, 10), incident=(10, 10)), 35)
 
-        assert len(world.told("incident-skipped")) == 3
+        assert len(world.journal_records("incident-skipped")) == 3
         world.machine("node-2")
         run(world, NetworkBlock(period=(10, 10), incident=(10, 10), variants=("split-brain",)), 35)
-        assert len(world.told("incident-ended")) == 2
+        assert len(world.journal_records("incident-ended")) == 2
 
 
 class UnreliableApi:
@@ -219,24 +220,28 @@ class UnreliableApi:
 
 def test_temporary_api_errors_stop_nothing():
     with chaos_cluster() as world:
-        parent = world.stage.parent
+        parent = world.context.parent
         api_for = parent.api_for
         unreliable = UnreliableApi(api_for("chaos"))
-        stage = type(world.stage)(
-            world.stage.api_for,
-            world.stage.clock,
-            world.stage.chance,
+        context = type(world.context)(
+            world.context.api_for,
+            world.context.clock,
+            world.context.chance,
             world.journal,
             "run-1",
             owned=True,
             parent=type(parent)(lambda _: unreliable, VMS, True),
         )
-        world.stage = stage
+        world.context = context
         run(world, NetworkBlock(period=(30, 30), incident=(10, 10), variants=("split-brain",)), 100)
 
         assert unreliable.refused["create"] >= 4
-        assert len(world.told("incident-started")) == len(world.told("incident-ended")) == 2
-        assert world.told("incident-failed") == []
+        assert (
+            len(world.journal_records("incident-started"))
+            == len(world.journal_records("incident-ended"))
+            == 2
+        )
+        assert world.journal_records("incident-failed") == []
         assert world.names(CILIUM_NETWORK_POLICIES, VMS) == []
 
 
@@ -246,7 +251,7 @@ def test_existing_policy_of_the_same_name_is_deleted_first():
         old = world.make(CILIUM_NETWORK_POLICIES, name, VMS, spec={})
         world.call(
             cause_incident(
-                world.stage, manual_faults.network_block("node-1", "node-2"), by="blocker"
+                world.context, manual_faults.network_block("node-1", "node-2"), by="blocker"
             )
         )
 

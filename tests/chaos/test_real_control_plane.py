@@ -63,7 +63,9 @@ def test_fault_by_hand(cluster, runner, fault):
         assert incident.removed_at is not None
 
     expected = effect.format(volume=volume.name, one=one, other=other)
-    assert any(re.fullmatch(expected, told) for told in incident.effects), incident.effects
+    assert any(re.fullmatch(expected, journal_records) for journal_records in incident.effects), (
+        incident.effects
+    )
     (seen,) = run.outcome.incidents
     assert (seen.effects, seen.failed, seen.not_undone) == (incident.effects, "", "")
     assert run.outcome.verdict == "valid", run.outcome.explain()

@@ -53,9 +53,9 @@ def test_link_being_deleted_is_recovered_unless_its_volume_goes(volume, is_well)
         world.runner.advance(6)
 
         assert incident.recovered_at == (incident.removed_at + 20 if is_well else None)
-        assert [data["left"] for _, _, data in world.told("incident-target-deleted")] == (
-            [] if is_well else [[LINK]]
-        )
+        assert [
+            data["left"] for _, _, data in world.journal_records("incident-target-deleted")
+        ] == ([] if is_well else [[LINK]])
 
 
 @pytest.mark.parametrize("within", [0, 20])
@@ -70,10 +70,10 @@ def test_volume_deleted_before_recovery_was_not_seen_to_recover(within):
         world.call(incident.end())
         world.runner.advance(6)
 
-        assert [(at, data["left"]) for at, _, data in world.told("incident-target-deleted")] == [
-            (incident.removed_at + within + 5, [QUORUM])
-        ]
-        assert (incident.recovered_at, world.told("incident-recovered")) == (None, [])
+        assert [
+            (at, data["left"]) for at, _, data in world.journal_records("incident-target-deleted")
+        ] == [(incident.removed_at + within + 5, [QUORUM])]
+        assert (incident.recovered_at, world.journal_records("incident-recovered")) == (None, [])
 
 
 def test_volume_deleted_during_incident_needs_no_recovery_if_others_recover():
@@ -99,14 +99,14 @@ def test_overtaken_incident_has_no_recovery_time():
         storage.link("v-0", "v-1", "Connecting")
         world.call(first.end())
         elsewhere = storage.cause(manual_faults.network_block("node-3", "node-4"))
-        assert world.told("incident-overtaken") == []
+        assert world.journal_records("incident-overtaken") == []
         second = storage.cause(manual_faults.split_brain(["node-1"], ["node-2", "node-3"]))
         storage.link("v-0", "v-1", "Connected")
         for incident in (second, elsewhere):
             world.call(incident.end())
-        world.call(Observer.of(world.stage).settle())
+        world.call(Observer.of(world.context).settle())
 
-        ((_, _, data),) = world.told("incident-overtaken")
+        ((_, _, data),) = world.journal_records("incident-overtaken")
         left = ["the link of v from node-1 to node-2 is Connecting"]
         assert data == {"incident": first.id, "by": [second.id], "left": left}
         assert [incident.recovered_at for incident in (first, second)] == [None, second.removed_at]
@@ -121,18 +121,20 @@ def test_inherited_effect_is_awaited_by_the_overtaking_incident():
         world.runner.advance(20)
         storage.link("v-0", "v-1", "Connected")
         world.runner.advance(20)
-        assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[second.id]]
+        assert [data["by"] for _, _, data in world.journal_records("incident-overtaken")] == [
+            [second.id]
+        ]
         assert (
             second.effects,
             possible_effect_records(world),
-            world.told("incident-overlapping"),
+            world.journal_records("incident-overlapping"),
         ) == ([], [], [])
 
         storage.health("v", IOReady="True", Quorum="True")
         world.runner.advance(6)
-        ((at, _, data),) = world.told("incident-overlapping")
+        ((at, _, data),) = world.journal_records("incident-overlapping")
         assert (at, data) == (second.removed_at + 45, {"incident": second.id, "others": [first.id]})
-        assert world.told("incident-recovered") == []
+        assert world.journal_records("incident-recovered") == []
 
 
 def test_inherited_effect_is_awaited_by_all_overtaking_incidents():
@@ -150,14 +152,15 @@ def test_inherited_effect_is_awaited_by_all_overtaking_incidents():
         storage.health("v", IOReady="True", Quorum="True")
         world.runner.advance(6)
 
-        assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [
+        assert [data["by"] for _, _, data in world.journal_records("incident-overtaken")] == [
             [other.id for other in others],
             [others[1].id],
         ]
-        told = [
-            (data["incident"], data["others"]) for _, _, data in world.told("incident-overlapping")
+        journal_records = [
+            (data["incident"], data["others"])
+            for _, _, data in world.journal_records("incident-overlapping")
         ]
-        assert told == [(others[1].id, [first.id])]
+        assert journal_records == [(others[1].id, [first.id])]
 
 
 def test_inherited_effect_recovered_before_the_end_is_not_overlapping():
@@ -171,7 +174,7 @@ def test_inherited_effect_recovered_before_the_end_is_not_overlapping():
         world.call(second.end())
         world.runner.advance(6)
 
-        assert world.told("incident-overlapping", "incident-target-deleted") == []
+        assert world.journal_records("incident-overlapping", "incident-target-deleted") == []
         assert second.recovered_at == second.removed_at
 
 
@@ -218,7 +221,9 @@ def test_incident_ending_within_another_has_no_recovery_time():
         world.call(inner.end())
         world.runner.advance(0)
 
-        assert [data["by"] for _, _, data in world.told("incident-overtaken")] == [[outer.id]]
+        assert [data["by"] for _, _, data in world.journal_records("incident-overtaken")] == [
+            [outer.id]
+        ]
 
 
 def test_possible_effect_is_awaited():
@@ -243,9 +248,9 @@ def test_possible_effect_deleted_before_recovery_was_not_seen_to_recover():
         world.delete(REPLICATED_VOLUMES, "v")
         world.runner.advance(6)
 
-        assert [data["left"] for _, _, data in world.told("incident-target-deleted")] == [
-            ["IOReady of the volume v is False (IsFalse)"]
-        ]
+        assert [
+            data["left"] for _, _, data in world.journal_records("incident-target-deleted")
+        ] == [["IOReady of the volume v is False (IsFalse)"]]
 
 
 def test_incident_answers_for_nothing_new_after_its_certain_effects_recovered():
@@ -276,7 +281,7 @@ def test_possible_effect_owned_by_another_incident_is_not_awaited():
 
         lost = "the link of v from node-1 to node-2 is Connecting"
         assert possible_effect_records(world) == [(worse.id, lost)]
-        assert [data for _, _, data in world.told("incident-overtaken")] == [
+        assert [data for _, _, data in world.journal_records("incident-overtaken")] == [
             {"incident": worse.id, "by": [cut.id], "left": [lost]}
         ]
 
@@ -298,7 +303,7 @@ def test_deleted_volume_is_ignored_once_another_recovery_was_seen():
         world.call(cut.end())
         world.runner.advance(6)
 
-        assert world.told("incident-target-deleted") == []
+        assert world.journal_records("incident-target-deleted") == []
         assert cut.recovered_at == cut.removed_at
 
 
@@ -316,5 +321,5 @@ def test_first_of_many_deleted_volumes_is_named_with_the_remaining_count():
             world.delete(REPLICATED_VOLUMES, name)
         world.runner.advance(6)
 
-        ((_, _, data),) = world.told("incident-target-deleted")
+        ((_, _, data),) = world.journal_records("incident-target-deleted")
         assert (data["volumes"], len(data["left"]), data["left"][-1]) == (names, 11, "2 more")

@@ -44,12 +44,12 @@ class UnansweringApi(ForwardingApi):
     async def _answer(self, write):
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer is None or answer in self.done:
-            said = await write
+            text = await write
         else:
             write.close()
         if answer is not None:
             raise type(answer)(answer.message)
-        return said
+        return text
 
     async def create(self, *arguments, **options):
         return await self._answer(self._api.create(*arguments, **options))
@@ -62,8 +62,8 @@ def unanswering(world, *answers, done=()):
     """Whoever acts from now on is answered so, in either cluster."""
     answers = [*answers]
     api = UnansweringApi(world.api, answers, done)
-    parent = dataclasses.replace(world.stage.parent, api_for=lambda _: api)
-    world.stage = dataclasses.replace(world.stage, api_for=lambda _: api, parent=parent)
+    parent = dataclasses.replace(world.context.parent, api_for=lambda _: api)
+    world.context = dataclasses.replace(world.context, api_for=lambda _: api, parent=parent)
     return answers
 
 
@@ -77,7 +77,7 @@ def records(world):
 def refused(world, fault):
     """What its cause raises, and what the journal says of it."""
     with pytest.raises(ApiError) as refusal:
-        world.call(cause_incident(world.stage, fault))
+        world.call(cause_incident(world.context, fault))
     return refusal.value, records(world)[-1]
 
 
@@ -131,7 +131,7 @@ def test_pod_whose_deletion_response_was_lost_is_a_possible_effect(then):
         workloads(world)
         unanswering(world, LOST, then, done=(LOST,))
         with contextlib.suppress(Forbidden):
-            world.call(cause_incident(world.stage, manual_faults.pod_destroy("app=agent")))
+            world.call(cause_incident(world.context, manual_faults.pod_destroy("app=agent")))
         world.runner.advance(30)
         (incident,) = records(world)
 
@@ -141,7 +141,7 @@ def test_pod_whose_deletion_response_was_lost_is_a_possible_effect(then):
             [],
         )
         assert 0 < incident.lasted < 15
-        assert world.told("already-gone") == []
+        assert world.journal_records("already-gone") == []
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.variant)
@@ -157,7 +157,9 @@ def test_changes_by_others_are_no_effects_of_a_refused_fault(fault):
 
         assert (incident.lasted, incident.affected_nodes) == (0, [])
         assert [(each.effects, each.possible_effects) for each in records(world)] == [([], [])]
-        assert [data["action"] for _, _, data in world.told("began")] == [f"cause {fault.variant}"]
+        assert [data["action"] for _, _, data in world.journal_records("began")] == [
+            f"cause {fault.variant}"
+        ]
 
 
 @pytest.mark.parametrize("fault", [FAULTS[0], *FAULTS[3:]], ids=lambda fault: fault.variant)
@@ -168,7 +170,7 @@ def test_effect_is_possible_until_the_request_is_answered_with_a_refusal(fault):
         answers = unanswering(world, InternalError("down"))
 
         async def play():
-            causing = world.runner.loop.create_task(cause_incident(world.stage, fault))
+            causing = world.runner.loop.create_task(cause_incident(world.context, fault))
             await world.runner.clock.sleep(30)
             await world.api.patch(*stalled())
             await world.runner.clock.sleep(290)
@@ -251,7 +253,7 @@ def test_unanswered_fault_overtakes_no_incident():
         world.call(first.end())
         answers = unanswering(world, InternalError("down"))
         asking = world.runner.loop.create_task(
-            cause_incident(world.stage, manual_faults.network_block(*PAIR))
+            cause_incident(world.context, manual_faults.network_block(*PAIR))
         )
         world.runner.advance(10)
         storage.link("v-0", "v-1", "Connected")
@@ -262,7 +264,7 @@ def test_unanswered_fault_overtakes_no_incident():
         world.call(asyncio.wait([asking]))
 
         assert isinstance(asking.exception(), Forbidden)
-        assert world.told("incident-overtaken") == []
+        assert world.journal_records("incident-overtaken") == []
         assert first.recovered_at == first.removed_at + 20
 
 
@@ -272,4 +274,4 @@ def test_half_applied_degradation_is_undone_on_that_side_only():
         _, incident = refused(world, manual_faults.latency(*PAIR))
 
         assert incident.affected_nodes == list(PAIR), "one end loads the link of both"
-        assert [data["node"] for _, _, data in world.told("not-loaded")] == ["node-1"]
+        assert [data["node"] for _, _, data in world.journal_records("not-loaded")] == ["node-1"]

@@ -33,7 +33,7 @@ class World:
         self.runner = self.cluster.runner
         self.parent = self.cluster.parent()
         self.journal = Journal(self.runner.clock)
-        self.stage = RunContext(
+        self.context = RunContext(
             self.cluster.api,
             self.runner.clock,
             self.cluster.chance,
@@ -44,7 +44,7 @@ class World:
         )
 
     def cause(self, fault):
-        return self.runner.call(cause_incident(self.stage, fault))
+        return self.runner.call(cause_incident(self.context, fault))
 
     def end(self, incident):
         self.runner.call(incident.end())
@@ -52,7 +52,7 @@ class World:
     def blocked(self, source, target, port=7000, protocol="TCP"):
         return self.cluster.site.network.impairment(Flow(source, target, protocol, port)).blocked
 
-    def told(self, *what):
+    def journal_records(self, *what):
         return [(entry.at, entry.what, entry.data) for entry in self.journal if entry.what in what]
 
 
@@ -142,9 +142,9 @@ def test_machine_is_stopped_and_started_at_the_end():
 def test_machine_stopped_by_a_killed_run_is_started(clear):
     with world() as w:
         w.cause(manual_faults.vm_stop("node-2"))
-        w.stage.shared.clear()
+        w.context.shared.clear()
         assert len(operations(w)) == 1
-        w.runner.call(clear(w.stage))
+        w.runner.call(clear(w.context))
         assert operations(w) == []
         w.runner.advance(120)
         assert w.cluster.site.machines["node-2"].powered
@@ -162,7 +162,7 @@ def test_machine_stopped_by_others_stays_stopped():
         )
         w.runner.call(w.parent.api_for("test").create(VIRTUAL_MACHINE_OPERATIONS, theirs))
         w.runner.advance(60)
-        w.runner.call(clear_before(w.stage))
+        w.runner.call(clear_before(w.context))
         assert not w.cluster.site.machines["node-2"].powered
 
 
@@ -180,7 +180,7 @@ def test_losses_and_latency():
 
 def rules(w, node):
     """How many rules of ours a Job finds on the node."""
-    actor = w.stage.actor("test")
+    actor = w.context.actor("test")
     return w.runner.call(sweep_node(actor, f"look-at-{node}", node, "kscen/", actor.labels))
 
 
@@ -195,19 +195,21 @@ def test_leftover_rule_is_swept():
         w.runner.advance(30)
         w.end(incident)
 
-        assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [
-            ("node-1", 1)
-        ]
+        assert [
+            (data["node"], data["rules"]) for _, _, data in w.journal_records("rules-swept")
+        ] == [("node-1", 1)]
         assert (rules(w, "node-1"), rules(w, "node-2")) == (0, 0)
 
 
 def test_rules_of_a_killed_run_are_swept_before_the_next_run():
     with world() as w:
         w.cause(manual_faults.losses("node-1", "node-2", 0.1))
-        w.stage.shared.clear()
-        w.runner.call(clear_before(w.stage))
+        w.context.shared.clear()
+        w.runner.call(clear_before(w.context))
 
-        assert [(data["node"], data["rules"]) for _, _, data in w.told("rules-swept")] == [
+        assert [
+            (data["node"], data["rules"]) for _, _, data in w.journal_records("rules-swept")
+        ] == [
             ("node-1", 1),
             ("node-2", 1),
         ]
@@ -228,7 +230,7 @@ def test_rule_of_the_go_megatest_is_swept_and_similar_rules_are_kept(comment, le
             )
         )
         w.runner.advance(20)
-        actor = w.stage.actor("test")
+        actor = w.context.actor("test")
         swept = w.runner.call(
             sweep_node(actor, "sweep", "node-1", "node-1-add-iptables", actor.labels)
         )
@@ -255,25 +257,25 @@ def test_one_hour_of_each_profile_leaves_nothing(name):
         stop = Signal()
 
         async def play():
-            await clear_before(w.stage)
-            task = w.runner.loop.create_task(PROFILES[name]().run(w.stage, stop))
+            await clear_before(w.context)
+            task = w.runner.loop.create_task(PROFILES[name]().run(w.context, stop))
             await w.runner.clock.sleep(3600)
             stop.give()
             await task
-            await Observer.of(w.stage).settle()
-            await clear_after(w.stage)
+            await Observer.of(w.context).settle()
+            await clear_after(w.context)
 
         w.runner.call(play())
-        started = [data["incident"] for _, _, data in w.told("incident-started")]
-        ended = [data["incident"] for _, _, data in w.told("incident-ended")]
-        recovered = [data["incident"] for _, _, data in w.told("incident-recovered")]
+        started = [data["incident"] for _, _, data in w.journal_records("incident-started")]
+        ended = [data["incident"] for _, _, data in w.journal_records("incident-ended")]
+        recovered = [data["incident"] for _, _, data in w.journal_records("incident-recovered")]
         assert len(started) >= 8
         assert sorted(started) == sorted(ended) == sorted(recovered)
-        assert w.told("incident-failed", "incident-not-undone") == []
+        assert w.journal_records("incident-failed", "incident-not-undone") == []
 
 
 def test_same_seed_gives_the_same_story():
-    def told():
+    def journal_records():
         with world(7) as w:
             stop = Signal()
 
@@ -282,18 +284,18 @@ def test_same_seed_gives_the_same_story():
                     PROFILES[name](period=(20.0, 60.0)) for name in ("network-block", "vm-reboot")
                 ]
                 tasks = [
-                    w.runner.loop.create_task(profile.run(w.stage, stop)) for profile in profiles
+                    w.runner.loop.create_task(profile.run(w.context, stop)) for profile in profiles
                 ]
                 await w.runner.clock.sleep(600)
                 stop.give()
                 for task in tasks:
                     await task
-                await Observer.of(w.stage).settle()
-                await clear_after(w.stage)
+                await Observer.of(w.context).settle()
+                await clear_after(w.context)
 
             w.runner.call(play())
             return list(w.journal)
 
-    first, second = told(), told()
+    first, second = journal_records(), journal_records()
     assert len(first) > 50
     assert first == second

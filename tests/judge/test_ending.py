@@ -125,7 +125,7 @@ def test_unchecked_namespaces_are_reported():
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"),
+    ("entries", "text"),
     [
         (
             [FAULT, entry("ready", volume="v"), entry("ready", volume="w")],
@@ -139,7 +139,7 @@ def test_unchecked_namespaces_are_reported():
         ),
     ],
 )
-def test_late_volume_is_reported_with_its_state(entries, said):
+def test_late_volume_is_reported_with_its_state(entries, text):
     findings = start_and_end.judge_end(
         updated(
             start_and_end.RunEnd(),
@@ -147,7 +147,7 @@ def test_late_volume_is_reported_with_its_state(entries, said):
             [*entries, entry("liveness", late=["v", "w"]), FINE[1]],
         )
     )
-    assert [finding.why for finding in findings] == [said, ""]
+    assert [finding.why for finding in findings] == [text, ""]
 
 
 def taken(at, volume="v", **more):
@@ -265,24 +265,24 @@ def test_outcome_as_json_has_all_parts():
             entry("ended", volume="v", action="attach", result="failed: TimeoutError()", took=2.0),
         ]
     )
-    told = json.loads(outcome.as_json())
-    assert told["findings"] == [
+    reported = json.loads(outcome.as_json())
+    assert reported["findings"] == [
         {"check": one.check, "verdict": one.verdict, "why": one.why} for one in outcome.findings
     ]
-    assert (told["volumes"], told["incidents"]) == (
+    assert (reported["volumes"], reported["incidents"]) == (
         [outcome.volumes["v"].as_json()],
         [outcome.incidents[0].as_json()],
     )
-    assert told["actions"] == {"attach": outcome.actions["attach"].as_json()}
-    assert told["volumes"][0]["nodes"] == ["node-2", "node-1", "node-3"]
-    assert (told["incidents"][0]["had_effect"], told["incidents"][0]["refused_nodes"]) == (
+    assert reported["actions"] == {"attach": outcome.actions["attach"].as_json()}
+    assert reported["volumes"][0]["nodes"] == ["node-2", "node-1", "node-3"]
+    assert (reported["incidents"][0]["had_effect"], reported["incidents"][0]["refused_nodes"]) == (
         False,
         [],
     )
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "said"),
+    ("verdicts", "text"),
     [
         ([], "<0 volumes>"),
         (["broken"], "<1 volume: 1 broken>"),
@@ -292,14 +292,14 @@ def test_outcome_as_json_has_all_parts():
         ),
     ],
 )
-def test_volumes_are_counted_by_state(verdicts, said):
-    assert repr(Volumes(VolumeRecord("v", "none", verdict=verdict) for verdict in verdicts)) == said
+def test_volumes_are_counted_by_state(verdicts, text):
+    assert repr(Volumes(VolumeRecord("v", "none", verdict=verdict) for verdict in verdicts)) == text
 
 
 def test_crashed_check_receives_no_more_records():
     """What is told is where it began."""
-    said = why_volumes_crashed(entry("ready", volume="v"), entry("ready", volume="w"))
-    assert said == "KeyError('v') at line 1 of the journal: no earlier line defines the volume 'v'"
+    text = why_volumes_crashed(entry("ready", volume="v"), entry("ready", volume="w"))
+    assert text == "KeyError('v') at line 1 of the journal: no earlier line defines the volume 'v'"
 
 
 def why_volumes_crashed(*lines, path=None):
@@ -308,7 +308,7 @@ def why_volumes_crashed(*lines, path=None):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "text"),
     [
         (
             entry("ready", volume="w"),
@@ -322,13 +322,13 @@ def why_volumes_crashed(*lines, path=None):
         (entry("volume-placed", volume="v", nodes=7), "TypeError("),
     ],
 )
-def test_crashed_check_names_its_line(line, said):
+def test_crashed_check_names_its_line(line, text):
     before = [entry("frozen"), entry("volume", volume="v", storage_class="availability")]
-    told = why_volumes_crashed(
+    reported = why_volumes_crashed(
         *before, line, entry("leftovers", objects=[]), path=pathlib.Path("j")
     )
-    assert told.startswith(said)
-    assert " at j:3" in told
+    assert reported.startswith(text)
+    assert " at j:3" in reported
 
 
 def test_record_with_the_missing_key_is_not_named():

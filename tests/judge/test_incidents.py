@@ -23,7 +23,7 @@ def incidents(journal):
     return list(found.values())
 
 
-def told(*lines):
+def reported(*lines):
     """(at, what, particulars) as entries of the incident `i`, which began after two seconds."""
     first = (2, "incident-started", STARTED)
     return [
@@ -38,7 +38,7 @@ def test_complete_incident():
         (9, "incident-effect", {"effect": "a volume is lame"}),
     ]
     (seen,) = incidents(
-        told(
+        reported(
             *effects,
             (32, "incident-ended", {"lasted": 30}),
             (80, "incident-recovered", {"took": 43}),
@@ -75,13 +75,13 @@ def test_possible_effect_becomes_proved():
         (8, "incident-possible-effect", {"effect": one})
         for one in ("a volume is lame", "a node is gone")
     ]
-    (seen,) = incidents(told(*maybe, (9, "incident-effect", {"effect": "a volume is lame"})))
+    (seen,) = incidents(reported(*maybe, (9, "incident-effect", {"effect": "a volume is lame"})))
 
     assert (seen.effects, seen.possible_effects) == (["a volume is lame"], ["a node is gone"])
 
 
 def test_interrupted_incident_has_no_end():
-    (seen,) = incidents(told((8, "incident-effect", {"effect": "a link is down"})))
+    (seen,) = incidents(reported((8, "incident-effect", {"effect": "a link is down"})))
 
     assert (seen.removed_at, seen.recovered_at, seen.recovery, seen.had_effect) == (
         None,
@@ -108,14 +108,14 @@ def test_timestamps_match_the_duration():
 
 def test_missing_recovery_is_reported():
     left = {"waited": 300, "left": ["the node node-1 is not ready"]}
-    (seen,) = incidents(told((32, "incident-ended", {}), (332, "incident-unrecovered", left)))
+    (seen,) = incidents(reported((32, "incident-ended", {}), (332, "incident-unrecovered", left)))
 
     assert (seen.recovered_at, seen.unrecovered) == (None, ["the node node-1 is not ready"])
 
 
 def test_volume_deleted_before_recovery_did_not_recover():
     went = (40, "incident-target-deleted", {"left": ["Quorum of the volume v is False"]})
-    (seen,) = incidents(told((32, "incident-ended", {"lasted": 30}), went))
+    (seen,) = incidents(reported((32, "incident-ended", {"lasted": 30}), went))
 
     assert (seen.recovery, seen.deleted_before_recovery, seen.settled_at) == (
         None,
@@ -126,7 +126,7 @@ def test_volume_deleted_before_recovery_did_not_recover():
 
 def test_inherited_effect_outlasts_the_incident():
     (seen,) = incidents(
-        told(
+        reported(
             (32, "incident-ended", {"lasted": 30}), (80, "incident-overlapping", {"others": ["j"]})
         )
     )
@@ -137,7 +137,7 @@ def test_inherited_effect_outlasts_the_incident():
 def test_ambiguous_effects_prove_nothing():
     perhaps = (8, "incident-possible-effect", {"effect": "a link is down"})
     overtaken = (40, "incident-overtaken", {"by": ["j"], "left": ["a link is down"]})
-    (seen,) = incidents(told(perhaps, (32, "incident-ended", {"lasted": 30}), overtaken))
+    (seen,) = incidents(reported(perhaps, (32, "incident-ended", {"lasted": 30}), overtaken))
 
     assert (seen.had_effect, seen.possible_effects, seen.overtaken, seen.recovery) == (
         False,
@@ -153,7 +153,7 @@ def test_ambiguous_effects_prove_nothing():
 )
 def test_incident_without_effect_has_no_possible_effect(nodes, perhaps):
     (seen,) = incidents(
-        told(
+        reported(
             (8, "incident-possible-effect", {"effect": "a link is down"}),
             (9, "incident-refused", {"nodes": nodes}),
         )
@@ -171,7 +171,7 @@ def test_overlapping_incidents_are_kept_apart():
         Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED}),
         Entry(4, "chaos", "incident-ended", {"incident": "j"}),
     ]
-    first, second = incidents(told() + other)
+    first, second = incidents(reported() + other)
 
     assert (first.removed_at, second.removed_at) == (None, 4)
 
@@ -179,7 +179,11 @@ def test_overlapping_incidents_are_kept_apart():
 def test_possible_effect_is_reported_for_its_incident_only():
     other = Entry(3, "chaos", "incident-started", {"incident": "j", **STARTED})
     first, second = incidents(
-        [*told(), other, *told((8, "incident-possible-effect", {"effect": "a link is down"}))[1:]]
+        [
+            *reported(),
+            other,
+            *reported((8, "incident-possible-effect", {"effect": "a link is down"}))[1:],
+        ]
     )
 
     assert (first.possible_effects, second.possible_effects, second.overtaken) == (
@@ -190,8 +194,8 @@ def test_possible_effect_is_reported_for_its_incident_only():
 
 
 def test_one_effect_suffices_for_a_profile():
-    idle = incidents(told((3, "incident-ended", {})))
-    busy = incidents(told((3, "incident-effect", {"effect": "a link is down"})))
+    idle = incidents(reported((3, "incident-ended", {})))
+    busy = incidents(reported((3, "incident-effect", {"effect": "a link is down"})))
 
     assert [finding.verdict for finding in judge(["network-block"], idle + busy)] == ["valid"]
     (finding,) = judge(["network-block", "network-block"], idle)
@@ -205,7 +209,7 @@ def test_one_effect_suffices_for_a_profile():
 
 def test_failed_fault_reports_its_reason():
     seen = incidents(
-        told((3, "incident-failed", {"error": "Forbidden('no')"}), (4, "incident-ended", {}))
+        reported((3, "incident-failed", {"error": "Forbidden('no')"}), (4, "incident-ended", {}))
     )
     (finding,) = judge(["network-block"], seen)
 
@@ -220,7 +224,7 @@ def test_fault_that_may_still_be_active_makes_the_outcome_unknown():
         (3, "incident-effect", {"effect": "a link is down"}),
         (903, "incident-not-undone", {"error": "TimeoutError()"}),
     ]
-    seen = incidents(told(*lines))
+    seen = incidents(reported(*lines))
 
     assert [(finding.check, finding.verdict) for finding in judge(["network-block"], seen)] == [
         ("chaos:network-block", "valid"),

@@ -35,11 +35,11 @@ def journal(*lines, volume="v"):
     ]
 
 
-def read(lines, shaken=()):
+def read(lines, incidents_of_run=()):
     stories = volumes.VolumeHistories(RunStart(conditions=CONDITIONS))
     for line in lines:
         stories.update(line)
-    return stories.judged(shaken)
+    return stories.judged(incidents_of_run)
 
 
 def judged(seen, **more):
@@ -162,7 +162,7 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
 
 
 @pytest.mark.parametrize(
-    ("lines", "shaken", "verdict"),
+    ("lines", "incidents_of_run", "verdict"),
     [
         (LATE, [incident(280, None)], "interrupted"),
         (ODD, [incident(180, 181)], "interrupted"),
@@ -263,8 +263,8 @@ LATE = [PLACED, STARTED, change(290), STOPPED]
         ([PLACED, STARTED, WENT], [incident(30, None)], "broken"),
     ],
 )
-def test_incident_opens_a_tolerance_window(lines, shaken, verdict):
-    (volume,) = read(journal(*lines), shaken)
+def test_incident_opens_a_tolerance_window(lines, incidents_of_run, verdict):
+    (volume,) = read(journal(*lines), incidents_of_run)
     assert volume.verdict == verdict
 
 
@@ -272,7 +272,7 @@ FELT = {"felt_by": {"v"}}
 
 
 @pytest.mark.parametrize(
-    ("changed", "shaken", "verdict"),
+    ("changed", "incidents_of_run", "verdict"),
     [
         (290, [destruction(280, None)], "interrupted"),
         (250, [destruction(249, 271)], "interrupted"),
@@ -309,8 +309,8 @@ FELT = {"felt_by": {"v"}}
         ),
     ],
 )
-def test_incident_tolerance_window_ends(changed, shaken, verdict):
-    (volume,) = read(journal(PLACED, STARTED, change(changed), STOPPED), shaken)
+def test_incident_tolerance_window_ends(changed, incidents_of_run, verdict):
+    (volume,) = read(journal(PLACED, STARTED, change(changed), STOPPED), incidents_of_run)
     assert volume.verdict == verdict
 
 
@@ -378,7 +378,7 @@ def off(*nodes, started=20):
 
 
 @pytest.mark.parametrize(
-    ("lines", "shaken", "verdict"),
+    ("lines", "incidents_of_run", "verdict"),
     [
         ([STARTED, STOPPED], off("node-1", "node-2"), "unknown"),
         ([STARTED, STOPPED], off("node-1") + off("node-2"), "unknown"),
@@ -389,9 +389,9 @@ def off(*nodes, started=20):
         ([NEVER_READY], off("node-1", "node-2"), "broken"),
     ],
 )
-def test_volume_is_unknown_while_all_machines_are_off(lines, shaken, verdict):
+def test_volume_is_unknown_while_all_machines_are_off(lines, incidents_of_run, verdict):
     gone = (900, "volume-placed", {"nodes": []})
-    (volume,) = read(journal(PLACED, *lines, gone), shaken)
+    (volume,) = read(journal(PLACED, *lines, gone), incidents_of_run)
     assert volume.verdict == verdict
     assert volume.unjudged == (
         "all machines with its replicas are off, so its conditions are out of date"
@@ -413,9 +413,10 @@ def test_volume_is_unknown_while_all_machines_are_off(lines, shaken, verdict):
 def test_destroyed_pods_tolerate_later_conditions_until_recovery(
     changed, stopped, settled, verdict
 ):
-    shaken = [destruction(15, 20, settled_at=settled, felt_by=("v",))]
+    incidents_of_run = [destruction(15, 20, settled_at=settled, felt_by=("v",))]
     (volume,) = read(
-        journal(PLACED, STARTED, change(changed), (stopped, "checker-stopped", {})), shaken
+        journal(PLACED, STARTED, change(changed), (stopped, "checker-stopped", {})),
+        incidents_of_run,
     )
     assert volume.verdict == verdict
 
@@ -572,7 +573,7 @@ BLAMED = "1 of 2 that failed had at least 60 s undisturbed"
 
 
 @pytest.mark.parametrize(
-    ("lines", "shaken", "verdict"),
+    ("lines", "incidents_of_run", "verdict"),
     [
         ([], [], None),
         ([attach(20, "done")], [], None),
@@ -623,8 +624,10 @@ BLAMED = "1 of 2 that failed had at least 60 s undisturbed"
         ([attach(200, TOO_LONG)], [incident(15, 190, "node-9")], "invalid"),
     ],
 )
-def test_failed_attachments(lines, shaken, verdict):
-    finding = judged(read(journal(PLACED, STARTED, *lines, STOPPED), shaken)).get("attachments")
+def test_failed_attachments(lines, incidents_of_run, verdict):
+    finding = judged(read(journal(PLACED, STARTED, *lines, STOPPED), incidents_of_run)).get(
+        "attachments"
+    )
     assert (finding and finding.verdict) == verdict
 
 
@@ -670,7 +673,7 @@ def test_failed_attachments_report_reasons(results, why):
     ],
 )
 @pytest.mark.parametrize(
-    ("lines", "shaken", "blamed"),
+    ("lines", "incidents_of_run", "blamed"),
     [
         ([TOO_LONG, "done"], [], True),
         ([REFUSED], [], False),
@@ -679,11 +682,13 @@ def test_failed_attachments_report_reasons(results, why):
         ([TOO_LONG], [incident(180, 190)], True),
     ],
 )
-def test_single_detachment_or_resize_not_done_by_the_storage(action, check, lines, shaken, blamed):
+def test_single_detachment_or_resize_not_done_by_the_storage(
+    action, check, lines, incidents_of_run, blamed
+):
     findings = judged(
         read(
             journal(PLACED, STARTED, *(attach(200, result, action) for result in lines), STOPPED),
-            shaken,
+            incidents_of_run,
         )
     )
     assert (check in findings and findings[check].verdict == "invalid") is blamed
@@ -724,8 +729,8 @@ def test_failed_request_reports_its_end():
     assert why(attach(1, "done", "attach at first")) == f"{none.format(1)}each had enough time"
 
 
-@pytest.mark.parametrize(("asked", "told"), [(130, "unknown"), (131, None), (191, None)])
-def test_resize_is_interrupted_by_the_deletion(asked, told):
+@pytest.mark.parametrize(("asked", "reported"), [(130, "unknown"), (131, None), (191, None)])
+def test_resize_is_interrupted_by_the_deletion(asked, reported):
     lines = [
         PLACED,
         STARTED,
@@ -734,7 +739,7 @@ def test_resize_is_interrupted_by_the_deletion(asked, told):
         cut(400, 400 - asked, "resize the volume"),
     ]
     finding = judged(read(journal(*lines))).get("resizes")
-    assert (finding and finding.verdict) == told
+    assert (finding and finding.verdict) == reported
 
 
 @pytest.mark.parametrize(("ready_at", "verdict"), [(20, "invalid"), (21, "unknown")])
@@ -746,8 +751,8 @@ def test_request_on_an_unready_volume_is_tolerated(ready_at, verdict):
     assert findings["attachments"].verdict == verdict
 
 
-@pytest.mark.parametrize(("deleted", "told"), [(279, None), (280, "unknown"), (500, "invalid")])
-def test_volume_being_deleted_need_not_grow(deleted, told):
+@pytest.mark.parametrize(("deleted", "reported"), [(279, None), (280, "unknown"), (500, "invalid")])
+def test_volume_being_deleted_need_not_grow(deleted, reported):
     """It was asked for at 220 s."""
     lines = [
         PLACED,
@@ -757,16 +762,16 @@ def test_volume_being_deleted_need_not_grow(deleted, told):
         attach(400, TOO_LONG, "resize the volume"),
     ]
     finding = judged(read(journal(*sorted(lines, key=lambda line: line[0])))).get("resizes")
-    assert (finding and finding.verdict) == told
+    assert (finding and finding.verdict) == reported
 
 
-@pytest.mark.parametrize(("had", "told"), [(59, None), (60, "unknown")])
-def test_storage_timeout_starts_when_the_api_accepts_the_request(had, told):
+@pytest.mark.parametrize(("had", "reported"), [(59, None), (60, "unknown")])
+def test_storage_timeout_starts_when_the_api_accepts_the_request(had, reported):
     at, what, data = cut(270, 200)
     finding = judged(
         read(journal(PLACED, STARTED, (at, what, data | {"available": had}), STOPPED))
     ).get("attachments")
-    assert (finding and finding.verdict) == told
+    assert (finding and finding.verdict) == reported
 
 
 def test_incidents_are_read_with_effect_and_end():
@@ -821,7 +826,7 @@ NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
 
 
 @pytest.mark.parametrize(
-    ("shaken", "verdict", "why"),
+    ("incidents_of_run", "verdict", "why"),
     [
         ([], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
         (
@@ -849,8 +854,8 @@ NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
         ),
     ],
 )
-def test_volume_that_cannot_be_deleted(shaken, verdict, why):
-    seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE), shaken)
+def test_volume_that_cannot_be_deleted(incidents_of_run, verdict, why):
+    seen = read(journal(PLACED, STARTED, STOPPED, NEVER_GONE), incidents_of_run)
     assert judged(seen)["deletion"] == Finding("deletion", verdict, why)
     assert seen[0].as_json()["overdue_deletions"] == [
         {"at": 1000, "waited": 600.0, "why": WHY, "excused": verdict == "valid"}

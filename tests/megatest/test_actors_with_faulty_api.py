@@ -94,7 +94,7 @@ def test_broken_watch_and_equal_list_are_no_transition(world):
     assert world.faults["watch"] > 20
     assert world.notes("condition-changed") == []
     (volume,) = world.names(REPLICATED_VOLUMES)
-    world.ask(world.storage.tell(volume, IOReady="False", Quorum="True"))
+    world.ask(world.storage.set_conditions(volume, IOReady="False", Quorum="True"))
     world.advance(60)
     assert [
         (data["condition"], data["observed"]) for *_, data in world.notes("condition-changed")

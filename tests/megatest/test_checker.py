@@ -30,16 +30,16 @@ def changes(world):
     ]
 
 
-def tell(world, **statuses):
+def set_conditions(world, **statuses):
     world.advance(1)
-    world.ask(world.storage.tell("v", **statuses))
+    world.ask(world.storage.set_conditions("v", **statuses))
     world.advance(0)
 
 
 def test_each_change_of_each_condition_counts(checked):
-    tell(checked, IOReady="False", Quorum="True")
-    tell(checked, IOReady="False", Quorum="False")
-    tell(checked, IOReady="True", Quorum="True")
+    set_conditions(checked, IOReady="False", Quorum="True")
+    set_conditions(checked, IOReady="False", Quorum="False")
+    set_conditions(checked, IOReady="True", Quorum="True")
     assert changes(checked) == [
         (11, "IOReady", "True", "False"),
         (12, "Quorum", "True", "False"),
@@ -53,17 +53,17 @@ def test_each_change_of_each_condition_counts(checked):
 
 
 def test_repeated_state_is_no_change(checked):
-    tell(checked, Quorum="True", IOReady="True")
+    set_conditions(checked, Quorum="True", IOReady="True")
     checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"phase": "Moved"}))
     checked.advance(1)
     assert changes(checked) == []
 
 
 def test_removed_condition_is_unknown(checked):
-    tell(checked, Quorum="True")
+    set_conditions(checked, Quorum="True")
     checked.ask(checked.storage.status(REPLICATED_VOLUMES, "v", {"conditions": None}))
-    tell(checked, IOReady="True")
-    tell(checked, IOReady="True", Quorum="True")
+    set_conditions(checked, IOReady="True")
+    set_conditions(checked, IOReady="True", Quorum="True")
     assert changes(checked) == [
         (11, "IOReady", "True", "Unknown"),
         (11, "Quorum", "True", "Unknown"),
@@ -78,8 +78,8 @@ def test_removed_condition_is_unknown(checked):
 
 def test_two_changes_at_one_instant_are_two(checked):
     async def flap():
-        await checked.storage.tell("v", Quorum="False", IOReady="True")
-        await checked.storage.tell("v", Quorum="True", IOReady="True")
+        await checked.storage.set_conditions("v", Quorum="False", IOReady="True")
+        await checked.storage.set_conditions("v", Quorum="True", IOReady="True")
 
     checked.ask(flap())
     checked.advance(0)
@@ -87,15 +87,15 @@ def test_two_changes_at_one_instant_are_two(checked):
 
 
 def test_unknown_is_not_true_and_parity_holds(checked):
-    tell(checked, Quorum="Unknown", IOReady="True")
-    tell(checked, Quorum="False", IOReady="True")
-    tell(checked, Quorum="True", IOReady="True")
+    set_conditions(checked, Quorum="Unknown", IOReady="True")
+    set_conditions(checked, Quorum="False", IOReady="True")
+    set_conditions(checked, Quorum="True", IOReady="True")
     assert changes(checked) == [(11, "Quorum", "True", "Unknown"), (13, "Quorum", "False", "True")]
 
 
 def test_changes_during_deletion_do_not_count(checked):
     checked.ask(checked.api.delete(REPLICATED_VOLUMES, "v"))
-    tell(checked, Quorum="False", IOReady="False")
+    set_conditions(checked, Quorum="False", IOReady="False")
     checked.advance(10)
     assert checked.names(REPLICATED_VOLUMES) == []
     assert changes(checked) == []
@@ -106,7 +106,7 @@ def test_false_conditions_of_replicas_are_listed(checked):
         checked.storage.set_replica_status("v-1", Online="False", IOReady="False", InQuorum="True")
     )
     assert checked.notes("replicas-false") == []
-    tell(checked, IOReady="False", Quorum="True")
+    set_conditions(checked, IOReady="False", Quorum="True")
     assert [data for *_, data in checked.notes("replicas-false")] == [
         {"volume": "v", "replicas": {"v-1": ["Online (OnlineReason)", "IOReady (IOReadyReason)"]}}
     ]
@@ -114,7 +114,7 @@ def test_false_conditions_of_replicas_are_listed(checked):
 
 def test_transition_is_logged_as_a_warning_with_details(checked, caplog):
     caplog.set_level(logging.INFO, "pytest_kscen.volume-checker")
-    tell(checked, IOReady="False", Quorum="True")
+    set_conditions(checked, IOReady="False", Quorum="True")
     changed, details = caplog.records
     assert (changed.levelname, changed.volume, changed.condition) == ("WARNING", "v", "IOReady")
     assert (changed.expected, changed.observed, changed.transition) == (
@@ -182,9 +182,9 @@ def test_only_replicas_with_a_false_condition_are_listed():
 
 
 def test_replica_is_attached_only_where_the_volume_is_requested():
-    said = {"conditions": conditions(Online="True", Attached="False")}
+    text = {"conditions": conditions(Online="True", Attached="False")}
     replicas = [
-        {"metadata": {"name": f"v-{n}"}, "spec": {"nodeName": f"node-{n}"}, "status": said}
+        {"metadata": {"name": f"v-{n}"}, "spec": {"nodeName": f"node-{n}"}, "status": text}
         for n in (1, 2)
     ]
     assert replicas_false(replicas, []) == {}
@@ -201,7 +201,7 @@ def test_change_at_the_instant_of_the_end_counts(world):
         checker = asyncio.get_running_loop().create_task(check(rv))
         await world.runner.clock.sleep(1)
         with rv.watch.listening("v", checker.cancel):
-            await world.storage.tell("v", IOReady="False", Quorum="True")
+            await world.storage.set_conditions("v", IOReady="False", Quorum="True")
             await asyncio.wait((checker,))
         return checker.cancelled()
 

@@ -79,13 +79,17 @@ def test_thousand_volume_plans_match_the_distribution():
 
 def test_actors_of_a_volume_are_those_of_its_plan():
     chance = Chance("destinies").stream("multivolume")
-    calm = draw(chance, Churn())
-    assert calm.attacher_period == (30, 60)
-    assert (calm.growth, calm.replica_destroyer_period, calm.replica_creator_period) == (
+    default_plan = draw(chance, Churn())
+    assert default_plan.attacher_period == (30, 60)
+    assert (
+        default_plan.growth,
+        default_plan.replica_destroyer_period,
+        default_plan.replica_creator_period,
+    ) == (
         None,
         None,
         None,
     )
-    shaken = draw(chance, Churn(resizer=True, replica_destroyer=True, replica_creator=True))
-    assert shaken.growth == Growth((50, 50), ("4Ki", "64Ki"), "1Gi")
-    assert shaken.replica_destroyer_period == shaken.replica_creator_period == (30, 300)
+    full_plan = draw(chance, Churn(resizer=True, replica_destroyer=True, replica_creator=True))
+    assert full_plan.growth == Growth((50, 50), ("4Ki", "64Ki"), "1Gi")
+    assert full_plan.replica_destroyer_period == full_plan.replica_creator_period == (30, 300)

@@ -9,7 +9,7 @@ from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.megatest.volume import multivolume
 
 
-def born(world):
+def creation_times(world):
     return [at for at, *_ in world.notes("volume")]
 
 
@@ -17,7 +17,7 @@ def test_steps_until_enough_volumes_and_one_more(world):
     churn = Churn(max_volumes=5, step=(3, 3), step_period=(10.0, 10.0), lifetime=(500.0, 500.0))
     world.start(multivolume(world.context, churn, world.state))
     world.advance(100)
-    assert born(world) == [0, 0, 0, 10, 10, 10]
+    assert creation_times(world) == [0, 0, 0, 10, 10, 10]
 
 
 def test_deleted_volume_makes_room(world):
@@ -26,7 +26,7 @@ def test_deleted_volume_makes_room(world):
     )
     world.start(multivolume(world.context, churn, world.state))
     world.advance(100)
-    assert born(world) == [0, 30, 60, 90]
+    assert creation_times(world) == [0, 30, 60, 90]
     assert [at for at, *_ in world.requested_actions("delete the volume")] == [28, 58, 87]
 
 
@@ -37,7 +37,7 @@ def test_run_ends_in_two_steps(world):
     world.state.counters_frozen.give()
     world.advance(100)
     assert {at for at, *_ in world.notes("checker-stopped")} == {60}
-    assert len(born(world)) == 3
+    assert len(creation_times(world)) == 3
     world.state.cleanup_started.give()
     world.advance(10)
     assert {at for at, *_ in world.requested_actions("delete the volume")} == {164}
@@ -98,7 +98,7 @@ def test_ten_volumes_share_one_watch_of_each_resource(build):
     world = build(wrap=lambda api, _: WatchCounter(api))
     world.start(multivolume(world.context, Churn(), world.state))
     world.advance(600)
-    assert len(born(world)) > 10
+    assert len(creation_times(world)) > 10
     assert WatchCounter.opened == 4
 
 
@@ -115,7 +115,7 @@ def test_deleted_volume_leaves_nothing_in_memory(world):
     world.advance(300)
     kept = len(world.chance._streams)
     world.advance(600)
-    assert len(born(world)) > 60
+    assert len(creation_times(world)) > 60
     assert len(world.chance._streams) == kept
     assert len(world.state._watch._listeners) <= 6
 
@@ -124,7 +124,7 @@ def test_no_volume_starts_in_an_abandoned_run(world):
     world.state.volumes_abandoned.give()
     world.start(multivolume(world.context, Churn(), world.state))
     world.advance(1)
-    assert born(world) == []
+    assert creation_times(world) == []
 
 
 @pytest.mark.parametrize("seed", ["one", "two"])

@@ -29,7 +29,7 @@ class ReplicaDeletedVolume:
         self.rv = world.subject(health=HEALTH_SOURCES[generation])
         world.advance(10)
         for name in world.names(REPLICATED_VOLUME_REPLICAS):
-            self.tell(name)
+            self.set_conditions(name)
             world.ask(
                 world.api.patch(
                     REPLICATED_VOLUME_REPLICAS,
@@ -41,7 +41,7 @@ class ReplicaDeletedVolume:
         world.advance(100)
         (self.deed,) = [data for _, _, data in world.notes("ended")]
 
-    def tell(self, replica, status="True"):
+    def set_conditions(self, replica, status="True"):
         self.world.ask(
             self.world.storage.status(
                 REPLICATED_VOLUME_REPLICAS,
@@ -73,69 +73,69 @@ class ReplicaDeletedVolume:
 
 @pytest.mark.parametrize("goes", [True, False])
 def test_disk_is_replaced_when_another_is_up_to_date(world, goes):
-    robbed = ReplicaDeletedVolume(world)
-    assert robbed.deed["patience"] == PATIENCE
+    replica_loss = ReplicaDeletedVolume(world)
+    assert replica_loss.deed["patience"] == PATIENCE
     if goes:
-        robbed.let_go()
-    assert robbed.noted(125) == []
-    robbed.add(3)
-    assert robbed.noted(145) == []
-    robbed.tell("v-3")
-    assert robbed.noted(205) == [(150, {"volume": "v"})]
+        replica_loss.let_go()
+    assert replica_loss.noted(125) == []
+    replica_loss.add(3)
+    assert replica_loss.noted(145) == []
+    replica_loss.set_conditions("v-3")
+    assert replica_loss.noted(205) == [(150, {"volume": "v"})]
 
 
 def test_all_disks_must_be_up_to_date(world):
-    robbed = ReplicaDeletedVolume(world)
-    robbed.add(3)
-    robbed.tell("v-3")
-    robbed.tell(robbed.left, "False")
-    assert robbed.noted(135) == []
-    robbed.tell(robbed.left)
-    assert robbed.noted(205) == [(140, {"volume": "v"})]
+    replica_loss = ReplicaDeletedVolume(world)
+    replica_loss.add(3)
+    replica_loss.set_conditions("v-3")
+    replica_loss.set_conditions(replica_loss.left, "False")
+    assert replica_loss.noted(135) == []
+    replica_loss.set_conditions(replica_loss.left)
+    assert replica_loss.noted(205) == [(140, {"volume": "v"})]
 
 
 def test_replica_without_data_does_not_replace_a_disk(world):
-    robbed = ReplicaDeletedVolume(world)
-    robbed.add(3, type="TieBreaker")
-    robbed.tell("v-3")
-    assert robbed.noted(205) == []
+    replica_loss = ReplicaDeletedVolume(world)
+    replica_loss.add(3, type="TieBreaker")
+    replica_loss.set_conditions("v-3")
+    assert replica_loss.noted(205) == []
 
 
 def test_two_lost_disks_need_two_replacements(world):
-    robbed = ReplicaDeletedVolume(world)
+    replica_loss = ReplicaDeletedVolume(world)
     world.advance(100)
-    robbed.add(3)
-    robbed.tell("v-3")
-    assert robbed.noted(245) == []
-    robbed.add(4)
-    robbed.tell("v-4")
-    assert robbed.noted(295) == [(250, {"volume": "v"})]
+    replica_loss.add(3)
+    replica_loss.set_conditions("v-3")
+    assert replica_loss.noted(245) == []
+    replica_loss.add(4)
+    replica_loss.set_conditions("v-4")
+    assert replica_loss.noted(295) == [(250, {"volume": "v"})]
 
 
 @pytest.mark.parametrize("goes", [True, False])
 @pytest.mark.parametrize("generation", ["effectiveLayout", "ready"])
 def test_newer_storage_replaces_no_disk(world, generation, goes):
-    robbed = ReplicaDeletedVolume(world, generation)
+    replica_loss = ReplicaDeletedVolume(world, generation)
     if goes:
-        robbed.let_go()
-    robbed.tell(robbed.left, "False")
-    assert robbed.noted(125) == []
-    robbed.tell(robbed.left)
-    assert robbed.noted(205) == [(130, {"volume": "v"})]
+        replica_loss.let_go()
+    replica_loss.set_conditions(replica_loss.left, "False")
+    assert replica_loss.noted(125) == []
+    replica_loss.set_conditions(replica_loss.left)
+    assert replica_loss.noted(205) == [(130, {"volume": "v"})]
 
 
 def test_replica_without_data_is_not_awaited(world):
-    robbed = ReplicaDeletedVolume(world, type_="TieBreaker")
-    assert "patience" not in robbed.deed
-    assert robbed.noted(205) == []
+    replica_loss = ReplicaDeletedVolume(world, type_="TieBreaker")
+    assert "patience" not in replica_loss.deed
+    assert replica_loss.noted(205) == []
     assert world.state.repair_deadlines == {}
 
 
 def test_volume_being_deleted_lacks_nothing(world):
-    robbed = ReplicaDeletedVolume(world)
+    replica_loss = ReplicaDeletedVolume(world)
     assert world.state.deadline_of("v") == pytest.approx(world.began + 420)
     world.ask(world.api.delete(REPLICATED_VOLUMES, "v"))
-    robbed.add(3)
-    robbed.tell("v-3")
-    assert robbed.noted(125) == []
+    replica_loss.add(3)
+    replica_loss.set_conditions("v-3")
+    assert replica_loss.noted(125) == []
     assert world.state.deadline_of("v") == 0.0

@@ -35,7 +35,7 @@ def played(salt):
     return text
 
 
-def told(text, names):
+def reported(text, names):
     """With numbers for names."""
     return NAME.sub(lambda name: str(names.setdefault(name[0], len(names))), text).splitlines()
 
@@ -48,8 +48,8 @@ def test_salt_changes_only_the_names_in_a_story(monkeypatch):
         KernelServices, "stream", same_for_all
     )  # how long links take is the storage's, which knows volumes by their names
     plain, one, other = {}, {}, {}
-    story = told(played(""), plain)
-    assert told(played("monday"), one) == told(played("tuesday"), other) == story
+    story = reported(played(""), plain)
+    assert reported(played("monday"), one) == reported(played("tuesday"), other) == story
     assert len(plain) > 30
     assert len({*plain, *one, *other}) == 3 * len(plain)
     done = set(re.findall(r'"(?:variant|action)":"([^"]+)"', "".join(story)))

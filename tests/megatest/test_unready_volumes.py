@@ -15,7 +15,7 @@ def says(world, status, message):
     world.ask(world.storage.status(REPLICATED_VOLUMES, "v", {"conditions": conditions}))
 
 
-def told(world):
+def reported(world):
     return [
         (at, {name: " ".join(seen.values()) for name, seen in data["conditions"].items()})
         for at, _, data in world.notes("not-ready")
@@ -31,7 +31,7 @@ def test_missing_conditions_are_recorded_on_change_and_at_the_end(world):
     says(world, "False", "1 of 2")
     world.advance(600)
     absent = {"IOReady": "absent  ", "Quorum": "absent  "}
-    assert told(world) == [
+    assert reported(world) == [
         (10, absent),
         (20, absent | {"IOReady": "False NoDisk 0 of 2"}),
         (600, absent | {"IOReady": "False NoDisk 1 of 2"}),
@@ -41,7 +41,7 @@ def test_missing_conditions_are_recorded_on_change_and_at_the_end(world):
 def test_volume_ready_at_once_records_nothing(world):
     world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(100)
-    assert told(world) == []
+    assert reported(world) == []
 
 
 def test_interrupted_user_sees_the_pending_conditions(world):
@@ -50,4 +50,4 @@ def test_interrupted_user_sees_the_pending_conditions(world):
     world.advance(5)
     world.state.cleanup_started.give()
     world.advance(20)
-    assert [at for at, _ in told(world)] == [5]
+    assert [at for at, _ in reported(world)] == [5]

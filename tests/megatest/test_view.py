@@ -56,12 +56,12 @@ def test_change_of_a_replica_status_wakes_no_waiter(world):
                     replica["metadata"]["name"], InQuorum="False"
                 )
                 await rv.context.clock.sleep(1)
-                told = next(
+                reported = next(
                     one
                     for one in rv.watch.replicas("v")
                     if one["metadata"]["name"] == replica["metadata"]["name"]
                 )
-                assert told["status"] != replica.get("status")
+                assert reported["status"] != replica.get("status")
                 assert called == []
                 await world.api.delete(REPLICATED_VOLUME_REPLICAS, replica["metadata"]["name"])
                 await rv.context.clock.sleep(1)

@@ -103,7 +103,7 @@ def test_initial_attachments_are_reported_when_established(world):
 
 
 def test_actors_continue_during_deletion_and_end_with_the_volume(world):
-    shaken = VolumePlan(
+    volume_plan = VolumePlan(
         "v",
         "none",
         "8Mi",
@@ -111,7 +111,7 @@ def test_actors_continue_during_deletion_and_end_with_the_volume(world):
         replica_destroyer_period=(1.0, 1.0),
         replica_creator_period=(1.0, 1.0),
     )
-    world.start(run_volume(world.context, world.state, shaken))
+    world.start(run_volume(world.context, world.state, volume_plan))
     world.advance(100)
     whens = [at for at, *_ in world.requested_actions("create a replica", "delete a replica")]
     assert min(whens) == 1
@@ -244,9 +244,9 @@ def test_log_has_volume_action_parameters_result_and_duration(world, caplog):
     world.start(run_volume(world.context, world.state, DESTINY))
     world.advance(5)
     begins, ended = [record for record in caplog.records if record.action == "create the volume"]
-    said = "action=create the volume volume=v storage_class=availability size=8Mi lifetime=100.0"
-    assert begins.message == f"volume-main/v: begins {said}"
-    assert ended.message == f"volume-main/v: ended {said} result=done took=0.0"
+    text = "action=create the volume volume=v storage_class=availability size=8Mi lifetime=100.0"
+    assert begins.message == f"volume-main/v: begins {text}"
+    assert ended.message == f"volume-main/v: ended {text} result=done took=0.0"
     assert (ended.name, ended.levelname, ended.volume, ended.result, ended.took) == (
         "pytest_kscen.volume-main",
         "INFO",

@@ -74,24 +74,26 @@ class TinyStorage:
     async def run(self):
         informers = Informers(self.api, self.clock)
         async with asyncio.TaskGroup() as tasks:
-            for resource, born, doomed in (
+            for resource, on_create, on_delete in (
                 (REPLICATED_VOLUMES, self._form, self._remove),
                 (REPLICATED_VOLUME_ATTACHMENTS, self._attach, self._detach),
             ):
-                informers.of(resource).on_change(self._follower(resource, born, doomed, tasks))
+                informers.of(resource).on_change(
+                    self._follower(resource, on_create, on_delete, tasks)
+                )
             await informers.run()
 
-    def _follower(self, resource, born, doomed, tasks):
+    def _follower(self, resource, on_create, on_delete, tasks):
         def follow(new, old):
             if new is None:
                 return
             if old is None:
                 tasks.create_task(self._quietly(self._hold(resource, new)))
-                tasks.create_task(self._quietly(born(new)))
+                tasks.create_task(self._quietly(on_create(new)))
             elif new["metadata"].get("deletionTimestamp") and not old["metadata"].get(
                 "deletionTimestamp"
             ):
-                tasks.create_task(self._quietly(doomed(new)))
+                tasks.create_task(self._quietly(on_delete(new)))
             elif resource is REPLICATED_VOLUMES:
                 tasks.create_task(self._quietly(self._grow(new)))
 
@@ -118,7 +120,7 @@ class TinyStorage:
             }
             await self.replica(name, number, spec)
         if self.forms:
-            await self.tell(name, IOReady="True", Quorum="True")
+            await self.set_conditions(name, IOReady="True", Quorum="True")
 
     async def replica(self, volume, number, spec):
         obj = {"metadata": {"name": f"{volume}-{number}"}, "spec": spec}
@@ -126,7 +128,7 @@ class TinyStorage:
             await self.api.create(REPLICATED_VOLUME_REPLICAS, obj)
         await self.set_replica_status(f"{volume}-{number}", Online="True", IOReady="True")
 
-    async def tell(self, volume, **statuses):
+    async def set_conditions(self, volume, **statuses):
         await self.status(REPLICATED_VOLUMES, volume, {"conditions": conditions(**statuses)})
 
     async def set_replica_status(self, replica, **statuses):

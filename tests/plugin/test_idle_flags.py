@@ -18,7 +18,7 @@ PLANS = """
 
 
 @pytest.mark.parametrize(
-    ("selected", "told"),
+    ("selected", "reported"),
     [
         (
             "calm",
@@ -49,7 +49,7 @@ PLANS = """
         ),
     ],
 )
-def test_flags_that_reach_no_selected_test_are_reported(pytester, monkeypatch, selected, told):
+def test_flags_that_reach_no_selected_test_are_reported(pytester, monkeypatch, selected, reported):
     pytester.makepyfile(test_plans=PLANS)
     monkeypatch.setenv("KSCEN_CHAOS_LOSS_PERCENT", "0.5")
     line = [
@@ -59,7 +59,7 @@ def test_flags_that_reach_no_selected_test_are_reported(pytester, monkeypatch, s
         "--enable-chaos-vm-reboot",
     ]
     result = pytester.runpytest("-q", "--collect-only", f"test_plans.py::test_{selected}", *line)
-    assert [line for line in result.outlines if "without effect" in line] == told
+    assert [line for line in result.outlines if "without effect" in line] == reported
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_flags_that_reach_no_selected_test_are_reported(pytester, monkeypatch, s
 def test_maximum_size_without_growing_volumes_is_reported(pytester, mark, flags, is_told):
     churn = "volume_churn(resizer=True)" if mark else "plan_from_command_line"
     pytester.makepyfile(f"import pytest\n@pytest.mark.{churn}\ndef test_it(scenario_runner): pass")
-    told = (
+    reported = (
         "--kscen-volume-size-max: without effect, no selected test has volume_churn(resizer=True)"
     )
     result = pytester.runpytest("-q", "--collect-only", "--kscen-volume-size-max=2Gi", *flags)
-    assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
+    assert [line for line in result.outlines if "without effect" in line] == [reported] * is_told
 
 
 OVERRULED = """
@@ -96,7 +96,7 @@ OVERRULED = """
 
 
 @pytest.mark.parametrize(
-    ("selected", "told"),
+    ("selected", "reported"),
     [
         (
             "states",
@@ -115,7 +115,7 @@ OVERRULED = """
         ),
     ],
 )
-def test_flags_overridden_by_all_markers_are_reported(pytester, selected, told):
+def test_flags_overridden_by_all_markers_are_reported(pytester, selected, reported):
     pytester.makepyfile(OVERRULED)
     line = [
         "--max-volumes=20",
@@ -125,7 +125,7 @@ def test_flags_overridden_by_all_markers_are_reported(pytester, selected, told):
     ]
     line += [] if selected else ["--enable-chaos-network-degrade", "--kscen-volume-size-max=2Gi"]
     result = pytester.runpytest("-q", "--collect-only", "-k", selected, *line)
-    assert [line for line in result.outlines if "without effect" in line] == told
+    assert [line for line in result.outlines if "without effect" in line] == reported
 
 
 MACHINES = """
@@ -154,18 +154,18 @@ def test_unused_namespace_of_machines_is_reported(pytester, workers, selected, i
         pytest.importorskip("xdist")
     pytester.makepyfile(test_with_machines_or_none=MACHINES)
     result = pytester.runpytest_inprocess("-q", *workers, "-k", selected, "--vm-namespace=foo")
-    told = "--vm-namespace: without effect, no run has used virtual machines"
-    assert [line for line in result.outlines if "without effect" in line] == [told] * is_told
+    reported = "--vm-namespace: without effect, no run has used virtual machines"
+    assert [line for line in result.outlines if "without effect" in line] == [reported] * is_told
 
 
 def test_misspelt_variable_is_reported(pytester, monkeypatch):
     for name in ("MAX_VOLUME", "TREES", "TESTS_NETNS", "CACHE", "SEED"):
         monkeypatch.setenv(f"KSCEN_{name}", "1")
-    told = "KSCEN_MAX_VOLUME: without effect, did you mean KSCEN_MAX_VOLUMES?"
+    reported = "KSCEN_MAX_VOLUME: without effect, did you mean KSCEN_MAX_VOLUMES?"
     result = pytester.runpytest("--collect-only")
     assert [line for line in result.outlines if "without effect" in line] == [
-        f"kscen: {told}",
-        told,
+        f"kscen: {reported}",
+        reported,
     ]
 
 
@@ -180,7 +180,7 @@ def test_unused_duration_is_reported(pytester):
             scenario_runner.run("2s")
     """
     )
-    told = "--kscen-duration: without effect, all runs set their length themselves"
-    for selected, line in (("own", [told]), ("o", [])):
+    reported = "--kscen-duration: without effect, all runs set their length themselves"
+    for selected, line in (("own", [reported]), ("o", [])):
         result = pytester.runpytest("-k", selected, "--kscen-duration=1s")
         assert [line for line in result.outlines if "without effect" in line] == line

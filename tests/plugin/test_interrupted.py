@@ -83,5 +83,5 @@ def test_interrupted_invalid_run_is_reported_without_failing_the_test(pytester, 
 
 
 def test_interrupted_valid_run_is_reported(pytester):
-    told = interrupted(pytester, VALID).stdout.str().splitlines()
-    assert "test_it.py::test_it: valid after 1m of cluster time, stopped early; seed 1" in told
+    reported = interrupted(pytester, VALID).stdout.str().splitlines()
+    assert "test_it.py::test_it: valid after 1m of cluster time, stopped early; seed 1" in reported

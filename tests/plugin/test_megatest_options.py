@@ -444,8 +444,10 @@ def test_invalid_value_is_refused_by_name_from_every_source(
 
 def test_switch_is_true_or_false(pytester, monkeypatch):
     monkeypatch.setenv("KSCEN_ENABLE_POD_DESTROYER", "perhaps")
-    told = "KSCEN_ENABLE_POD_DESTROYER: 'perhaps' is neither true nor false: give one of the two"
-    with pytest.raises(pytest.UsageError, match=f"^{told}$"):
+    reported = (
+        "KSCEN_ENABLE_POD_DESTROYER: 'perhaps' is neither true nor false: give one of the two"
+    )
+    with pytest.raises(pytest.UsageError, match=f"^{reported}$"):
         pytester.parseconfigure()
 
 
@@ -525,9 +527,9 @@ def test_workers_refuse_with_the_same_message(pytester):
         f"import pytest\npytestmark = pytest.mark.{FROM_COMMAND_LINE}\ndef test_it(): "
         "pass\ndef test_too(): pass"
     )
-    said = pytester.runpytest("-n1", "--kscen-cluster=kubeconfig")
-    assert said.ret != 0
-    said.stdout.fnmatch_lines(
+    message = pytester.runpytest("-n1", "--kscen-cluster=kubeconfig")
+    assert message.ret != 0
+    message.stdout.fnmatch_lines(
         ["*::test_it and 1 more: the kubeconfig cluster has storage classes of its own*"]
     )
     assert (

@@ -20,7 +20,7 @@ TEST = """
 
 def test_terminal_prints_each_run(pytester):
     pytester.makepyfile(TEST)
-    told = [
+    reported = [
         "*kscen runs*",
         "test_*::test_it: valid after 5m of cluster time; seed *",
         "  volumes: * created, 0 errors: *",
@@ -29,7 +29,7 @@ def test_terminal_prints_each_run(pytester):
         ("--verbosity=0", ["  pod-destroy: * incidents*"]),
         ("-v", ["  times: *", "  pod-destroy*: * incidents*"]),
     ):
-        pytester.runpytest(option).stdout.fnmatch_lines([*told, *told_of])
+        pytester.runpytest(option).stdout.fnmatch_lines([*reported, *told_of])
 
 
 def test_quiet_terminal_prints_the_headline(pytester):
@@ -49,9 +49,9 @@ def test_junit_has_properties(pytester):
     pytester.makepyfile(TEST)
     pytester.runpytest("--junitxml=junit.xml")
     found = ET.parse(pytester.path / "junit.xml").iter("property")
-    told = {one.get("name"): one.get("value") for one in found}
-    assert told["kscen.verdict"] == "valid"
-    assert int(told["kscen.incidents.effective"]) >= 1
+    reported = {one.get("name"): one.get("value") for one in found}
+    assert reported["kscen.verdict"] == "valid"
+    assert int(reported["kscen.incidents.effective"]) >= 1
 
 
 def test_allure_has_steps_and_attachments(pytester):
@@ -90,12 +90,12 @@ def test_allure_shows_the_verdict_of_a_run(pytester):
     results = [
         json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")
     ]
-    told = {result["name"]: (result["status"], result["steps"][-1]) for result in results}
-    assert {name: (status, run["status"]) for name, (status, run) in told.items()} == {
+    reported = {result["name"]: (result["status"], result["steps"][-1]) for result in results}
+    assert {name: (status, run["status"]) for name, (status, run) in reported.items()} == {
         "test_it": ("passed", "failed"),
         "test_nothing": ("passed", "broken"),
     }
-    _, run = told["test_it"]
+    _, run = reported["test_it"]
     (volume,) = [step for step in run["steps"] if step["name"] == "broken: v"]
     assert volume["status"] == "failed"
     assert (
@@ -129,8 +129,8 @@ def test_allure_has_the_story_of_broken_volumes_despite_many_changes(pytester):
     (result,) = [
         json.loads(path.read_text()) for path in (pytester.path / "allure").glob("*-result.json")
     ]
-    told = [step["name"] for step in result["steps"][0]["steps"]]
-    assert told == [
+    reported = [step["name"] for step in result["steps"][0]["steps"]]
+    assert reported == [
         "broken: v29",
         *(f"recovered: v{number:02}" for number in range(19)),
         "10 more volumes moved. Print the story of any: `python -m pytest_kscen story FOLDER VOLUME`",
@@ -226,7 +226,7 @@ def test_second_ctrl_c_prints_what_remains(pytester):
                     cluster.runner.loop.call_later(when, os.kill, os.getpid(), signal.SIGINT)
                 run.advance("1h")
     """)
-    told = pytester.runpytest_subprocess().stdout.str()
-    first, _, rest = told.partition("kscen: Stopping: undoing faults and deleting volumes")
+    reported = pytester.runpytest_subprocess().stdout.str()
+    first, _, rest = reported.partition("kscen: Stopping: undoing faults and deleting volumes")
     assert first
     assert "kscen: Keeping the volumes. Faults are still undone." in rest

@@ -36,8 +36,8 @@ def test_repeat_command_is_relative_to_the_invocation_directory(pytester, monkey
     below.joinpath("test_below.py").write_text("def test_fails(cluster):\n    assert False\n")
     pytester.makefile(".ini", other="[pytest]\nkscen_seed = 5\n")
     monkeypatch.chdir(below)
-    told = pytester.runpytest("-c", "../other.ini", "test_below.py").stdout.str().splitlines()
-    (line,) = (line for line in told if line.startswith("pytest "))
+    reported = pytester.runpytest("-c", "../other.ini", "test_below.py").stdout.str().splitlines()
+    (line,) = (line for line in reported if line.startswith("pytest "))
     assert line == "pytest -c ../other.ini test_below.py::test_fails --kscen-seed=5"
     _, *arguments = shlex.split(line)
     pytester.runpytest(*arguments).assert_outcomes(failed=1)

@@ -78,7 +78,7 @@ def test_failure_shows_expected_and_actual_values(pytester):
     )
     result = pytester.runpytest("small.scenario.yaml")
     result.assert_outcomes(failed=1)
-    told = result.stdout.str()
+    reported = result.stdout.str()
     for line, what in (
         (begins + 2, "phase: expected Failed, observed Succeeded"),
         (begins + 3, "message: expected one with 'nodes', observed none"),
@@ -93,8 +93,8 @@ def test_failure_shows_expected_and_actual_values(pytester):
         (begins + 8, "allocation.cpu.3: expected 0.5, observed 0.75"),
         (begins + 9, "events.podScheduled: expected 2, observed 1"),
     ):
-        assert f"small.scenario.yaml:{line}: {what}\n" in told
-    again = next(line for line in told.splitlines() if line.startswith("pytest small"))
+        assert f"small.scenario.yaml:{line}: {what}\n" in reported
+    again = next(line for line in reported.splitlines() if line.startswith("pytest small"))
     assert "--kscen-seed=" in again
     pytester.runpytest(*shlex.split(again)[1:]).assert_outcomes(failed=1)
 
@@ -185,14 +185,14 @@ def test_scenario_is_reported_like_a_run(pytester):
             "  cpu allocated by step: 1: 0%, 2: 75%, 3: 75%, 4: 75%",
         ]
     )
-    told = {
+    reported = {
         one.get("name"): one.get("value")
         for one in ET.parse(pytester.path / "junit.xml").iter("property")
     }
     assert (
-        told["kscen.scenario"],
-        told["kscen.scenario.phase"],
-        told["kscen.scenario.pending"],
+        reported["kscen.scenario"],
+        reported["kscen.scenario.phase"],
+        reported["kscen.scenario.pending"],
     ) == ("waits", "Succeeded", "1")
     (folder,) = (pytester.path / "runs").iterdir()
     assert {path.name for path in folder.iterdir()} == {

@@ -63,7 +63,7 @@ def test_failure_shows_expected_and_actual_values(pytester):
     )
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
-    told = result.stdout.str()
+    reported = result.stdout.str()
     for line, what in (
         (4, "phase: expected Failed, observed Succeed"),
         (5, "message: expected one with 'too late', observed "),
@@ -76,8 +76,8 @@ def test_failure_shows_expected_and_actual_values(pytester):
         (10, "nodes.calm: expected a node, observed none"),
         (11, "nodes.ask.ran: expected no node, observed 1 of them"),
     ):
-        assert f"small.expect.yaml:{line}: {what}" in told, what
-    assert "duration.least" not in told
+        assert f"small.expect.yaml:{line}: {what}" in reported, what
+    assert "duration.least" not in reported
 
 
 def test_slow_workflow_fails(pytester):

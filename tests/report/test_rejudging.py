@@ -187,13 +187,13 @@ def volumes(kind, count, changes):
             2.0, "volume-checker", "checker-started", {"volume": name, "conditions": ["IOReady"]}
         )
         for observed in ("False", "True")[:changes]:
-            told = {
+            reported = {
                 "volume": name,
                 "condition": "IOReady",
                 "observed": observed,
                 "expected": "True",
             }
-            yield Entry(3.0, "volume-checker", "condition-changed", told)
+            yield Entry(3.0, "volume-checker", "condition-changed", reported)
 
 
 def with_ends(*found):
@@ -204,8 +204,12 @@ def with_ends(*found):
 def test_broken_volumes_have_their_story_despite_many_changes(tmp_path):
     journal = with_ends(*volumes("recovered", 60, 2), *volumes("broken", 2, 1))
     write_results(tmp_path, RunResult(judge(journal), journal))
-    told = {path.name for path in (tmp_path / "stories").iterdir()} - {"LEFT-OUT.txt"}
-    assert told == {*(f"recovered-{n:02}.txt" for n in range(48)), "broken-00.txt", "broken-01.txt"}
+    reported = {path.name for path in (tmp_path / "stories").iterdir()} - {"LEFT-OUT.txt"}
+    assert reported == {
+        *(f"recovered-{n:02}.txt" for n in range(48)),
+        "broken-00.txt",
+        "broken-01.txt",
+    }
     assert (tmp_path / "stories" / "broken-01.txt").read_text().splitlines() == list(
         story(journal, "broken-01")
     )
@@ -224,8 +228,8 @@ def test_all_broken_or_unknown_volumes_have_their_story(tmp_path):
         *volumes("recovered", 1, 2), *volumes("crashed", 1, 0), crashed, *volumes("broken", 60, 1)
     )
     write_results(tmp_path, RunResult(judge(journal), journal))
-    told = {path.stem for path in (tmp_path / "stories").iterdir()}
-    assert told == {*(f"broken-{n:02}" for n in range(60)), "crashed-00", "LEFT-OUT"}
+    reported = {path.stem for path in (tmp_path / "stories").iterdir()}
+    assert reported == {*(f"broken-{n:02}" for n in range(60)), "crashed-00", "LEFT-OUT"}
 
 
 def six_minutes(runner):
@@ -269,14 +273,14 @@ def test_truncated_journal_is_unknown(tmp_path, capsys):
     (tmp_path / "journal.jsonl").write_text("".join(lines[: len(lines) // 2]))
     last = in_words(read(tmp_path / "journal.jsonl")[-1].at)
     assert main([str(tmp_path)]) == 2
-    told = capsys.readouterr().out
-    assert told.startswith(f"unknown after {last} of cluster time; seed ")
-    assert f"journal is unknown: it breaks off after {last}, before the run ended" in told
+    reported = capsys.readouterr().out
+    assert reported.startswith(f"unknown after {last} of cluster time; seed ")
+    assert f"journal is unknown: it breaks off after {last}, before the run ended" in reported
     assert (
         "liveness is unknown: it was not observed whether the remaining volumes became ready again"
-        in told
+        in reported
     )
-    assert "leftovers is unknown: the run ended before it listed them" in told
+    assert "leftovers is unknown: the run ended before it listed them" in reported
 
 
 def test_closed_output_ends_the_report_quietly(tmp_path):
@@ -304,7 +308,7 @@ def test_folder_without_a_run_is_not_judged(tmp_path, capsys):
 @pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])
 def test_unreadable_journal_is_reported(tmp_path, capsys, monkeypatch, command):
     journal = tmp_path / "journal.jsonl"
-    tells, code = command
+    run_command, code = command
 
     def refused(*_):
         raise PermissionError(errno.EACCES, "Permission denied", str(journal))
@@ -312,10 +316,10 @@ def test_unreadable_journal_is_reported(tmp_path, capsys, monkeypatch, command):
     journal.touch()
     with monkeypatch.context() as patched:
         patched.setattr(pathlib.Path, "open", refused)  # root may read everything
-        assert tells([str(tmp_path)]) == code
+        assert run_command([str(tmp_path)]) == code
     journal.unlink()
     journal.mkdir()
-    assert tells([str(tmp_path)]) == code
+    assert run_command([str(tmp_path)]) == code
     assert capsys.readouterr() == (
         "",
         f"{journal} cannot be read: Permission denied\n{journal} cannot be read: it is a folder\n",
@@ -325,8 +329,11 @@ def test_unreadable_journal_is_reported(tmp_path, capsys, monkeypatch, command):
 def test_judge_crash_is_no_verdict(tmp_path, capsys):
     (tmp_path / "journal.jsonl").write_text('{"at":1e400,"who":"run","what":"frozen"}\n')
     assert main([str(tmp_path)]) == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.startswith(f"{tmp_path} cannot be judged: OverflowError(")) == (
+    message = capsys.readouterr()
+    assert (
+        message.out,
+        message.err.startswith(f"{tmp_path} cannot be judged: OverflowError("),
+    ) == (
         "",
         True,
     )
@@ -348,7 +355,7 @@ def test_journal_without_a_start_has_no_seed(tmp_path, capsys):
 
 @pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (b'{"at":1.0,"wh', "not JSON: column 14: Invalid control character"),
         (b"\xff\xfe", "not UTF-8: invalid start byte at byte 1"),
@@ -380,12 +387,12 @@ def test_journal_without_a_start_has_no_seed(tmp_path, capsys):
         ),
     ],
 )
-def test_damaged_line_is_reported(tmp_path, capsys, command, line, said):
+def test_damaged_line_is_reported(tmp_path, capsys, command, line, message):
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(b'{"at":0.0,"who":"run","what":"healed"}\n' + line + b"\n")
-    tells, code = command
-    assert tells([str(tmp_path)]) == code
-    assert capsys.readouterr().err == f"{journal}:2: {said}\n"
+    run_command, code = command
+    assert run_command([str(tmp_path)]) == code
+    assert capsys.readouterr().err == f"{journal}:2: {message}\n"
 
 
 CHECKED = {"at": 1.0, "what": "checker-started", "volume": "v", "conditions": ["IOReady", "Quorum"]}
@@ -410,7 +417,7 @@ def written(*entries):
 
 @pytest.mark.parametrize("command", [(main, 2), (tell_story, 1)])
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (written(STARTED, ENDED) + b"trash", f"3: {CUT}"),
         (written(STARTED, ENDED, {"at": 9.5, "what": "not-replayable"}) + b'{"at":', f"4: {CUT}"),
@@ -452,12 +459,12 @@ def written(*entries):
         ),
     ],
 )
-def test_impossible_line_is_reported(tmp_path, capsys, command, lines, said):
+def test_impossible_line_is_reported(tmp_path, capsys, command, lines, message):
     journal = tmp_path / "journal.jsonl"
     journal.write_bytes(lines)
-    tells, code = command
-    assert tells([str(tmp_path)]) == code
-    assert capsys.readouterr() == ("", f"{journal}:{said}\n")
+    run_command, code = command
+    assert run_command([str(tmp_path)]) == code
+    assert capsys.readouterr() == ("", f"{journal}:{message}\n")
 
 
 def test_change_and_its_reversal_are_possible(tmp_path):

@@ -69,9 +69,9 @@ def test_the_summary(outcome):
 
 
 def test_summary_in_brief(outcome):
-    told = summary(outcome)
+    reported = summary(outcome)
     shaken = "  network-block: 2 incidents, 1 with an effect; 1 recovered in 45.0 s at most"
-    assert brief(outcome) == [*told[:4], shaken, told[-1]]
+    assert brief(outcome) == [*reported[:4], shaken, reported[-1]]
 
 
 def volumes_that_moved(count, changes):
@@ -118,31 +118,31 @@ def test_leftovers_deleted_before_a_run_are_counted():
     cleared = Entry(
         1.0, "chaos-cleaner", "ended", {"action": BEFORE, "took": 0.1, "result": "done"}
     )
-    for told in (summary, brief):
-        assert "  cleared away before the run: 2 objects" in told(
+    for reported in (summary, brief):
+        assert "  cleared away before the run: 2 objects" in reported(
             judge([JOURNAL[0], cleared, cleared])
         )
 
 
 def test_unhealthy_volumes_are_reported_in_detail():
-    told = brief(judge([JOURNAL[0], *volumes_that_moved(30, changes=1)]))
-    assert told[-21] == "  broken      v00 (none): IOReady 1"
+    reported = brief(judge([JOURNAL[0], *volumes_that_moved(30, changes=1)]))
+    assert reported[-21] == "  broken      v00 (none): IOReady 1"
     assert (
-        told[-1]
+        reported[-1]
         == "  and 10 more; -v shows all, and so does the run's summary.txt (--kscen-archive DIR)"
     )
 
 
 def test_properties(outcome):
-    told = dict(properties(outcome))
-    assert told["kscen.verdict"] == "invalid"
+    reported = dict(properties(outcome))
+    assert reported["kscen.verdict"] == "invalid"
     assert (
-        told["kscen.volumes.broken"]
-        == told["kscen.transitions"]
-        == told["kscen.incidents.effective"]
+        reported["kscen.volumes.broken"]
+        == reported["kscen.transitions"]
+        == reported["kscen.incidents.effective"]
         == 1
     )
-    assert told["kscen.recovery.longest"] == 45.0
+    assert reported["kscen.recovery.longest"] == 45.0
 
 
 def test_property_reports_that_a_run_was_stopped_early():
@@ -155,17 +155,17 @@ def test_property_reports_that_a_run_was_stopped_early():
 
 def incidents_that_ended(*endings):
     for number, ending in enumerate(endings):
-        told = {"incident": f"i{number}", **BLOCK, "targets": {"nodes": []}}
-        yield Entry(1.0, "b", "incident-started", told)
-        yield Entry(2.0, "b", "incident-effect", {**told, "effect": "shakes"})
-        yield Entry(3.0, "b", "incident-ended", {**told, "lasted": 2.0})
+        reported = {"incident": f"i{number}", **BLOCK, "targets": {"nodes": []}}
+        yield Entry(1.0, "b", "incident-started", reported)
+        yield Entry(2.0, "b", "incident-effect", {**reported, "effect": "shakes"})
+        yield Entry(3.0, "b", "incident-ended", {**reported, "lasted": 2.0})
         if ending:
             yield Entry(
                 9.0,
                 "b",
                 f"incident-{ending}",
                 {
-                    **told,
+                    **reported,
                     "took": 6.0,
                     "by": ["i9"],
                     "others": ["i9"],
@@ -197,9 +197,9 @@ def test_recovery_time_states_its_sample_size():
         in summary(outcome)
     )
     assert f"  network-block: {shaken} 6.0 s at most; {lacking}" in brief(outcome)
-    told = dict(properties(outcome))
+    reported = dict(properties(outcome))
     kinds = ("effective", "recovered", "overtaken", "unrecovered", "gone", "overlapping")
-    assert [told[f"kscen.incidents.{kind}"] for kind in kinds] == [7, 1, 2, 1, 1, 1]
+    assert [reported[f"kscen.incidents.{kind}"] for kind in kinds] == [7, 1, 2, 1, 1, 1]
     assert "kscen.recovery.longest" not in dict(
         properties(judge(incidents_that_ended("overtaken")))
     )
@@ -237,7 +237,7 @@ def test_broken_volume_story():
 def test_story_has_only_the_effects_on_its_own_volume():
     at = 100.0
 
-    def said(what, **data):
+    def message(what, **data):
         return Entry(at, "network-blocker", what, {"incident": "i1", **data})
 
     journal = [
@@ -247,37 +247,37 @@ def test_story_has_only_the_effects_on_its_own_volume():
         Entry(
             1.0, "volume-main/w", "volume-placed", {"volume": "w", "nodes": ["node-2", "node-3"]}
         ),
-        said(
+        message(
             "incident-started",
             **BLOCK,
             targets={"nodes": ["node-2", "node-3"]},
             sides=[["node-2"], ["node-3"]],
         ),
-        said("incident-effect", effect="v shakes", volume="v"),
-        said("incident-effect", effect="w shakes", volume="w"),
-        said("incident-effect", effect="node-3 is not ready"),
+        message("incident-effect", effect="v shakes", volume="v"),
+        message("incident-effect", effect="w shakes", volume="w"),
+        message("incident-effect", effect="node-3 is not ready"),
         Entry(at, "volume-main/late", "volume-placed", {"volume": "late", "nodes": ["node-3"]}),
-        said("incident-ended", lasted=0.0),
+        message("incident-ended", lasted=0.0),
         Entry(at, "volume-main/later", "volume-placed", {"volume": "later", "nodes": ["node-3"]}),
     ]
 
-    def told(volume):
+    def reported(volume):
         return [line.split(maxsplit=2)[2] for line in story(journal, volume)][1:]
 
-    assert told("v") == [
+    assert reported("v") == [
         "network-block split-brain begins between node-2 and node-3",
         "split-brain (i1) has an effect: v shakes",
         "split-brain (i1) has an effect: node-3 is not ready",
         "split-brain (i1) ends after 0 s",
     ]
-    assert [line for line in told("w") if "shakes" in line] == [
+    assert [line for line in reported("w") if "shakes" in line] == [
         "split-brain (i1) has an effect: w shakes"
     ]
-    assert told("late") == [
+    assert reported("late") == [
         "network-block split-brain is already active between node-2 and node-3",
         "split-brain (i1) ends after 0 s",
     ]
-    assert told("later") == []
+    assert reported("later") == []
 
 
 def test_fault_is_named_once():
@@ -291,8 +291,8 @@ def test_fault_is_named_once():
         Entry(1.0, "m", "volume-placed", {"volume": "v", "nodes": ["node-1"]}),
         Entry(2.0, "by-hand", "incident-started", stop),
     ]
-    *_, told = story(journal, "v")
-    assert told.endswith("  vm-stop begins on node-1")
+    *_, reported = story(journal, "v")
+    assert reported.endswith("  vm-stop begins on node-1")
     outcome = judge(journal[1:])
     assert (
         incident_in_words(outcome.incidents[0])
@@ -302,7 +302,7 @@ def test_fault_is_named_once():
 
 
 def test_story_names_both_ends_of_a_network_fault():
-    def told(profile, *sides, **targets):
+    def reported(profile, *sides, **targets):
         fault = {"incident": "i", "profile": profile, "variant": "it", "targets": targets}
         fault["sides"] = sides
         journal = [
@@ -311,23 +311,23 @@ def test_story_names_both_ends_of_a_network_fault():
         ]
         return [line.split(maxsplit=2)[2] for line in story(journal, "v")][1:]
 
-    assert told("network-block", ["node-2"], ["node-1"], nodes=["node-2", "node-1"]) == [
+    assert reported("network-block", ["node-2"], ["node-1"], nodes=["node-2", "node-1"]) == [
         "network-block it begins between node-2 and node-1"
     ]
-    assert told("network-degrade", ["node-1"], ["node-3"], nodes=["node-1", "node-3"]) == [
+    assert reported("network-degrade", ["node-1"], ["node-3"], nodes=["node-1", "node-3"]) == [
         "network-degrade it begins between node-1 and node-3"
     ]
     groups = ["node-1", "node-2"], ["node-3"]
     parted = "network-block it begins between node-1, node-2 and node-3"
-    assert told("network-block", *groups, nodes=["node-1", "node-2", "node-3"]) == [parted]
-    assert told("pod-destroy", ["node-1", "node-2"], nodes=["node-1", "node-2"]) == [
+    assert reported("network-block", *groups, nodes=["node-1", "node-2", "node-3"]) == [parted]
+    assert reported("pod-destroy", ["node-1", "node-2"], nodes=["node-1", "node-2"]) == [
         "pod-destroy it begins on node-1"
     ]
-    assert told("network-block", ["node-2"], ["node-3"], nodes=["node-2", "node-3"]) == []
+    assert reported("network-block", ["node-2"], ["node-3"], nodes=["node-2", "node-3"]) == []
 
 
 def test_story_ends_with_its_volume():
-    def said(at, what, **data):
+    def message(at, what, **data):
         return Entry(at, "volume-main/v", what, {"volume": "v", **data})
 
     def fault(at, what, **data):
@@ -338,8 +338,8 @@ def test_story_ends_with_its_volume():
             {"incident": f"i{at:g}", **BLOCK, "targets": {"nodes": ["node-1"]}, **data},
         )
 
-    placed = said(1.0, "volume-placed", nodes=["node-1"])
-    gone = said(9.0, "ended", action="delete the volume", result="done", took=1.0)
+    placed = message(1.0, "volume-placed", nodes=["node-1"])
+    gone = message(9.0, "ended", action="delete the volume", result="done", took=1.0)
     ends = fault(5.0, "incident-ended", lasted=0.0)
     journal = [placed, fault(5.0, "incident-started"), gone, ends, fault(10.0, "incident-started")]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
@@ -350,12 +350,12 @@ def test_story_ends_with_its_volume():
 
 
 def test_story_contains_our_deletions():
-    def said(what, **data):
+    def message(what, **data):
         return Entry(9.0, "volume-replica-destroyer/v", what, {"volume": "v", **data})
 
     journal = [
-        said("began", action="delete a replica", replica="v-0", type="Diskful", patience=600.0),
-        said("replicas-restored"),
+        message("began", action="delete a replica", replica="v-0", type="Diskful", patience=600.0),
+        message("replicas-restored"),
     ]
     assert [line.split(maxsplit=2)[2] for line in story(journal, "v")] == [
         "delete a replica begins (replica v-0, type Diskful)",
@@ -504,7 +504,7 @@ def three_volumes():
 
 
 @pytest.mark.parametrize(
-    ("what", "data", "whom", "said"),
+    ("what", "data", "recipient", "message"),
     [
         (
             "target-deleted",
@@ -526,10 +526,14 @@ def three_volumes():
         ),
     ],
 )
-def test_end_without_a_time_is_reported_for_its_volume(three_volumes, what, data, whom, said):
+def test_end_without_a_time_is_reported_for_its_volume(
+    three_volumes, what, data, recipient, message
+):
     journal = [*three_volumes, Entry(9.0, "b", f"incident-{what}", {"incident": "i", **data})]
-    line = f"        9s  b                         split-brain (i) {said}"
-    assert [name for name in ("gone", "there", "elsewhere") if line in story(journal, name)] == whom
+    line = f"        9s  b                         split-brain (i) {message}"
+    assert [
+        name for name in ("gone", "there", "elsewhere") if line in story(journal, name)
+    ] == recipient
 
 
 def test_several_stories_equal_the_single_ones(three_volumes):
@@ -608,7 +612,7 @@ def test_unknown_volumes_report_reasons(folder, capsys, volume):
 def test_missing_story_is_reported(folder, capsys):
     kept = folder.parent
     volumes = "\n  broken      v1\n  stable      v2"
-    for arguments, said in (
+    for arguments, message in (
         ([folder, "v"], f"2 volumes begin with 'v':{volumes}"),
         (
             [folder, "v21"],
@@ -623,7 +627,7 @@ def test_missing_story_is_reported(folder, capsys):
         ([kept / "no" / "where"], f"{kept}/no/where does not exist"),
     ):
         assert main([str(argument) for argument in arguments]) == 1
-        assert capsys.readouterr().err == f"{said}\n"
+        assert capsys.readouterr().err == f"{message}\n"
 
 
 def test_unknown_volume_lists_ten_volumes(folder, capsys):

@@ -35,10 +35,10 @@ def keep(folder, *parts):
 
 
 def status(result, note=None):
-    told = ScenarioStatus(
+    reported = ScenarioStatus(
         "Succeeded", result=ScenarioResult("test", by_major_step(result.timeline), note)
     )
-    return {"kind": "Scenario", "metadata": {"name": "s"}, "status": written(told)}
+    return {"kind": "Scenario", "metadata": {"name": "s"}, "status": written(reported)}
 
 
 def report(*arguments):

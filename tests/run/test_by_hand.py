@@ -188,15 +188,15 @@ def test_invalid_number_of_nodes_is_refused(cluster, runner_of, attach):
         assert objects(cluster, REPLICATED_VOLUMES) == []
 
 
-@pytest.mark.parametrize("said", [None, 3, "", ["none"]])
-def test_value_that_is_no_storage_class_is_refused(runner_of, said):
+@pytest.mark.parametrize("message", [None, 3, "", ["none"]])
+def test_value_that_is_no_storage_class_is_refused(runner_of, message):
     with (
         runner_of() as run,
         pytest.raises(
-            ValueError, match=rf"^there is no storage class {re.escape(repr(said))}; there are "
+            ValueError, match=rf"^there is no storage class {re.escape(repr(message))}; there are "
         ),
     ):
-        run.volumes.create(said)
+        run.volumes.create(message)
 
 
 def test_returned_volume_is_a_copy(runner_of):
@@ -266,10 +266,12 @@ def test_block_is_active_within_its_context(cluster, runner_of):
     ],
 )
 def test_stopped_machine_gets_no_operations(runner_of, state):
-    told = "the virtual machine node-1 is off: name one that runs, or end first what has stopped it"
+    reported = (
+        "the virtual machine node-1 is off: name one that runs, or end first what has stopped it"
+    )
     with runner_of() as run:
         with run.chaos.vm_stop("node-1"):
-            with pytest.raises(FaultImpossible, match=f"^{told}$") as refusal:
+            with pytest.raises(FaultImpossible, match=f"^{reported}$") as refusal:
                 state(run.chaos)
             assert refusal.type is FaultImpossible
         state(run.chaos).end()

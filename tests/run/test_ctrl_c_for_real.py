@@ -75,8 +75,8 @@ class TerminalSession:
                 line = self._lines.get(timeout=max(end - time.monotonic(), 0.01))
             except queue.Empty:
                 raise AssertionError(f"{left} was not said within {LIVE:.0f} s:\n{self}") from None
-            if said := next((each for each in left if each.search(line)), None):
-                left.remove(said)
+            if message := next((each for each in left if each.search(line)), None):
+                left.remove(message)
 
     def press(self) -> None:
         self._process.send_signal(signal.SIGINT)

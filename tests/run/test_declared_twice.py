@@ -70,5 +70,7 @@ def test_pod_destroyer_of_churn_follows_the_declared_ones():
         beside["pod-destroyer/app=controller"] == isolated_command["pod-destroyer/app=controller"]
     )
     assert outcome.verdict != "invalid", outcome.explain()
-    told = [line.split()[1] for volume in outcome.volumes for line in story(entries, volume.name)]
-    assert "pod-destroyer" in told
+    reported = [
+        line.split()[1] for volume in outcome.volumes for line in story(entries, volume.name)
+    ]
+    assert "pod-destroyer" in reported

@@ -146,9 +146,9 @@ def test_volumes_of_other_runs_on_a_foreign_cluster_are_reported_with_the_remedy
         cluster.runner.call(cluster.api("dead").create(REPLICATED_VOLUMES, body))
     cluster.owned = False
     runner = ScenarioRunner(cluster, Plan())
-    with pytest.warns(ForeignVolumesWarning) as told, runner:
+    with pytest.warns(ForeignVolumesWarning) as reported, runner:
         pass
-    assert [str(warning.message) for warning in told] == [
+    assert [str(warning.message) for warning in reported] == [
         (
             "2 volumes of other runs are on the tested cluster, and take room and time "
             "from this one's; if these runs are over: "

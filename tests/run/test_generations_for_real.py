@@ -58,7 +58,7 @@ def test_two_lost_replicas_of_three_are_observed(scenario_runner, monkeypatch):
     assert run.outcome.leftovers == []
 
 
-def told(run):
+def reported(run):
     """Why it is not valid, with the stories of what is broken."""
     broken = [one.name for one in run.outcome.volumes.broken]
     return "\n".join(
@@ -80,7 +80,7 @@ def test_single_block_by_hand_among_other_faults(scenario_runner, generation):
         run.until(volume.healthy, timeout="3m")
 
     outcome = run.outcome
-    assert outcome.verdict == "valid", told(run)
+    assert outcome.verdict == "valid", reported(run)
     assert incident.had_effect
     assert incident.removed_at - incident.started_at >= 20
     assert len(outcome.volumes) >= 3

@@ -144,12 +144,15 @@ def test_cluster_crash_ends_the_run_with_an_unknown_verdict(cluster, runner_of, 
         cluster.runner.start(own(), "own")
         lives(run)
 
-    told = "the actor own crashed: KeyError('spec')"
-    with pytest.raises(ActorCrashedError, match=f"^{re.escape(told)}$"), runner_of() as run:
+    crash_message = "the actor own crashed: KeyError('spec')"
+    with (
+        pytest.raises(ActorCrashedError, match=f"^{re.escape(crash_message)}$"),
+        runner_of() as run,
+    ):
         body(run)
     assert run.outcome.verdict == "unknown"
     assert [entry.data for entry in run.journal if entry.what == "crashed"] == [
-        {"component": "cluster", "error": f'ActorCrashedError("{told}")'}
+        {"component": "cluster", "error": f'ActorCrashedError("{crash_message}")'}
     ]
     assert not run.life.is_running
     assert run.life.passed[-2:] == [Phase.RELEASED, Phase.OVER]
@@ -189,8 +192,8 @@ def test_refusal_at_the_end_does_not_block_other_steps(cluster, runner_of, monke
     with pytest.raises(Forbidden, match="any more"):
         runner.run("3m")
     (run,) = runner.runs
-    told = [entry.what for entry in run.journal if entry.actor == "run"]
-    assert told[-4:] == ["crashed", "not-listed", "leftovers", "run-ended"]
+    entries = [entry.what for entry in run.journal if entry.actor == "run"]
+    assert entries[-4:] == ["crashed", "not-listed", "leftovers", "run-ended"]
     assert run.outcome.leftovers == objects(cluster, REPLICATED_VOLUMES) == []
     assert objects(cluster, CILIUM_NETWORK_POLICIES, run.context.parent.api_for("test")) == []
 
@@ -221,12 +224,12 @@ def test_one_failing_api_does_not_block_the_search_of_leftovers(cluster, runner_
     runner = runner_of(Plan(Churn(max_volumes=2)))
     runner.run("3m")
     (run,) = runner.runs
-    told = [
+    entries = [
         (entry.at, entry.what, entry.data)
         for entry in run.journal
         if entry.what in {"not-listed", "leftovers"}
     ]
-    assert [(what, data.get("resource", data.get("objects"))) for _, what, data in told] == [
+    assert [(what, data.get("resource", data.get("objects"))) for _, what, data in entries] == [
         ("not-listed", "ingresses.networking.k8s.io"),
         ("leftovers", []),
     ]

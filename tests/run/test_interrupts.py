@@ -8,18 +8,21 @@ from pytest_kscen.run.context import handle_signals
 
 
 def test_each_signal_prints_the_next_message_and_then_handlers_are_restored():
-    runner, said = VirtualRunner(), []
+    runner, message = VirtualRunner(), []
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     with handle_signals(
-        runner.loop, lambda: said.append("stop"), lambda: said.append("hurry"), awaited=lambda: True
+        runner.loop,
+        lambda: message.append("stop"),
+        lambda: message.append("hurry"),
+        awaited=lambda: True,
     ):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
         assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
-        assert said == []
+        assert message == []
         runner.advance(0)
     runner.close()
-    assert said == ["stop", "hurry"]
+    assert message == ["stop", "hurry"]
 
 
 def test_wait_ends_when_the_signal_arrives():
@@ -38,23 +41,23 @@ def test_wait_ends_when_the_signal_arrives():
 
 @pytest.mark.parametrize("make", [VirtualRunner, WallRunner])
 def test_code_not_waiting_for_the_run_is_interrupted(make):
-    runner, said = make(), []
+    runner, message = make(), []
     with handle_signals(
         runner.loop,
-        lambda: said.append("stop"),
-        lambda: said.append("hurry"),
+        lambda: message.append("stop"),
+        lambda: message.append("hurry"),
         awaited=lambda: False,
     ):
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
         runner.advance(0.01)
-        assert said == ["stop"]
+        assert message == ["stop"]
         runner.start(press(runner.clock, 0.1), "Ctrl-C")
         with pytest.raises(KeyboardInterrupt):
             runner.advance(3600)
         runner.advance(0.01)
     runner.close()
-    assert said == ["stop", "hurry"]
+    assert message == ["stop", "hurry"]
 
 
 async def press(clock, seconds):

@@ -66,7 +66,7 @@ def context(cluster):
     journal.close()
 
 
-def told(context):
+def reported(context):
     return [
         (entry.data["resource"], entry.data["why"])
         for entry in context.journal
@@ -84,7 +84,7 @@ def test_parent_is_searched_where_the_user_has_access(cluster, context):
     cluster.runner.call(cause_incident(context, manual_faults.network_block("node-1", "node-2")))
     left = cluster.runner.call(leftovers(context, context.actor("run"), 0))
     assert [name.partition("/")[0] for name in left] == ["ciliumnetworkpolicies"] * len(left) != []
-    assert told(context) == []
+    assert reported(context) == []
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_unsearched_places_are_reported(cluster, context, recovers, took, unseen
     )
     assert cluster.runner.call(leftovers(sick, sick.actor("run"), 120)) == []
     assert cluster.now - began == took
-    assert [resource for resource, _ in told(context)] == unseen
+    assert [resource for resource, _ in reported(context)] == unseen
 
 
 def test_deprecation_warning_reaches_only_its_requester(cluster, caplog):

@@ -100,9 +100,9 @@ def test_second_engine_waits_and_takes_over(start):
     first = start()
     assert first.stdout.readline() == DRIVES
     second = start()
-    said = WAITS.fullmatch(second.stdout.readline())
-    assert said
-    assert said[2] == str(first.pid)
+    message = WAITS.fullmatch(second.stdout.readline())
+    assert message
+    assert message[2] == str(first.pid)
     assert ends(first, signal.SIGTERM) == 0
     assert second.stdout.readline() == DRIVES
 
@@ -137,8 +137,8 @@ def test_engine_losing_the_lease_ends_and_keeps_the_others_webhook(cluster, star
         time.sleep(0.05)
     call(api.patch(LEASES, LEASE_NAME, {"spec": {"holderIdentity": "another"}}, LEASE_NAMESPACE))
     assert engine.wait(timeout=30) == 1
-    said = engine.communicate()[1].splitlines()[-1]
-    assert said == (
+    message = engine.communicate()[1].splitlines()[-1]
+    assert message == (
         f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} is held by another now: another engine "
         "may drive the workflows, so this one has ended"
     )

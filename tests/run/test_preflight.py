@@ -108,8 +108,8 @@ def test_sufficient_cluster_is_accepted(cluster, do):
 
 
 def test_all_problems_are_reported_at_once(cluster):
-    said = complaints(cluster, Plan(Churn(), CUT.chaos))
-    assert [line.partition(":")[0] for line in said] == [
+    message = complaints(cluster, Plan(Churn(), CUT.chaos))
+    assert [line.partition(":")[0] for line in message] == [
         *(f"the tested cluster has no {resource.qualified}" for resource in STORAGE),
         f"no node has the storage's label {NODE_LABEL}",
         "the parent cluster has no ciliumnetworkpolicies.cilium.io",
@@ -141,12 +141,12 @@ def test_unknown_classes_are_reported_with_existing_ones(cluster, do):
 def test_storage_of_another_generation(cluster, do, published, health, fitting):
     status = {"type": "object", "properties": {published: OPEN}}
     do(bring_storage(cluster.api(), replicatedvolumes=status))
-    said = complaints(cluster, Plan(Churn(storage_classes=("a",)), health=health))
+    message = complaints(cluster, Plan(Churn(storage_classes=("a",)), health=health))
     why = (
         f"the storage there does not publish its volumes' health as {health!r}: give "
         f"--kscen-volume-health {fitting}"
     )
-    assert said == ([why] if fitting else [])
+    assert message == ([why] if fitting else [])
 
 
 @pytest.mark.parametrize(

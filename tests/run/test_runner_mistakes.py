@@ -82,8 +82,8 @@ def test_run_too_short_for_an_incident(runner):
 def test_run_too_short_for_the_pod_destroyer_of_churn():
     plan = Plan(Churn(pod_destroyer=True))
     assert list(plan.explain_ineffective(31)) == []
-    (said,) = plan.explain_ineffective(30)
-    assert said == (
+    (message,) = plan.explain_ineffective(30)
+    assert message == (
         "volume_churn's pod_destroyer: no incident in 30s (first one due after 30s). "
         'Run longer or declare chaos("pod-destroy", period=...) in its place.'
     )
@@ -116,8 +116,8 @@ def test_machines_with_a_period_of_five_minutes(period):
 
 def test_link_of_a_volume_cannot_be_cut_without_volumes():
     isolated_command = NetworkBlock(variants=("blocking-drbd",))
-    (said,) = Plan(chaos=(isolated_command,)).explain_ineffective(600)
-    assert said == (
+    (message,) = Plan(chaos=(isolated_command,)).explain_ineffective(600)
+    assert message == (
         "network-block has no incident in this run unless the cluster has volumes "
         "already: blocking-drbd, its only variant, "
         "cuts a volume's link, and the plan makes none: declare volume_churn, or give "

@@ -53,8 +53,8 @@ def test_run_without_faults_changes_nothing(play):
     assert outcome.volumes.stable == list(outcome.volumes)
     assert outcome.volumes.total_transitions == 0
     assert outcome.incidents == outcome.leftovers == []
-    told = [entry.what for entry in run.journal if entry.actor == "run"]
-    assert told == ["run-started", "frozen", "healed", "liveness", "leftovers", "run-ended"]
+    reported = [entry.what for entry in run.journal if entry.actor == "run"]
+    assert reported == ["run-started", "frozen", "healed", "liveness", "leftovers", "run-ended"]
 
 
 def test_destroyed_pods_are_incidents_with_an_effect_and_an_end(play):
@@ -194,13 +194,13 @@ def test_volume_vanishing_during_recovery_is_broken(play, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("resource", "said"),
+    ("resource", "message"),
     [
         (REPLICATED_VOLUMES, "volumes is unknown: churn made no volume: failed: Forbidden("),
         (REPLICATED_VOLUME_ATTACHMENTS, "attachments is unknown: none of the "),
     ],
 )
-def test_volume_never_admitted_proves_nothing(play, resource, said):
+def test_volume_never_admitted_proves_nothing(play, resource, message):
     async def closed(cluster):
         cluster.admission.add(
             Hook(
@@ -210,7 +210,7 @@ def test_volume_never_admitted_proves_nothing(play, resource, said):
 
     outcome, _ = play(Plan(Churn(max_volumes=3)), "10m", closed)
     assert outcome.verdict == "unknown"
-    assert outcome.explain().startswith(said)
+    assert outcome.explain().startswith(message)
     assert "no more" in outcome.explain()
 
 
@@ -242,7 +242,7 @@ def test_storage_has_time_to_replace_our_deletions(play, duration, verdict):
 
 
 @pytest.mark.parametrize(
-    ("churn", "check", "said"),
+    ("churn", "check", "message"),
     [
         (
             Churn(max_volumes=3, replica_destroyer=True, patience=60.0),
@@ -257,7 +257,7 @@ def test_storage_has_time_to_replace_our_deletions(play, duration, verdict):
     ],
     ids=["while the run is on", "at its end"],
 )
-def test_missing_replacement_of_our_deletion_is_detected(play, monkeypatch, churn, check, said):
+def test_missing_replacement_of_our_deletion_is_detected(play, monkeypatch, churn, check, message):
     formed, missing = {}, decisions._missing_disks
 
     def missing_disks(view, generation):
@@ -267,7 +267,7 @@ def test_missing_replacement_of_our_deletion_is_detected(play, monkeypatch, chur
     monkeypatch.setattr(decisions, "_missing_disks", missing_disks)
     monkeypatch.setattr(attachment_rules, "may_leave", lambda *_: True)
     outcome, _ = play(Plan(churn), "10m")
-    assert f"{check} is invalid: {said}" in outcome.explain()
+    assert f"{check} is invalid: {message}" in outcome.explain()
 
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)

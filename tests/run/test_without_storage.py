@@ -69,14 +69,14 @@ def test_volume_by_hand_reports_what_the_cluster_lacks(scenario_runner):
 
 
 def test_crashed_actor_leaves_no_volumes_to_delete(scenario_runner, caplog):
-    async def stumble():
+    async def crash():
         raise LookupError("stumbled")
 
     async def begin():
-        run.life.start_actor(stumble(), "stumbler")
+        run.life.start_actor(crash(), "stumbler")
 
     with pytest.raises(LookupError, match="stumbled"), scenario_runner as run:
         run.call(begin())
     assert "storage" not in caplog.text
-    told = [entry.data for entry in run.journal if entry.what == "crashed"]
-    assert told == [{"component": "stumbler", "error": "LookupError('stumbled')"}]
+    reported = [entry.data for entry in run.journal if entry.what == "crashed"]
+    assert reported == [{"component": "stumbler", "error": "LookupError('stumbled')"}]

@@ -52,12 +52,12 @@ def test_missing_chaos_definitions_are_reported_and_the_engine_runs():
         )
         greeting = engine.stdout.readline()
         engine.send_signal(signal.SIGINT)
-        said = engine.communicate(timeout=60)[1]
+        message = engine.communicate(timeout=60)[1]
     assert (greeting, engine.returncode) == (
         "Workflows and Schedules of chaos-mesh.org are driven from now on\n",
         0,
     )
-    assert said.splitlines() == [workflow_engine.NO_DEFINITIONS]
+    assert message.splitlines() == [workflow_engine.NO_DEFINITIONS]
 
 
 def test_existing_chaos_definitions_are_not_reported(capsys, monkeypatch):

@@ -92,7 +92,7 @@ class Follower:
         return first
 
     @property
-    def told(self):
+    def reported(self):
         """What was chosen otherwise than by our clock."""
         chosen = zip(self.asked, self._choices, strict=False)
         return [f"{names[choice]} before {names[0]}" for names, choice in chosen if choice]
@@ -162,7 +162,7 @@ def _is_at_once(part, event, beside):
 
 def clock_told(ours, theirs, beside):
     """What of the clock's explains their order: nothing if it is ours; None if nothing does."""
-    rest, told = list(theirs), set()
+    rest, reported = list(theirs), set()
     for part in in_one_breath(ours, beside):
         there, rest = rest[: len(part)], rest[len(part) :]
         if (
@@ -172,8 +172,8 @@ def clock_told(ours, theirs, beside):
         ):
             return None
         if there != part:
-            told.add(MEANWHILE if part[0][0] == SENT_AWAY else TOGETHER)
-    return None if rest else sorted(told)
+            reported.add(MEANWHILE if part[0][0] == SENT_AWAY else TOGETHER)
+    return None if rest else sorted(reported)
 
 
 def _sent_away(events):
@@ -203,16 +203,16 @@ class Tally:
             strays = [pod for pod, _, where in follower.ties if not where]
             if ours == list(theirs) and not strays:
                 self._count(follower, ours[0])
-                if follower.told:
-                    self.by_clock.append(f"{name}: {', '.join(follower.told)}")
+                if follower.reported:
+                    self.by_clock.append(f"{name}: {', '.join(follower.reported)}")
                 return
-            told = clock_told(ours[0], theirs[0], follower.beside)
-            if not (together or strays) and ours[1] == theirs[1] and told:
-                together = course, [*follower.told, *told]
-        (follower, ours, phase), told = together or (first, ())
+            reported = clock_told(ours[0], theirs[0], follower.beside)
+            if not (together or strays) and ours[1] == theirs[1] and reported:
+                together = course, [*follower.reported, *reported]
+        (follower, ours, phase), reported = together or (first, ())
         self._count(follower, ours)
-        if told:
-            self.by_clock.append(f"{name}: {', '.join(told)}")
+        if reported:
+            self.by_clock.append(f"{name}: {', '.join(reported)}")
             return
         strays = [
             f"{pod}: none of {', '.join(equals)}"

@@ -62,7 +62,7 @@ class TestWhoMayPrecede:
         waiting = [queued("high", 9, 2), queued("early", 0, 1), queued("late", 0, 3)]
         assert follower.next_one(waiting).pod.name == "early"
         assert follower.asked == [["high", "early"]]
-        assert follower.told == ["early before high"]
+        assert follower.reported == ["early before high"]
         assert follower.beside == {("early", "high"), ("early", "late")}
 
 

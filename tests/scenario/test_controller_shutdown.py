@@ -19,7 +19,7 @@ FAILS = create(1, {**pod("odd"), "spec": {"containers": []}})
 
 
 @pytest.fixture
-def theirs():
+def foreign_cluster():
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
     with contextlib.closing(ControlPlaneCluster("somebody", nodes=0)) as cluster:
@@ -36,22 +36,22 @@ def webhooks(cluster):
 
 
 @pytest.mark.controlplane
-def test_gates_and_webhooks_are_removed(theirs):
-    call, api = theirs.runner.call, theirs.api("kubectl")
-    with contextlib.closing(KubeconfigCluster(theirs.kubeconfig)) as ours:
+def test_gates_and_webhooks_are_removed(foreign_cluster):
+    call, api = foreign_cluster.runner.call, foreign_cluster.api("kubectl")
+    with contextlib.closing(KubeconfigCluster(foreign_cluster.kubeconfig)) as ours:
         journal = open_scenario_player(
             ours, ScenarioSettings(disposable=True, patience=60)
         ).journals.to
         call(api.create(SCENARIOS, scenario(create(1, node()), create(1, pod("left")), FAILS)))
-        theirs.until(lambda: phase_of(call(api.get(SCENARIOS, "test"))) == "Failed", "2m")
-        theirs.until(lambda: gates_of(call(api.get(PODS, "left", "default"))) == [], "20s")
-        assert len(webhooks(theirs)) == 2
+        foreign_cluster.until(lambda: phase_of(call(api.get(SCENARIOS, "test"))) == "Failed", "2m")
+        foreign_cluster.until(lambda: gates_of(call(api.get(PODS, "left", "default"))) == [], "20s")
+        assert len(webhooks(foreign_cluster)) == 2
     journal.close()
-    assert webhooks(theirs) == []
+    assert webhooks(foreign_cluster) == []
 
 
 @pytest.mark.controlplane
-def test_stopped_controller_removes_its_webhooks(theirs):
+def test_stopped_controller_removes_its_webhooks(foreign_cluster):
     command = [
         sys.executable,
         "-m",
@@ -59,11 +59,11 @@ def test_stopped_controller_removes_its_webhooks(theirs):
         "scenario-controller",
         "--disposable",
         "--kubeconfig",
-        theirs.kubeconfig,
+        foreign_cluster.kubeconfig,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as program:
         assert "Scenarios are played from now on" in program.stdout.readline()
-        assert len(webhooks(theirs)) == 2
+        assert len(webhooks(foreign_cluster)) == 2
         program.send_signal(signal.SIGTERM)
         assert program.wait(30) == 0
-    assert webhooks(theirs) == []
+    assert webhooks(foreign_cluster) == []

@@ -31,20 +31,20 @@ CLUSTER_ROLE_BINDINGS = Resource(
 def test_cluster_is_emptied_only_with_consent(capsys):
     with contextlib.closing(EmbeddedCluster("somebody", nodes=0)) as cluster:
         assert main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig)]) == 1
-    said = capsys.readouterr().err
+    message = capsys.readouterr().err
     assert (
         "this kubeconfig cluster is not of our making: say that it may be emptied with "
         "--disposable\n"
-    ) in said
+    ) in message
 
 
 @pytest.mark.parametrize("command", [["scenario-controller"], ["record"]])
 def test_commands_mention_their_own_options(command, tmp_path, capsys):
     (tmp_path / "config").write_text("{contexts: [], clusters: [], users: []}")
     assert main([*command, "--kubeconfig", str(tmp_path / "config"), "--context", "there"]) == 1
-    said = capsys.readouterr().err
-    assert "--kscen" not in said
-    assert "--context" in said or "--kubeconfig" in said
+    message = capsys.readouterr().err
+    assert "--kscen" not in message
+    assert "--context" in message or "--kubeconfig" in message
 
 
 WAITER = Waiter("painter", {})
@@ -75,7 +75,7 @@ def test_custom_waiters_are_given_by_their_paths(path, why, capsys):
 
 
 @pytest.fixture
-def theirs():
+def foreign_cluster():
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
     with contextlib.closing(ControlPlaneCluster("somebody", nodes=0)) as cluster:
@@ -101,15 +101,15 @@ def pytest_on(kubeconfig, folder, *wanted):
 
 
 @pytest.mark.controlplane
-def test_pytest_plays_a_file_on_a_given_cluster(theirs, tmp_path):
-    played = pytest_on(theirs.kubeconfig, tmp_path)
+def test_pytest_plays_a_file_on_a_given_cluster(foreign_cluster, tmp_path):
+    played = pytest_on(foreign_cluster.kubeconfig, tmp_path)
     assert (played.returncode, "Succeeded after 3 steps" in played.stdout) == (0, True), (
         played.stdout
     )
 
 
 @pytest.mark.controlplane
-def test_controller_that_cannot_be_held_is_refused(theirs, tmp_path):
+def test_controller_that_cannot_be_held_is_refused(foreign_cluster, tmp_path):
     controllers = ["kube-scheduler"], ["replicaset-controller"], []
     off = ["statefulset-controller"], ["kubelet"], ["*"]
     wanted = [
@@ -137,7 +137,7 @@ def test_controller_that_cannot_be_held_is_refused(theirs, tmp_path):
         "pods": {"a": {"pending": True}},
     }
 
-    played = pytest_on(theirs.kubeconfig, tmp_path, *wanted, expected)
+    played = pytest_on(foreign_cluster.kubeconfig, tmp_path, *wanted, expected)
 
     assert "4 failed, 3 passed" in played.stdout, played.stdout
     for name in ("replicaset-controller", "statefulset-controller", "kubelet"):
@@ -152,8 +152,8 @@ def test_controller_that_cannot_be_held_is_refused(theirs, tmp_path):
 
 
 @pytest.mark.controlplane
-def test_user_without_impersonation_gets_a_message(theirs, tmp_path):
-    call, api = theirs.runner.call, theirs.api("kubectl")
+def test_user_without_impersonation_gets_a_message(foreign_cluster, tmp_path):
+    call, api = foreign_cluster.runner.call, foreign_cluster.api("kubectl")
     everything = {
         "apiGroups": ["*"],
         "resources": ["*"],
@@ -172,7 +172,7 @@ def test_user_without_impersonation_gets_a_message(theirs, tmp_path):
     token = call(
         api.create(SERVICE_ACCOUNTS, {"spec": {}}, "default", name="limited", subresource="token")
     )["status"]["token"]
-    config = yaml.safe_load(theirs.kubeconfig.read_text())
+    config = yaml.safe_load(foreign_cluster.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token}
     (tmp_path / "limited").write_text(yaml.safe_dump(config))
 
@@ -182,7 +182,7 @@ def test_user_without_impersonation_gets_a_message(theirs, tmp_path):
 
 
 @pytest.mark.controlplane
-def test_applied_scenario_is_played(theirs, capsys):
+def test_applied_scenario_is_played(foreign_cluster, capsys):
     applied = scenario(
         create(1, node()),
         create(2, pod("fits", "1500m")),
@@ -191,17 +191,21 @@ def test_applied_scenario_is_played(theirs, capsys):
         done(5),
     )
     with contextlib.ExitStack() as opened:
-        ours = opened.enter_context(contextlib.closing(KubeconfigCluster(theirs.kubeconfig)))
+        ours = opened.enter_context(
+            contextlib.closing(KubeconfigCluster(foreign_cluster.kubeconfig))
+        )
         journal = open_scenario_player(
             ours, ScenarioSettings(disposable=True, patience=60)
         ).journals.to
         opened.callback(journal.close)
-        theirs.runner.call(theirs.api("kubectl").create(SCENARIOS, applied))
+        foreign_cluster.runner.call(foreign_cluster.api("kubectl").create(SCENARIOS, applied))
 
         def live():
-            return theirs.runner.call(theirs.api("kubectl").get(SCENARIOS, "test"))
+            return foreign_cluster.runner.call(
+                foreign_cluster.api("kubectl").get(SCENARIOS, "test")
+            )
 
-        theirs.until(lambda: phase_of(live()) in ("Succeeded", "Failed"), "2m")
+        foreign_cluster.until(lambda: phase_of(live()) in ("Succeeded", "Failed"), "2m")
         assert (phase_of(live()), live()["status"].get("message")) == ("Succeeded", None)
         timeline = Timeline.of_status(live())
     assert (timeline.scheduled("fits").step, timeline.scheduled("waits").step.major) == ((2, 1), 4)

@@ -271,13 +271,13 @@ def test_given_cluster_is_not_emptied(runner, monkeypatch):
         match="is not of our making: say that it may be emptied with --kscen-disposable",
     ):
         runner.play(scenario(done(1)))
-    with on_terms(runner, ScenarioSettings(disposable=True)) as told:
-        assert told.play(scenario(done(1))).phase == "Succeeded"
+    with on_terms(runner, ScenarioSettings(disposable=True)) as reported:
+        assert reported.play(scenario(done(1))).phase == "Succeeded"
 
 
 def test_results_are_written_according_to_the_settings(runner):
-    with on_terms(runner, ScenarioSettings(results="OnDone")) as told:
-        played = told.play(scenario(create(1, node())))
+    with on_terms(runner, ScenarioSettings(results="OnDone")) as reported:
+        played = reported.play(scenario(create(1, node())))
         assert "scenarioResult" not in played.live["status"]
         played.done(step=2)
         played.until_over()
@@ -297,9 +297,9 @@ def test_variable_of_the_simulator_applies(runner, monkeypatch):
 
 
 def test_missing_done_ends_the_scenario(runner):
-    with on_terms(runner, ScenarioSettings(patience=30)) as told:
-        told.controllers.add(Waiter("slow-controller", {NODES: lambda _: "is not painted"}))
-        played = told.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
+    with on_terms(runner, ScenarioSettings(patience=30)) as reported:
+        reported.controllers.add(Waiter("slow-controller", {NODES: lambda _: "is not painted"}))
+        played = reported.play(scenario(create(1, node()), create(1, pod("a")), done(1)))
     assert played.phase == "Failed"
     assert (
         played.message

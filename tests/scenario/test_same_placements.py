@@ -124,12 +124,12 @@ def main(count, hands=1):
 def share(count, hands, hand):
     """What one of several control planes plays."""
     cluster = ControlPlaneCluster(1, nodes=0)
-    real, told = ScenarioRunner(cluster, Plan()), set()
+    real, reported = ScenarioRunner(cluster, Plan()), set()
 
     def tell(tally):
-        for line in {*tally.differences, *tally.by_clock} - told:
+        for line in {*tally.differences, *tally.by_clock} - reported:
             print(line, flush=True)
-            told.add(line)
+            reported.add(line)
 
     try:
         return compared(

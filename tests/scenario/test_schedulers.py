@@ -19,7 +19,7 @@ PROFILE = {
 
 
 def configure(cluster, **configuration):
-    told = {
+    reported = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         **configuration,
@@ -27,7 +27,7 @@ def configure(cluster, **configuration):
     metadata = {"name": "kube-scheduler", "namespace": "kube-system"}
     cluster.runner.call(
         cluster.api().create(
-            CONFIG_MAPS, {"metadata": metadata, "data": {"config.yaml": json.dumps(told)}}
+            CONFIG_MAPS, {"metadata": metadata, "data": {"config.yaml": json.dumps(reported)}}
         )
     )
 
@@ -112,10 +112,10 @@ def test_scheduler_that_never_settles_is_named(runner):
     async def never():
         return False
 
-    told = ScenarioRunner(runner.cluster, Plan(), terms=ScenarioSettings(patience=30))
-    told.controllers.add(SchedulerWaiter(idle=never), replace=True)
-    played = told.play(scenario(create(1, node()), done(1)))
-    told.close()
+    reported = ScenarioRunner(runner.cluster, Plan(), terms=ScenarioSettings(patience=30))
+    reported.controllers.add(SchedulerWaiter(idle=never), replace=True)
+    played = reported.play(scenario(create(1, node()), done(1)))
+    reported.close()
 
     assert played.message.startswith(
         "step 1: not finished within 30 s: kube-scheduler is at work; what has changed last: "

@@ -157,8 +157,8 @@ def test_concurrent_writes_each_receive_their_own_step(cluster):
         await asyncio.gather(*(play.admit_write(each) for each in writes))
 
     cluster.runner.call(several())
-    told = [
+    reported = [
         (tuple(event.step), event.create.operation["object"]["metadata"]["name"])
         for event in progress.events
     ]
-    assert told == [((1, 1), "a"), ((1, 2), "b"), ((1, 3), "c")]
+    assert reported == [((1, 1), "a"), ((1, 2), "b"), ((1, 3), "c")]

@@ -30,24 +30,24 @@ def wait(cluster):
     """A pod's binding is expected, and waited for: the picture, what lets the binding in, and
     what comes of it.
     """
-    api, picture, came = cluster.api("test"), DelayedCache(PODS), []
-    convergence, expected = Convergence(api, picture, cluster.runner.clock, 0.1), []
+    api, object_cache, events = cluster.api("test"), DelayedCache(PODS), []
+    convergence, expected = Convergence(api, object_cache, cluster.runner.clock, 0.1), []
 
     async def life():
         await convergence.see(PODS)
         expected.append(
             convergence.expect(
-                PODS, REF, _is_bound, lambda: came.append("missed"), is_admitted=False
+                PODS, REF, _is_bound, lambda: events.append("missed"), is_admitted=False
             )
         )
         await convergence.reached([])
-        came.append("rest")
+        events.append("rest")
 
     made = cluster.runner.call(api.create(PODS, {**pod("p"), "status": {}}, "default"))
-    picture._put(REF, made)
+    object_cache._put(REF, made)
     cluster.runner.start(life(), "life")
     cluster.advance(0)
-    return picture, lambda: convergence.mark_admitted(expected[0]), came
+    return object_cache, lambda: convergence.mark_admitted(expected[0]), events
 
 
 def _is_bound(seen):
@@ -55,7 +55,7 @@ def _is_bound(seen):
 
 
 def test_writes_on_the_server_are_awaited(cluster, wait):
-    picture, admit_write, came = wait
+    object_cache, admit_write, events = wait
     admit_write()
     bound = {
         "apiVersion": "v1",
@@ -67,26 +67,26 @@ def test_writes_on_the_server_are_awaited(cluster, wait):
         cluster.api("test").create(PODS, bound, "default", name="p", subresource="binding")
     )
     cluster.advance(10 * EVENT_DELAY)
-    assert came == []
+    assert events == []
 
-    picture._put(REF, cluster.runner.call(cluster.api("test").get(PODS, "p", "default")))
+    object_cache._put(REF, cluster.runner.call(cluster.api("test").get(PODS, "p", "default")))
     cluster.advance(EVENT_DELAY)
-    assert came == ["rest"]
+    assert events == ["rest"]
 
 
 def test_refused_writes_are_not_awaited(cluster, wait):
-    _, admit_write, came = wait
+    _, admit_write, events = wait
     admit_write()
     cluster.advance(ASKED * EVENT_DELAY - 0.1)
-    assert came == []
+    assert events == []
     cluster.advance(1)
-    assert came == ["missed", "rest"]
+    assert events == ["missed", "rest"]
 
 
 def test_writes_not_yet_admitted_are_not_on_the_server(cluster, wait):
-    _, admit_write, came = wait
+    _, admit_write, events = wait
     cluster.advance(10 * EVENT_DELAY)
-    assert came == []
+    assert events == []
     admit_write()
     cluster.advance((ASKED + 1) * EVENT_DELAY)
-    assert came == ["missed", "rest"]
+    assert events == ["missed", "rest"]

@@ -157,9 +157,11 @@ def test_available_controllers_are_listed(validate):
 def test_expectations(validate, text, why):
     wanted = scenario(done(1))
     above = len(yaml.safe_dump(wanted).splitlines()) + 1
-    number, _, said = why.partition(":")
+    number, _, message = why.partition(":")
     code, lines = validate(wanted, EXPECTATIONS + text)
-    assert (code, lines[0].startswith(f"it.yaml:{above + int(number)}:{said}")) == (1, True), lines
+    assert (code, lines[0].startswith(f"it.yaml:{above + int(number)}:{message}")) == (1, True), (
+        lines
+    )
 
     validate(wanted, name="it.scenario.yaml")
     code, lines = validate(EXPECTATIONS + text, name="it.expect.yaml")

@@ -17,7 +17,7 @@ def workflow_cluster():
         yield workflow_cluster
 
 
-def held(workflow_cluster, name):
+def chaos_durations(workflow_cluster, name):
     """Seconds that each attempt was in effect."""
     (node,) = stories(workflow_cluster.entries)["default", name].nodes.values()
     ends = [at for _, at in node.history[1:]]
@@ -33,7 +33,7 @@ def test_repeated_chaos_has_its_full_duration(workflow_cluster):
     workflow_cluster.runner.advance(50)
     workflow_cluster.disturb(name, "remove chaos", 0)
     workflow_cluster.end(name)
-    first, second = held(workflow_cluster, name)
+    first, second = chaos_durations(workflow_cluster, name)
     assert (first < 51, second) == (True, 60)
 
 
@@ -42,7 +42,7 @@ def test_repeated_suspend_has_its_full_duration(workflow_cluster):
     rest = {**suspend("rest", "10s"), "probes": [probe], "retry": {"limit": 1}}
     name = workflow_cluster.create_workflow({"entry": "rest", "templates": [rest]})
     workflow_cluster.end(name)
-    assert held(workflow_cluster, name) == [7, 7]
+    assert chaos_durations(workflow_cluster, name) == [7, 7]
 
 
 def asked_at_end(after):
@@ -61,9 +61,9 @@ def test_parent_deadline_during_the_last_probes_prevents_a_retry(workflow_cluste
     workflow_cluster.runner.advance(5)
     workflow_cluster.disturb(name, "remove chaos", 0)
     workflow, nodes = workflow_cluster.end(name)
-    told = stories(workflow_cluster.entries)["default", name]
+    reported = stories(workflow_cluster.entries)["default", name]
     assert {phase_of(each) for each in (workflow, *nodes.values())} == {FAILED}
-    assert told.node("cut").phases == ["Init", "Running", "Holding", "Running", FAILED]
+    assert reported.node("cut").phases == ["Init", "Running", "Holding", "Running", FAILED]
 
 
 def test_own_deadline_during_the_last_probes_prevents_a_retry(workflow_cluster):

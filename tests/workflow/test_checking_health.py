@@ -10,7 +10,7 @@ URL = "http://web.default/"
 
 
 def service(run, **annotations):
-    told = {f"kscen.io/http-{name}": value for name, value in annotations.items()}
+    reported = {f"kscen.io/http-{name}": value for name, value in annotations.items()}
     container = {"name": "c", "image": "web:1", "ports": [{"containerPort": 8080}]}
     run.apply(
         {
@@ -27,7 +27,7 @@ def service(run, **annotations):
                 "replicas": 1,
                 "selector": {"matchLabels": {"app": "web"}},
                 "template": {
-                    "metadata": {"labels": {"app": "web"}, "annotations": told},
+                    "metadata": {"labels": {"app": "web"}, "annotations": reported},
                     "spec": {"containers": [container]},
                 },
             },

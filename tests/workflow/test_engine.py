@@ -246,12 +246,12 @@ def test_events_have_the_documented_reasons(scenario_runner):
         run.until(create_workflow.finished)
         run.advance("1s")
         events = run.cluster.runner.call(run.cluster.api("test").list(EVENTS, "default")).items
-    told = [
+    reported = [
         (event["involvedObject"]["kind"], event["reason"])
         for event in events
         if event["involvedObject"]["kind"].startswith("Work")
     ]
-    assert sorted(told) == sorted(
+    assert sorted(reported) == sorted(
         [
             ("Workflow", "EntryCreated"),
             ("WorkflowNode", "TaskPodSpawned"),

@@ -124,16 +124,16 @@ def test_workflow_with_refused_statuses_reports_it_and_continues_later(
             call(api.create(resource, {"metadata": {"name": "mute"}, "spec": spec}))
         cluster.advance("5s")  # until the API server has heard of it
 
-        def told():
+        def reported():
             workflow = call(api.get(SHIPPED.workflows, "w", "default"))
             return phase_of(workflow), (workflow.get("status") or {}).get("message", "")
 
         call(api.create(SHIPPED.workflows, APPLIED, "default"))
-        cluster.until(lambda: "cannot be written" in told()[1], "1m")
-        assert told()[0] == "Running"
-        assert "not by me" in told()[1]
+        cluster.until(lambda: "cannot be written" in reported()[1], "1m")
+        assert reported()[0] == "Running"
+        assert "not by me" in reported()[1]
         call(api.delete(resource, "mute"))
-        cluster.until(lambda: told() == ("Succeed", ""), "2m")
+        cluster.until(lambda: reported() == ("Succeed", ""), "2m")
         assert {phase_of(node) for node in call(api.list(SHIPPED.nodes, "default")).items} == {
             "Succeed"
         }

@@ -65,7 +65,7 @@ class RestartableEngine(EngineEnv):
     def patch_chaos(self, chaos, patch):
         self.call(self.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], patch, "default"))
 
-    def told(self):
+    def reported(self):
         """Phase and message of each node, by its template, and of the workflow."""
         (workflow,) = self.all(SHIPPED.workflows)
         named = {node["spec"]["templateName"]: node["status"] for node in self.all(SHIPPED.nodes)}
@@ -104,19 +104,19 @@ def test_node_ended_by_its_deadline_reports_it(played):
         if node["spec"]["templateName"] == "late"
     )
     over = f"its deadline of 5s is over; its pod {pod} was still Pending"
-    assert played.told() == {
+    assert played.reported() == {
         "both": ("Succeed", "its deadline of 1m30s is over"),
         "rest": ("Succeed", "its parent's deadline is over"),
         "late": ("Failed", over),
         "all": ("Failed", f"late: {over}"),
         "": ("Failed", f"late: {over}"),
     }
-    said = {(event["reason"], event["message"]) for event in played.all(EVENTS)}
+    text = {(event["reason"], event["message"]) for event in played.all(EVENTS)}
     assert {
         ("NodeDeadlineExceed", "its deadline of 5s is over"),
         ("NodeFailed", over),
         ("ParentNodeDeadlineExceed", "its parent's deadline is over"),
-    } <= said
+    } <= text
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running"])
@@ -132,7 +132,8 @@ def test_task_ended_by_its_deadline_names_its_pod(played, phase):
     )
     played.runner.advance(10)
     assert (
-        played.told()["long"][1] == f"its deadline of 5s is over; its pod {name} was still {phase}"
+        played.reported()["long"][1]
+        == f"its deadline of 5s is over; its pod {name} was still {phase}"
     )
 
 
@@ -148,10 +149,10 @@ def test_chaos_losing_its_labels_is_removed(played, is_held):
     )
     played.runner.advance(20)
     if is_held:
-        assert played.told()["cut"][0] == "Running"
+        assert played.reported()["cut"][0] == "Running"
         played.patch_chaos(chaos, {"metadata": {"finalizers": None}})
         played.runner.advance(1)
-    assert played.told()["cut"] == (
+    assert played.reported()["cut"] == (
         "Failed",
         "its resource or its labels were deleted, and not by the engine",
     )
@@ -176,9 +177,9 @@ def test_chaos_timeouts_hold_across_engine_restarts(
     advanced_with_restarts(played, 20)
     assert "deletionTimestamp" in played.all(NETWORK_CHAOS)[0]["metadata"]
     advanced_with_restarts(played, 280)
-    assert played.told()["cut"][0] == "Running"
+    assert played.reported()["cut"][0] == "Running"
     advanced_with_restarts(played, 20)
-    assert played.told()["cut"] == (
+    assert played.reported()["cut"] == (
         "Failed",
         "it was not gone within 300 s; deleting it is retried in the background",
     )
@@ -198,7 +199,7 @@ def test_chaos_removed_before_injection_is_not_created_again(played, is_there):
     if not is_there:
         played.restart()
     played.runner.advance(1)
-    assert played.told()["cut"] == (
+    assert played.reported()["cut"] == (
         "Failed",
         "its resource or its labels were deleted, and not by the engine",
     )
@@ -216,7 +217,7 @@ def test_chaos_removed_without_an_engine_counts_as_removed_in_time(played):
     played.patch_chaos(chaos, {"metadata": {"finalizers": None}})
     played.runner.advance(1000)
     played.restart()
-    assert played.told()["cut"] == ("Succeed", "")
+    assert played.reported()["cut"] == ("Succeed", "")
 
 
 def test_restart_does_not_shorten_a_backoff(played):
@@ -251,9 +252,9 @@ def test_interrupted_task_with_a_failed_last_probe_is_a_failure_of_its_parent(
     if restarts:
         played.restart()
     played.runner.advance(10)
-    phase, why = played.told()["late"]
+    phase, why = played.reported()["late"]
     assert (phase, why.partition(": ")[0]) == ("Failed", "the probe 'calm' has failed")
-    assert [played.told()[name] for name in ("all", "")] == [("Failed", f"late: {why}")] * 2
+    assert [played.reported()[name] for name in ("all", "")] == [("Failed", f"late: {why}")] * 2
 
 
 def failing(name, **retry):
@@ -285,7 +286,7 @@ def test_failed_node_stays_failed_when_its_deadline_precedes_the_next_attempt(
         played.restart()
     played.runner.advance(60)
     why = "the branch to 'rest': expression 'exitCode % 0 == 1', column 10: it divides by zero"
-    assert played.told() == {
+    assert played.reported() == {
         "bad": ("Failed", why),
         "all": ("Failed", f"bad: {why}"),
         "": ("Failed", f"bad: {why}"),
@@ -317,7 +318,7 @@ def test_node_aborted_during_cleanup_of_a_failed_attempt_is_not_retried(played):
     played.restart()
     played.patch_chaos(chaos, {"metadata": {"finalizers": None}})
     played.runner.advance(5)
-    assert played.told()["cut"][0] == "Failed"
+    assert played.reported()["cut"][0] == "Failed"
     assert played.all(NETWORK_CHAOS) == []
 
 
@@ -330,13 +331,13 @@ def test_deadline_starts_after_the_first_probes(played, restarts):
         suspend("rest", "1h"),
     )
     played.runner.advance(12)
-    assert played.told()["all"][0] == "WaitingForChild"
+    assert played.reported()["all"][0] == "WaitingForChild"
     if restarts:
         played.restart()
     played.runner.advance(1)
-    assert played.told()["rest"][0] == "Holding"
+    assert played.reported()["rest"][0] == "Holding"
     played.runner.advance(3)
-    assert played.told()["all"] == ("Succeed", "its deadline of 5s is over")
+    assert played.reported()["all"] == ("Succeed", "its deadline of 5s is over")
 
 
 @pytest.mark.parametrize("holds", [True, False])
@@ -349,9 +350,9 @@ def test_deadline_does_not_interrupt_the_last_probes(played, holds):
     played.runner.advance(1)
     played.inject()
     played.runner.advance(350)
-    assert (played.all(NETWORK_CHAOS), played.told()["cut"][0]) == ([], "Running")
+    assert (played.all(NETWORK_CHAOS), played.reported()["cut"][0]) == ([], "Running")
     played.runner.advance(50)
-    phase, message = played.told()["cut"]
+    phase, message = played.reported()["cut"]
     assert phase == ("Succeed" if holds else "Failed")
     assert message.startswith("the probe 'calm' has failed") is not holds
 
@@ -378,16 +379,16 @@ def test_change_of_a_started_node_is_reported_as_ignored(played, caplog):
     change(0, children=["one", "two", "three"])
     change(1, deadline="1h")
     played.runner.advance(30)
-    assert set(played.told()) == {"all", "one", "two", ""}
-    assert played.told()[""] == ("Succeed", "")
+    assert set(played.reported()) == {"all", "one", "two", ""}
+    assert played.reported()[""] == ("Succeed", "")
     follows = "its spec was changed: nodes that begin from now on use the new one"
     kept = f"{follows}; these have begun with the old one: "
-    told = [
+    reported = [
         (event["type"], event["message"])
         for event in played.all(EVENTS)
         if event["reason"] == "SpecChanged"
     ]
-    assert sorted(told) == [
+    assert sorted(reported) == [
         ("Normal", follows),
         ("Warning", f"{kept}all"),
         ("Warning", f"{kept}one"),
@@ -408,7 +409,7 @@ def test_abort_during_the_last_probes_is_processed(played):
     abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
     played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
     played.runner.advance(1)
-    assert played.told()["rest"] == ("Failed", "the workflow was aborted")
+    assert played.reported()["rest"] == ("Failed", "the workflow was aborted")
 
 
 LATE = {"initialDelay": "6m", "interval": "1m", "failureThreshold": 30}
@@ -432,7 +433,7 @@ def test_failure_of_a_sibling_ends_the_last_probes(played, child):
     if child == "cut":
         played.inject()
     played.runner.advance(50)
-    assert played.told()[child][0] == ("Running" if child == "cut" else "Holding")
+    assert played.reported()[child][0] == ("Running" if child == "cut" else "Holding")
     assert played.all(NETWORK_CHAOS) == []
     played.runner.advance(10)
     pod = next(
@@ -441,7 +442,10 @@ def test_failure_of_a_sibling_ends_the_last_probes(played, child):
         if node["spec"]["templateName"] == "bad"
     )
     why = f"bad: its deadline of 1m is over; its pod {pod} was still Pending"
-    assert (played.told()[child], played.told()["both"]) == (("Failed", why), ("Failed", why))
+    assert (played.reported()[child], played.reported()["both"]) == (
+        ("Failed", why),
+        ("Failed", why),
+    )
 
 
 def test_node_not_started_has_no_last_probes(played):
@@ -453,7 +457,7 @@ def test_node_not_started_has_no_last_probes(played):
         "rest", template("rest", "Suspend", deadline="10s", probes=[before, after])
     )
     played.runner.advance(1)
-    phase, message = played.told()["rest"]
+    phase, message = played.reported()["rest"]
     assert (phase, message.startswith("before it began, the probe 'calm' has failed")) == (
         "Failed",
         True,
@@ -476,7 +480,7 @@ def test_node_aborted_before_its_first_probes_answered_runs_no_more_probes(playe
     abort = {"metadata": {"annotations": {"workflow.chaos-mesh.org/abort": "true"}}}
     played.call(played.api.patch(SHIPPED.workflows, workflow["metadata"]["name"], abort, "default"))
     played.runner.advance(1)
-    assert played.told()["rest"] == ("Failed", "the workflow was aborted")
+    assert played.reported()["rest"] == ("Failed", "the workflow was aborted")
     played.runner.advance(3600)
     assert [entry.data["probe"] for entry in played.journal if entry.what == "workflow-probe"] == []
 
@@ -512,7 +516,7 @@ def test_removed_status_check_fails_its_node(played, mode, engine_is_there):
     played.runner.advance(5)
     if not engine_is_there:
         played.restart()
-    assert played.told()["look"] == (
+    assert played.reported()["look"] == (
         "Failed",
         "its StatusCheck was deleted, and not by the engine",
     )

@@ -44,7 +44,7 @@ def begin(engine_env, wrap=lambda api: api):
     engine_env.runner.start(WorkflowManager(context.actor("workflow-engine")).run(), "engine")
 
 
-def told(engine_env, name="w"):
+def reported(engine_env, name="w"):
     found = {obj["metadata"]["name"]: obj for obj in engine_env.all(SHIPPED.workflows)}[name]
     return phase_of(found), found["status"].get("message", "")
 
@@ -71,8 +71,8 @@ def test_internal_error_fails_only_its_workflow(engine_env, mistake):
     )
     engine_env.create_workflow("ok", suspend("ok", "2s"), name="other")
     engine_env.runner.advance(10)
-    phase, message = told(engine_env)
-    assert (phase, told(engine_env, "other")) == (FAILED, (SUCCEED, ""))
+    phase, message = reported(engine_env)
+    assert (phase, reported(engine_env, "other")) == (FAILED, (SUCCEED, ""))
     assert why in message
 
 
@@ -92,7 +92,7 @@ def test_invalid_workflow_does_not_end_the_engine(engine_env, monkeypatch, caplo
         begin(engine_env)
     engine_env.runner.advance(10)
     why = "RecursionError('it is too deep')"
-    assert (told(engine_env), told(engine_env, "other")) == (
+    assert (reported(engine_env), reported(engine_env, "other")) == (
         (FAILED, f"it cannot be read: {why}"),
         (SUCCEED, ""),
     )
@@ -105,7 +105,7 @@ def test_workflow_that_can_only_fail_is_reported_first(engine_env):
         "all", template("all", "Serial", children=["rest", "nobody"]), suspend("rest", "1h")
     )
     engine_env.runner.advance(1)
-    phase, message = told(engine_env)
+    phase, message = reported(engine_env)
     assert (phase, engine_env.all(SHIPPED.nodes)) == (FAILED, [])
     assert "there is no template 'nobody'" in message
 
@@ -124,7 +124,7 @@ def test_foreign_node_does_not_stop_the_engine(engine_env, metadata):
     )
     begin(engine_env)
     engine_env.runner.advance(5)
-    assert told(engine_env) == (SUCCEED, "")
+    assert reported(engine_env) == (SUCCEED, "")
 
 
 class HidesNetworkChaos(ForwardingProxy):
@@ -140,7 +140,7 @@ def test_unwatchable_kind_fails_its_node(engine_env):
     begin(engine_env, HidesNetworkChaos)
     engine_env.create_workflow("cut", partition("cut", "1h"))
     engine_env.runner.advance(30)
-    assert told(engine_env) == (
+    assert reported(engine_env) == (
         FAILED,
         "cut: networkchaos cannot be watched: nobody looks at those",
     )
@@ -178,7 +178,7 @@ def test_slow_request_delays_others_only_briefly(engine_env):
     engine_env.runner.advance(35)
     assert engine_env.all(CUT) == []
     engine_env.runner.advance(5)
-    assert told(engine_env) == (FAILED, "kill: context deadline exceeded")
+    assert reported(engine_env) == (FAILED, "kill: context deadline exceeded")
 
 
 def test_unexpected_error_ends_one_workflow(engine_env, monkeypatch):
@@ -200,8 +200,8 @@ def test_unexpected_error_ends_one_workflow(engine_env, monkeypatch):
     engine_env.runner.advance(10)
     monkeypatch.undo()
     engine_env.runner.advance(20)
-    phase, message = told(engine_env)
-    assert (phase, told(engine_env, "other")[0]) == (FAILED, SUCCEED)
+    phase, message = reported(engine_env)
+    assert (phase, reported(engine_env, "other")[0]) == (FAILED, SUCCEED)
     assert "nobody has foreseen this" in message
 
 
@@ -238,7 +238,7 @@ def test_chaos_is_removed_before_a_workflow_fails_by_an_unexpected_error(engine_
         )
     )
     engine_env.runner.advance(10)
-    phase, message = told(engine_env)
+    phase, message = reported(engine_env)
     assert (phase, engine_env.all(CUT)) == (FAILED, [])
     assert "nobody has foreseen this" in message
 
@@ -303,8 +303,8 @@ def test_unexpected_probe_error_ends_one_workflow(engine_env, monkeypatch, edge)
     )
     engine_env.create_workflow("ok", suspend("ok", "5s"), name="other")
     engine_env.runner.advance(10)
-    phase, message = told(engine_env)
-    assert (phase, told(engine_env, "other")) == (FAILED, (SUCCEED, ""))
+    phase, message = reported(engine_env)
+    assert (phase, reported(engine_env, "other")) == (FAILED, (SUCCEED, ""))
     assert "its probes cannot be run: ZeroDivisionError('nobody has foreseen this')" in message
 
 

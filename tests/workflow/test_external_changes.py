@@ -36,13 +36,13 @@ def ended(workflow_cluster, *templates, entry="", after=0.0, then=lambda name: N
         workflow_cluster.runner.advance(after)
         then(name)
     workflow, nodes = workflow_cluster.end(name)
-    told = {
+    reported = {
         node["spec"]["templateName"]: (phase_of(node), node["status"].get("message", ""))
         for node in nodes.values()
     }
     assert workflow_cluster.chaos(name) == []
     workflow_cluster.free(name)
-    return phase_of(workflow), workflow["status"].get("message", ""), told
+    return phase_of(workflow), workflow["status"].get("message", ""), reported
 
 
 def test_loop_through_branches_ends(workflow_cluster, monkeypatch):
@@ -65,12 +65,12 @@ def test_siblings_end_and_their_chaos_is_removed_before_the_workflow_fails(workf
     bad["networkChaos"]["selector"]["labelSelectors"] = {"app": "nobody"}
     good = partition("good", "10m")
     good["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
-    phase, message, told = ended(
+    phase, message, reported = ended(
         workflow_cluster, template("both", "Parallel", children=["bad", "good"]), bad, good
     )
     assert phase == FAILED
     assert message == "bad: it was not in effect within 60 s: its selector matches nothing"
-    assert told["good"] == (FAILED, message)
+    assert reported["good"] == (FAILED, message)
 
 
 def test_removal_of_chaos_is_recorded_when_possible(workflow_cluster):
@@ -274,8 +274,8 @@ def test_refused_removal_is_retried(workflow_cluster):
     cut = partition("cut", "5s")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     with refuse_two_removals(workflow_cluster, NETWORK_CHAOS) as asked:
-        phase, _, told = ended(workflow_cluster, cut)
-    assert (phase, told["cut"][0], len(asked)) == (SUCCEED, SUCCEED, 3)
+        phase, _, reported = ended(workflow_cluster, cut)
+    assert (phase, reported["cut"][0], len(asked)) == (SUCCEED, SUCCEED, 3)
 
 
 @pytest.mark.parametrize("is_restarted", [False, True], ids=["", "by another engine"])
@@ -423,8 +423,8 @@ def test_temporarily_refused_removal_changes_nothing(workflow_cluster, what, is_
     workflow_cluster.cluster.admission.remove(hook)
     workflow_cluster.runner.advance(45)
     (node,) = workflow_cluster.nodes(name)
-    told = node["status"].get("message", "").partition("; its pod it-")[0]
-    assert (phase_of(node), told, workflow_cluster.of(name, resource)) == (phase, message, [])
+    reported = node["status"].get("message", "").partition("; its pod it-")[0]
+    assert (phase_of(node), reported, workflow_cluster.of(name, resource)) == (phase, message, [])
     workflow_cluster.free(name)
 
 
@@ -479,9 +479,9 @@ def test_pod_removed_while_its_end_is_refused_is_no_failure(workflow_cluster):
     workflow_cluster.cluster.admission.remove(hook)
     workflow_cluster.disturb(name, "vanish", 0)
     workflow, nodes = workflow_cluster.end(name)
-    told = {node["spec"]["templateName"]: node["status"]["message"] for node in nodes.values()}
+    reported = {node["spec"]["templateName"]: node["status"]["message"] for node in nodes.values()}
     assert phase_of(workflow) == SUCCEED
-    assert told["it"].startswith("its parent's deadline is over; its pod ")
+    assert reported["it"].startswith("its parent's deadline is over; its pod ")
     workflow_cluster.free(name)
 
 
@@ -587,8 +587,8 @@ def test_object_ended_by_an_abort_names_the_aborted_node(workflow_cluster, who):
         workflow_cluster._patch(resource, target, {"annotations": {ABORT: "true"}})
 
     why = f"{who}: it was aborted" if who else "the workflow was aborted"
-    _, message, told = ended(workflow_cluster, *BESIDE, after=2, then=abort)
-    assert (message, told) == (
+    _, message, reported = ended(workflow_cluster, *BESIDE, after=2, then=abort)
+    assert (message, reported) == (
         why,
         dict.fromkeys(("all", "both", "one", "two", "aside"), (FAILED, why)),
     )
@@ -608,8 +608,10 @@ def test_object_ended_by_a_node_deletion_names_the_node(workflow_cluster, who, p
             )
         )
 
-    _, message, told = ended(workflow_cluster, *BESIDE, after=2, then=delete)
-    assert {message, *(why for _, why in told.values())} == {f"{who}: its WorkflowNode was deleted"}
+    _, message, reported = ended(workflow_cluster, *BESIDE, after=2, then=delete)
+    assert {message, *(why for _, why in reported.values())} == {
+        f"{who}: its WorkflowNode was deleted"
+    }
 
 
 def test_finished_workflow_cannot_be_aborted(workflow_cluster):
@@ -618,18 +620,18 @@ def test_finished_workflow_cannot_be_aborted(workflow_cluster):
     workflow_cluster.disturb(name, "abort", 0)
     workflow_cluster.runner.advance(5)
     of = f"involvedObject.name={name},involvedObject.kind=Workflow"
-    told = {
+    reported = {
         event["reason"]
         for event in workflow_cluster.call(
             workflow_cluster.api.list(EVENTS, "default", fields=of)
         ).items
     }
-    assert told == {"EntryCreated", "WorkflowAccomplished"}
+    assert reported == {"EntryCreated", "WorkflowAccomplished"}
     workflow_cluster.free(name)
 
 
 def test_exit_handler_runs_after_an_abort(workflow_cluster):
-    phase, message, told = ended(
+    phase, message, reported = ended(
         workflow_cluster,
         suspend("long", "1h"),
         suspend("bye", "3s"),
@@ -637,7 +639,7 @@ def test_exit_handler_runs_after_an_abort(workflow_cluster):
         after=5,
         then=lambda name: workflow_cluster.disturb(name, "abort", 0),
     )
-    assert (phase, message, told["bye"][0]) == (FAILED, "the workflow was aborted", SUCCEED)
+    assert (phase, message, reported["bye"][0]) == (FAILED, "the workflow was aborted", SUCCEED)
 
 
 def test_later_nodes_use_the_current_spec(workflow_cluster):
@@ -679,6 +681,6 @@ def test_invalid_templates(workflow_cluster):
     phase, message, _ = ended(workflow_cluster, suspend("odd", "soon"))
     assert phase == FAILED
     assert "'soon' is not a duration" in message
-    phase, message, told = ended(workflow_cluster, template("all", "Serial", children=["nobody"]))
-    assert (phase, told) == (FAILED, {})
+    phase, message, reported = ended(workflow_cluster, template("all", "Serial", children=["nobody"]))
+    assert (phase, reported) == (FAILED, {})
     assert "there is no template 'nobody'" in message

@@ -31,7 +31,7 @@ class Engine:
     """One, from when it is started: it waits for its turn, and drives."""
 
     def __init__(self, workflow_cluster, name):
-        self.workflow_cluster, self.engine_lease, self.told, self.began = (
+        self.workflow_cluster, self.engine_lease, self.reported, self.began = (
             workflow_cluster,
             EngineLease(workflow_cluster.cluster, name),
             [],
@@ -44,7 +44,7 @@ class Engine:
         return asyncio.get_running_loop().create_task(self._live())
 
     async def _live(self):
-        if await self.engine_lease.wait(Signal(), self.told.append):
+        if await self.engine_lease.wait(Signal(), self.reported.append):
             self.began = self.workflow_cluster.runner.clock.now()
             await self.engine_lease.begin(WorkflowManager(self.workflow_cluster.actor()).run)
             await self.engine_lease.hold()
@@ -97,7 +97,7 @@ def begun(workflow_cluster, start, apart=0.0):
     name = workflow_cluster.create_workflow(CUT)
     workflow_cluster.runner.advance(10)
     assert len(workflow_cluster.chaos(name)) == 1
-    assert (second.told, second.began) == ([first.engine_lease.lease.holder], None)
+    assert (second.reported, second.began) == ([first.engine_lease.lease.holder], None)
     return first, second, name
 
 
@@ -105,12 +105,12 @@ def ends_exactly_once(workflow_cluster, recorded_entries, name):
     workflow, nodes = workflow_cluster.end(name)
     assert phase_of(workflow) == "Succeed"
     assert [phase_of(node) for node in nodes.values()] == ["Succeed"] * 3
-    told = collections.Counter(
+    reported = collections.Counter(
         (entry.data["node"], entry.at, entry.data["phase"])
         for entry in recorded_entries
         if entry.what == "workflow-node"
     )
-    assert set(told.values()) == {1}
+    assert set(reported.values()) == {1}
     creates = [
         entry
         for entry in recorded_entries

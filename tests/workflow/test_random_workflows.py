@@ -52,17 +52,17 @@ def workflow_cluster():
 def test_every_tree_ends_and_leaves_no_chaos(workflow_cluster, share):
     @seed(share)
     @AT_ONCE
-    @given(spec=trees(), befalls=disturbances)
-    def grow(spec, befalls):
-        live(workflow_cluster, spec, befalls)
+    @given(spec=trees(), disturbance_plan=disturbances)
+    def grow(spec, disturbance_plan):
+        live(workflow_cluster, spec, disturbance_plan)
 
     grow()
 
 
-def live(workflow_cluster, spec, befalls):
+def live(workflow_cluster, spec, disturbance_plan):
     """Whatever befalls it, also while there is no engine."""
     name = workflow_cluster.create_workflow(spec)
-    for what, after, number, away in befalls:
+    for what, after, number, away in disturbance_plan:
         workflow_cluster.runner.advance(round(after, 1))
         if away is None:
             workflow_cluster.disturb(name, what, number)

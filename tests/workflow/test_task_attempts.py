@@ -32,13 +32,16 @@ def test_events_name_the_pod_and_the_status_shows_the_start_of_its_output(
     assert create_workflow.phase == "Succeed"
     (node,) = (each for each in nodes if each["spec"]["templateName"] == "entry")
     name = node["metadata"]["name"]
-    told = {
+    reported = {
         (event["reason"], event["message"])
         for event in events
         if event["involvedObject"]["name"] == name
     }
-    assert {("TaskPodSpawned", f"runs pod {name}"), ("TaskPodSpawned", f"runs pod {name}-2")} < told
-    assert ("TaskPodPodCompleted", f"pod {name}-2 has completed") in told
+    assert {
+        ("TaskPodSpawned", f"runs pod {name}"),
+        ("TaskPodSpawned", f"runs pod {name}-2"),
+    } < reported
+    assert ("TaskPodPodCompleted", f"pod {name}-2 has completed") in reported
     (stdout,) = (
         each
         for each in node["status"]["conditionalBranchesStatus"]["context"]
@@ -90,8 +93,8 @@ def test_missing_command_is_reported_despite_expressions(
     create_workflow = played(
         scenario_runner, {"target": "next", "expression": "len(stdout) > 10"}, command
     )
-    said = "its pod has ended with the exit code 127: a shell did not find a command"
+    text = "its pod has ended with the exit code 127: a shell did not find a command"
     assert (create_workflow.phase, create_workflow.node("next").phase) == ("Succeed", "Succeed")
     assert create_workflow.node("entry").message.startswith(
-        f"{said}; its output: sh: yes: not found"
+        f"{text}; its output: sh: yes: not found"
     )

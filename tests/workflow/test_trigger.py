@@ -28,12 +28,12 @@ def event(key, node=""):
 
 
 def test_removed_key_is_not_delivered_and_a_later_one_of_the_name_is(runner):
-    trigger, came = OperableTrigger("t", runner.clock), []
+    trigger, delivered = OperableTrigger("t", runner.clock), []
 
     async def work():
         while True:
             acquired = await trigger.acquire()
-            came.append((acquired.workflow.name, acquired.node, runner.clock.now() - begun))
+            delivered.append((acquired.workflow.name, acquired.node, runner.clock.now() - begun))
             trigger.done(acquired)
 
     async def play():
@@ -49,7 +49,7 @@ def test_removed_key_is_not_delivered_and_a_later_one_of_the_name_is(runner):
 
     begun = runner.clock.now()
     runner.call(play())
-    assert came == [("b", "old", 10), ("a", "new", 20)]
+    assert delivered == [("b", "old", 10), ("a", "new", 20)]
 
 
 def test_one_event_wakes_one_worker(runner):
@@ -78,12 +78,12 @@ def test_one_event_wakes_one_worker(runner):
 
 def acquired_at(runner, rate, events):
     """Seconds after which each of these comes out; ten workers are there before."""
-    trigger, came = OperableTrigger("t", runner.clock, rate), []
+    trigger, delivered = OperableTrigger("t", runner.clock, rate), []
 
     async def work():
         while True:
             acquired = await trigger.acquire()
-            came.append(round(runner.clock.now() - begun, 6))
+            delivered.append(round(runner.clock.now() - begun, 6))
             trigger.done(acquired)
 
     async def play():
@@ -96,7 +96,7 @@ def acquired_at(runner, rate, events):
 
     begun = runner.clock.now()
     runner.call(play())
-    return came
+    return delivered
 
 
 MANY = [event(WorkflowKey("default", f"w{number}")) for number in range(5)]

@@ -99,7 +99,7 @@ class WebhookEngine(EngineEnv):
         (chaos,) = self.all(CUT)
         self.call(self.api.patch(CUT, chaos["metadata"]["name"], {"status": IN_EFFECT}, "default"))
 
-    def told(self):
+    def reported(self):
         (workflow,) = self.all(WORKFLOWS)
         return phase_of(workflow), (workflow.get("status") or {}).get("message", "")
 
@@ -145,26 +145,26 @@ def test_workflow_reports_an_unwritable_status_until_it_is_written(engine_env, h
         if node["spec"]["templateName"] == "one"
     )
     why = f"the status of {one} cannot be written: {WORDS[how]}"
-    assert engine_env.told() == (RUNNING, why)
+    assert engine_env.reported() == (RUNNING, why)
     assert engine_env.story().message == why
     assert engine_env.phases() == {"all": "WaitingForChild", "one": "Holding"}
-    said = {
+    event_text = {
         (event["involvedObject"]["kind"], event["type"], event["message"])
         for event in engine_env.all(EVENTS)
     }
     assert {
         ("Workflow", "Warning", why),
         ("WorkflowNode", "Warning", f"its status cannot be written: {WORDS[how]}"),
-    } <= said
+    } <= event_text
     assert why in caplog.text
     engine_env.allow()
     engine_env.runner.advance(RETRY)
-    assert engine_env.told() == (RUNNING, "")
+    assert engine_env.reported() == (RUNNING, "")
     assert engine_env.story().message == ""
     assert engine_env.phases() == {"all": "WaitingForChild", "one": SUCCEED, "two": "Holding"}
     assert "StatusWritten" in {event["reason"] for event in engine_env.all(EVENTS)}
     engine_env.runner.advance(120)
-    assert engine_env.told() == (SUCCEED, "")
+    assert engine_env.reported() == (SUCCEED, "")
 
 
 @HOWS
@@ -194,7 +194,7 @@ def test_workflow_with_unwritable_statuses_ends_in_time_without_chaos(
     engine_env.runner.advance(WRITE_TIMEOUT + 4 * LONGEST_PAUSE)
     assert engine_env.all(CUT) == []
     if resource == NODES:
-        phase, why = engine_env.told()
+        phase, why = engine_env.reported()
         assert phase == FAILED
         assert f"could not be written within 300 s: {WORDS[how]}" in why
     engine_env.allow()
@@ -203,7 +203,7 @@ def test_workflow_with_unwritable_statuses_ends_in_time_without_chaos(
         "all": FAILED,
         "cut": SUCCEED,
     }
-    phase, why = engine_env.told()
+    phase, why = engine_env.reported()
     assert phase == FAILED
     assert (
         why == "the workflow was aborted"
@@ -230,7 +230,7 @@ def test_no_chaos_is_created_before_its_status_is_written(engine_env, how):
         engine_env.runner.advance(0 if engine_env.all(CUT) else 5)
     engine_env.inject()
     engine_env.runner.advance(21)
-    assert (engine_env.told(), engine_env.created()) == ((SUCCEED, ""), 1)
+    assert (engine_env.reported(), engine_env.created()) == ((SUCCEED, ""), 1)
 
 
 @HOWS
@@ -256,7 +256,7 @@ def test_restarted_engine_injects_nothing_twice(engine_env, how, is_back, annota
     engine_env.runner.advance(100)
     engine_env.allow()
     engine_env.runner.advance(RETRY)
-    phase, why = engine_env.told()
+    phase, why = engine_env.reported()
     assert (engine_env.created(), engine_env.all(CUT)) == (1, [])
     if annotations_refused:
         assert (phase, why) == (
@@ -276,12 +276,12 @@ def test_unwritten_end_is_known_to_the_next_engine(engine_env):
     engine_env.runner.advance(124)
     engine_env.refuse("refuses", WORKFLOWS)
     engine_env.runner.advance(20)
-    assert engine_env.told() == (RUNNING, "")
+    assert engine_env.reported() == (RUNNING, "")
     engine_env.stop()
     engine_env.allow()
     engine_env.restart()
     engine_env.runner.advance(20)
-    assert (engine_env.told(), engine_env.phases()) == (
+    assert (engine_env.reported(), engine_env.phases()) == (
         (SUCCEED, ""),
         {"all": SUCCEED, "one": SUCCEED, "two": SUCCEED},
     )
@@ -296,7 +296,7 @@ def test_exit_handler_completes_with_unwritable_statuses(engine_env):
     engine_env.runner.advance(1)
     engine_env.refuse("refuses", NODES)
     engine_env.runner.advance(WRITE_TIMEOUT + 20)
-    phase, why = engine_env.told()
+    phase, why = engine_env.reported()
     assert (phase, engine_env.created()) == (FAILED, 0)
     assert "could not be written within 300 s: not by me" in why
 
@@ -314,7 +314,7 @@ def test_notes_of_another_workflow_are_ignored(engine_env):
     metadata = {"name": "copy", "namespace": "default", "annotations": annotations}
     engine_env.create(WORKFLOWS, {"metadata": metadata, "spec": workflow["spec"]})
     engine_env.runner.advance(130)
-    assert engine_env.told() == (SUCCEED, "")
+    assert engine_env.reported() == (SUCCEED, "")
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_invalid_note_is_ignored(engine_env, text):
             )
     engine_env.restart()
     engine_env.runner.advance(130)
-    assert engine_env.told() == (SUCCEED, "")
+    assert engine_env.reported() == (SUCCEED, "")
 
 
 def test_next_engine_reads_notes_of_another_attempt(engine_env):
@@ -358,7 +358,7 @@ def test_next_engine_reads_notes_of_another_attempt(engine_env):
     engine_env.restart()
     engine_env.allow()
     engine_env.runner.advance(200)
-    assert (engine_env.phases(), engine_env.told()[0], engine_env.created()) == (
+    assert (engine_env.phases(), engine_env.reported()[0], engine_env.created()) == (
         {"cut": SUCCEED},
         SUCCEED,
         2,
@@ -382,7 +382,7 @@ def test_notes_expire_when_the_status_can_be_written(engine_env):
     engine_env.runner.advance(RETRY)
     engine_env.restart()
     engine_env.runner.advance(800)
-    assert (engine_env.phases(), engine_env.told()) == (
+    assert (engine_env.phases(), engine_env.reported()) == (
         {"all": SUCCEED, "cut": SUCCEED, "rest": SUCCEED},
         (SUCCEED, ""),
     )
@@ -404,7 +404,7 @@ def test_abandoned_workflow_starts_nothing_more(engine_env, monkeypatch):
     engine_env.runner.advance(2)
     engine_env.refuse("refuses", NODES)
     engine_env.runner.advance(WRITE_TIMEOUT + RETRY)
-    assert (engine_env.told()[0], engine_env.created()) == (FAILED, 0)
+    assert (engine_env.reported()[0], engine_env.created()) == (FAILED, 0)
 
 
 def test_long_active_chaos_is_observed_before_its_deadline(engine_env, monkeypatch):
@@ -424,4 +424,4 @@ def test_long_active_chaos_is_observed_before_its_deadline(engine_env, monkeypat
     engine_env.engine = None
     engine_env.restart()
     engine_env.runner.advance(5)
-    assert (engine_env.phases(), engine_env.told()) == ({"cut": "Holding"}, (RUNNING, ""))
+    assert (engine_env.phases(), engine_env.reported()) == ({"cut": "Holding"}, (RUNNING, ""))

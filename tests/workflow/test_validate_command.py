@@ -45,8 +45,8 @@ def validate(tmp_path, monkeypatch, capsys):
             names.append(f"{number}.yaml")
             pathlib.Path(names[-1]).write_bytes(text if isinstance(text, bytes) else text.encode())
         code = main(["validate", *flags, *names])
-        said = capsys.readouterr()
-        return code, [*said.out.splitlines(), *said.err.splitlines()]
+        message = capsys.readouterr()
+        return code, [*message.out.splitlines(), *message.err.splitlines()]
 
     return call
 
@@ -79,15 +79,15 @@ def test_errors_are_reported_with_file_line_and_template(validate):
 
 def test_warnings_are_accepted_unless_strict(validate):
     text = yaml.safe_dump(workflow(suspend(), suspend("b")), sort_keys=False)
-    code, (told, counted_nodes) = validate(text)
+    code, (reported, counted_nodes) = validate(text)
     assert (code, counted_nodes) == (0, "0 errors, 1 warning")
-    assert told == (
+    assert reported == (
         "0.yaml:12: warning: template 'b': it cannot be reached from the entry 'pause', "
         "so it never runs"
     )
-    code, (told, counted_nodes) = validate(text, flags=["--strict"])
+    code, (reported, counted_nodes) = validate(text, flags=["--strict"])
     assert (code, counted_nodes) == (1, "1 error, 0 warnings")
-    assert told.startswith("0.yaml:12: error: template 'b': ")
+    assert reported.startswith("0.yaml:12: error: template 'b': ")
 
 
 def test_each_document_of_each_file_is_checked(validate):
@@ -99,7 +99,7 @@ def test_each_document_of_each_file_is_checked(validate):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "apiVersion: v1\nkind: Pod\n",
@@ -120,15 +120,15 @@ def test_each_document_of_each_file_is_checked(validate):
         ("# nothing\n", "0.yaml: skipped: it is empty"),
     ],
 )
-def test_unknown_kinds_are_skipped(validate, text, said):
+def test_unknown_kinds_are_skipped(validate, text, message):
     code, lines = validate(text)
     assert code == 0
-    assert lines[0].startswith(said)
+    assert lines[0].startswith(message)
     assert lines[1] == "0 errors, 0 warnings"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "apiVersion: chaos-mesh.org/v1alpha1\nkind: Workflo\n",
@@ -152,10 +152,10 @@ def test_unknown_kinds_are_skipped(validate, text, said):
         ),
     ],
 )
-def test_values_of_wrong_types(validate, text, said):
+def test_values_of_wrong_types(validate, text, message):
     code, lines = validate(text)
     assert code == 1
-    assert any(line.startswith(said) for line in lines), lines
+    assert any(line.startswith(message) for line in lines), lines
 
 
 @pytest.mark.parametrize("text", ["a: [", b"\xff\xff", "&a [*a]", "[" * 3000])
@@ -181,8 +181,8 @@ def test_folder_and_standard_input(tmp_path, monkeypatch, capsys):
         (folder / name).write_text(BROKEN)
     monkeypatch.setattr("sys.stdin", io.StringIO(BROKEN))
     assert main(["validate", "folder", "-"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert list(dict.fromkeys(line.partition(":")[0] for line in told)) == [
+    reported = capsys.readouterr().out.splitlines()
+    assert list(dict.fromkeys(line.partition(":")[0] for line in reported)) == [
         "folder/b.yaml",
         "folder/deep/a.yml",
         "standard input",
@@ -194,16 +194,18 @@ def test_kubectl_booleans_are_reported(validate):
     bare = BROKEN.replace("name: pause", "name: N").replace(
         "{name: broken}", "{name: broken, annotations: {y: 'n'}}"
     )
-    said = "warning: an unquoted y or n is text here, and a boolean for kubectl: put it in quotes"
+    message = (
+        "warning: an unquoted y or n is text here, and a boolean for kubectl: put it in quotes"
+    )
     assert [line for line in validate(bare)[1] if "unquoted" in line] == [
-        f"0.yaml:3: {said}",
-        f"0.yaml:12: {said}",
+        f"0.yaml:3: {message}",
+        f"0.yaml:12: {message}",
     ]
     _, lines = validate(
         bare.replace("name: N", "name: 'N'").replace("{y:", "{'y':"),
         bare.replace("name: N", "name: no"),
     )
-    assert [line for line in lines if "unquoted" in line] == [f"1.yaml:3: {said}"]
+    assert [line for line in lines if "unquoted" in line] == [f"1.yaml:3: {message}"]
     assert "1.yaml:12: error: False is not a string: put it in quotes" in lines
 
 

@@ -48,7 +48,7 @@ def test_node_reports_what_its_pod_waits_for(scenario_runner):
             workflow(template("all", "Parallel", children=["big", "ask"]), big, ask())
         )
         run.advance("10s")
-        told = {
+        reported = {
             create_workflow.node(name).name: create_workflow.node(name).message
             for name in ("big", "ask")
         }
@@ -56,8 +56,8 @@ def test_node_reports_what_its_pod_waits_for(scenario_runner):
             run.cluster.api("test").list(SHIPPED.nodes, "default")
         ).items
         shown = {node["metadata"]["name"]: node["status"].get("message") for node in nodes}
-    assert {name: shown[name] for name in told} == told
-    unscheduled, unending = told.values()
+    assert {name: shown[name] for name in reported} == reported
+    unscheduled, unending = reported.values()
     assert unscheduled.startswith(
         "its pod is not scheduled: 0/6 nodes are available: 6 Insufficient cpu."
     )
@@ -74,10 +74,10 @@ def test_interrupted_node_reports_what_its_pod_waited_for(play):
 
 
 def test_annotations_contain_the_results(play):
-    told = {"kscen.io/exit-code": "3", "kscen.io/exit-after": "5s", "kscen.io/log": "no answer"}
+    reported = {"kscen.io/exit-code": "3", "kscen.io/exit-after": "5s", "kscen.io/log": "no answer"}
     branch = {"target": "rest", "expression": "exitCode == 3 && stdout == 'no answer'"}
     create_workflow = play(
-        {**ask(annotations=told), "conditionalBranches": [branch]}, suspend("rest", "1s")
+        {**ask(annotations=reported), "conditionalBranches": [branch]}, suspend("rest", "1s")
     )
     assert (
         create_workflow.phase,

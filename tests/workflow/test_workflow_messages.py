@@ -24,16 +24,16 @@ def test_failure_message_of_an_attempt_is_not_kept_for_the_next(workflow_cluster
     (node,) = workflow_cluster.end(name)[1].values()
     cut = stories(workflow_cluster.entries)["default", name].node("cut")
     assert (cut.phase, cut.message, node["status"]["message"]) == ("Succeed", "", "")
-    told = [
+    reported = [
         (entry.data["phase"], "deleted" in entry.data.get("message", ""))
         for entry in workflow_cluster.entries
         if entry.what == "workflow-node"
     ]
-    assert (INIT, True) in told  # in the journal it stands
+    assert (INIT, True) in reported  # in the journal it stands
 
 
-@pytest.mark.parametrize("whom", ["the workflow", "a node"])
-def test_abort_message_of_the_parent_covers_only_descendants(workflow_cluster, whom):
+@pytest.mark.parametrize("recipient", ["the workflow", "a node"])
+def test_abort_message_of_the_parent_covers_only_descendants(workflow_cluster, recipient):
     name = workflow_cluster.create_workflow(
         {
             "entry": "all",
@@ -46,7 +46,7 @@ def test_abort_message_of_the_parent_covers_only_descendants(workflow_cluster, w
         for node in workflow_cluster.nodes(name)
     }
     resource, of = (
-        (SHIPPED.workflows, name) if whom == "the workflow" else (SHIPPED.nodes, nodes["all"])
+        (SHIPPED.workflows, name) if recipient == "the workflow" else (SHIPPED.nodes, nodes["all"])
     )
     workflow_cluster._patch(resource, of, {"annotations": {ABORT: "true"}})
     workflow, _ = workflow_cluster.end(name)
@@ -54,15 +54,15 @@ def test_abort_message_of_the_parent_covers_only_descendants(workflow_cluster, w
     assert workflow["status"]["phase"] == FAILED
     names = {nodes["all"]: "all", nodes["rest"]: "rest", name: "w"}
     events = workflow_cluster.call(workflow_cluster.api.list(EVENTS, "default")).items
-    told = {
+    reported = {
         (names.get(event["involvedObject"]["name"]), event["reason"])
         for event in events
         if "Abort" in event["reason"]
     }
     below = {("rest", "ParentNodeAborted")}
-    assert told == below | (
+    assert reported == below | (
         {("w", "WorkflowAborted"), ("all", "ParentNodeAborted")}
-        if whom == "the workflow"
+        if recipient == "the workflow"
         else {("all", "NodeAborted")}
     )
 
@@ -92,21 +92,21 @@ def test_details_beyond_the_shipped_yaml_are_in_the_journal(workflow_cluster):
         }
     )
     workflow_cluster.end(name)
-    told = [
+    reported = [
         {"what": entry.what, **entry.data}
         for entry in workflow_cluster.entries
         if entry.data.get("workflow") == name
     ]
-    of_it = [each for each in told if each["what"] == "workflow-phase"]
+    of_it = [each for each in reported if each["what"] == "workflow-phase"]
     assert (of_it[0]["parameters"], of_it[-1]["phase"], of_it[-1]["score"]) == (
         {"how-long": "10s"},
         FAILED,
         25,
     )
     assert [
-        (each["probe"], each["passed"]) for each in told if each["what"] == "workflow-probe"
+        (each["probe"], each["passed"]) for each in reported if each["what"] == "workflow-probe"
     ] == [*(("there", True), ("absent", False), ("absent", False))]
-    nodes = [each for each in told if each["what"] == "workflow-node"]
+    nodes = [each for each in reported if each["what"] == "workflow-node"]
     assert {each["template"] for each in nodes if each.get("exit")} == {"bye"}
     assert [
         (each["phase"], each.get("attempt", 1)) for each in nodes if each["template"] == "rest"

@@ -494,10 +494,10 @@ def durations_of(spec):
     parameters; None if it does not.
     """
     given = {each["name"]: each["value"] for each in spec.get("parameters", ())}
-    said = {
+    message = {
         each["name"]: given.get(each["name"], each.get("deadline")) for each in spec["templates"]
     }
-    return {name: seconds_of_text(length) if length else None for name, length in said.items()}
+    return {name: seconds_of_text(length) if length else None for name, length in message.items()}
 
 
 def counted_nodes(workflow, nodes):

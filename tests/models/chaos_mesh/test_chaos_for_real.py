@@ -67,7 +67,7 @@ def test_four_kinds_are_served_in_both_groups(mesh_cluster):
             family.workflows, {"name": "w"}, {"entry": "a", "templates": [template], "onExit": "a"}
         )
         assert obj["spec"]["templates"] == [template]
-        told = mesh_cluster.call(
+        reported = mesh_cluster.call(
             mesh_cluster.api.patch(
                 family.workflows,
                 "w",
@@ -76,6 +76,6 @@ def test_four_kinds_are_served_in_both_groups(mesh_cluster):
                 subresource="status",
             )
         )
-        assert told["status"] == {"phase": "Running"}
+        assert reported["status"] == {"phase": "Running"}
         with pytest.raises(Invalid, match="entry"):
             mesh_cluster.make(family.workflows, {"name": "x"}, {"templates": []})

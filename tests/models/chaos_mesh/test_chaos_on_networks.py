@@ -272,7 +272,7 @@ SERVER = [{"name": "c", "image": "iperf3", "args": ["iperf3", "-s"]}]
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "reported"),
     [
         (
             {"action": "bandwidth", "bandwidth": {"rate": "8mbit", "limit": 100, "buffer": 100}},
@@ -283,7 +283,7 @@ SERVER = [{"name": "c", "image": "iperf3", "args": ["iperf3", "-s"]}]
     ],
     ids=["bandwidth", "delay", "partition"],
 )
-def test_program_in_a_pod_is_affected(mesh_cluster, spec, told):
+def test_program_in_a_pod_is_affected(mesh_cluster, spec, reported):
     mesh_cluster.pod("b", node="node-2", containers=SERVER)
     mesh_cluster.cluster.advance(10)
     call = f"sleep 10; iperf3 -c {mesh_cluster.pods()['b']['status']['podIP']} -t 1"
@@ -296,8 +296,8 @@ def test_program_in_a_pod_is_affected(mesh_cluster, spec, told):
         name: mesh_cluster.call(mesh_cluster.api.log(name, "default", container="c"))
         for name in ("a", "free")
     }
-    assert told in logs["a"]
-    assert told not in logs["free"]
+    assert reported in logs["a"]
+    assert reported not in logs["free"]
 
 
 def test_deleted_target_removes_its_rules(mesh_cluster):

@@ -118,7 +118,7 @@ class StorageCluster:
     def status(self, resource, name):
         return (self.get(resource, name) or {}).get("status") or {}
 
-    def said(self, resource, name):
+    def conditions_of(self, resource, name):
         """Conditions as Type: (status, reason)."""
         return {
             one["type"]: (one["status"], one["reason"])
@@ -126,14 +126,16 @@ class StorageCluster:
         }
 
     def of_volume(self, name="v"):
-        return self.said(RV, name)
+        return self.conditions_of(RV, name)
 
     def of_attachment(self, node, volume="v"):
-        return self.said(RVA, f"rva-{volume}-{node}")
+        return self.conditions_of(RVA, f"rva-{volume}-{node}")
 
     def is_whole(self, name="v"):
-        said = self.of_volume(name)
-        return len(said) >= 2 and all(status == "True" for status, _ in said.values())
+        conditions_of = self.of_volume(name)
+        return len(conditions_of) >= 2 and all(
+            status == "True" for status, _ in conditions_of.values()
+        )
 
     # --- the network ---
 

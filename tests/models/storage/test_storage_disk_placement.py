@@ -19,7 +19,7 @@ def settled(storage_cluster, kinds, volume="v"):
         and storage_cluster.kinds(volume) == kinds
         and len(storage_cluster.replicas(volume)) == len({*storage_cluster.nodes(volume)} - {""})
         and all(
-            storage_cluster.said(RVR, one["metadata"]["name"])["IOReady"][0] == "True"
+            storage_cluster.conditions_of(RVR, one["metadata"]["name"])["IOReady"][0] == "True"
             for one in storage_cluster.replicas(volume)
         )
     )

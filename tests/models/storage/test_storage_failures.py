@@ -50,7 +50,7 @@ def test_killed_agent_is_detected_and_restarts(storage_cluster):
     """Its replica's own words stay; the controller's say that its agent does not report."""
     storage_cluster.ready_volume()
     node = storage_cluster.nodes()[1]
-    before = storage_cluster.said(RVR, "v-1")
+    before = storage_cluster.conditions_of(RVR, "v-1")
     seen = {}
     storage_cluster.system.replicas.on_change(
         lambda new, _: [
@@ -67,8 +67,8 @@ def test_killed_agent_is_detected_and_restarts(storage_cluster):
     )
     assert storage_cluster.of_volume()["Quorum"] == ("True", "QuorumReached")
     assert {
-        kind: told
-        for kind, told in storage_cluster.said(RVR, "v-1").items()
+        kind: reported
+        for kind, reported in storage_cluster.conditions_of(RVR, "v-1").items()
         if kind in ("InQuorum", "InSync")
     } == {
         "InQuorum": before["InQuorum"],
@@ -76,7 +76,7 @@ def test_killed_agent_is_detected_and_restarts(storage_cluster):
     }
     assert storage_cluster.until(storage_cluster.is_whole) < 10
     assert {("Online", "AgentPodMissing"), ("Online", "AgentNotReady")} & set(seen)
-    assert storage_cluster.said(RVR, "v-1") == before
+    assert storage_cluster.conditions_of(RVR, "v-1") == before
 
 
 def test_new_agent_starts_from_the_api_state(storage_cluster):
@@ -97,18 +97,22 @@ def test_power_loss_under_a_replica(storage_cluster):
     storage_cluster.site.machines.power_off(node)
     storage_cluster.until(
         lambda: (
-            storage_cluster.said(RVR, "v-0")["InSync"] and len(links(storage_cluster, "v-0")) == 1
+            storage_cluster.conditions_of(RVR, "v-0")["InSync"]
+            and len(links(storage_cluster, "v-0")) == 1
         ),
         timeout=30,
     )
     assert storage_cluster.of_volume() == HEALTHY  # nobody has missed its node yet
     storage_cluster.until(lambda: storage_cluster.of_volume()["IOReady"][0] == "False", timeout=60)
     assert (
-        storage_cluster.said(RVR, "v-2")["Online"]
-        == storage_cluster.said(RVR, "v-2")["IOReady"]
+        storage_cluster.conditions_of(RVR, "v-2")["Online"]
+        == storage_cluster.conditions_of(RVR, "v-2")["IOReady"]
         == ("False", "NodeNotReady")
     )
-    assert storage_cluster.said(RVR, "v-2")["InQuorum"] == ("True", "InQuorum")  # its last word
+    assert storage_cluster.conditions_of(RVR, "v-2")["InQuorum"] == (
+        "True",
+        "InQuorum",
+    )  # its last word
     assert storage_cluster.of_volume()["Quorum"] == ("True", "QuorumReached")
     storage_cluster.advance(60)
     storage_cluster.site.machines.power_on(node)
@@ -134,7 +138,7 @@ def test_two_stopped_machines_of_three_are_reported_until_they_return(storage_cl
     storage_cluster.until(
         lambda: storage_cluster.of_volume()["IOReady"] == ("False", "NoIOReadyReplicas"), timeout=60
     )
-    assert storage_cluster.said(RVR, "v-2")["Online"] == ("False", "QuorumLost")
+    assert storage_cluster.conditions_of(RVR, "v-2")["Online"] == ("False", "QuorumLost")
     for _ in range(24):
         storage_cluster.advance(5)
         assert storage_cluster.of_volume()["IOReady"] == ("False", "NoIOReadyReplicas")
@@ -149,7 +153,7 @@ def test_quorum_of_a_volume_is_lost_when_its_agents_report_it(storage_cluster):
     storage_cluster.until(
         lambda: storage_cluster.of_volume()["Quorum"] == ("False", "QuorumLost"), timeout=60
     )
-    assert storage_cluster.said(RVR, "v-0")["InQuorum"] == ("False", "QuorumLost")
+    assert storage_cluster.conditions_of(RVR, "v-0")["InQuorum"] == ("False", "QuorumLost")
     storage_cluster.heal_replication()
     storage_cluster.until(lambda: storage_cluster.of_volume() == HEALTHY, timeout=180)
 

@@ -75,7 +75,7 @@ def test_phases_of_volume_creation(storage_cluster):
     initialized = [
         one
         for one in storage_cluster.replicas()
-        if storage_cluster.said(RVR, one["metadata"]["name"]).get("DataInitialized")
+        if storage_cluster.conditions_of(RVR, one["metadata"]["name"]).get("DataInitialized")
     ]
     assert initialized[0] == storage_cluster.replicas()[0]
     storage_cluster.until(storage_cluster.is_whole)
@@ -117,10 +117,10 @@ def test_status_of_a_replica(storage_cluster):
     assert status["syncProgress"] == "100%"
     assert all(
         state == "True"
-        for kind, (state, _) in storage_cluster.said(RVR, "v-0").items()
+        for kind, (state, _) in storage_cluster.conditions_of(RVR, "v-0").items()
         if kind != "Attached"
     )
-    assert storage_cluster.said(RVR, "v-0")["Attached"] == ("False", "Detached")
+    assert storage_cluster.conditions_of(RVR, "v-0")["Attached"] == ("False", "Detached")
 
 
 def test_ports_and_minors_are_unique(build_storage_cluster):
@@ -129,12 +129,12 @@ def test_ports_and_minors_are_unique(build_storage_cluster):
         storage_cluster.volume(name)
     for name in ("a", "b", "c"):
         storage_cluster.until(lambda name=name: storage_cluster.is_whole(name))
-    told = [
+    reported = [
         (one["spec"]["nodeName"], one["status"]["drbd"]["config"]["address"]["port"])
         for name in "abc"
         for one in storage_cluster.replicas(name)
     ]
-    assert sorted(told) == [
+    assert sorted(reported) == [
         (node, port) for node in storage_cluster.node_names for port in (7000, 7001, 7002)
     ]
     assert sorted(

@@ -25,11 +25,11 @@ def test_internal_error_stops_the_cluster_clock(storage_cluster, monkeypatch, pr
         raise KeyError("lost")
 
     monkeypatch.setattr(program, step, mistaken)
-    told = (
+    reported = (
         rf"^the actor kubelet crashed: SimulationError\(\"the simulated {name} in {name}-\S+ "
         r"failed: KeyError\('lost'\)\"\)$"
     )
-    with pytest.raises(ActorCrashedError, match=told):
+    with pytest.raises(ActorCrashedError, match=reported):
         storage_cluster.ready_volume()
 
 

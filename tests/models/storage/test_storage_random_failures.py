@@ -92,7 +92,7 @@ def test_storage_is_healthy_after_random_failures(storage_class, actions):
         assert storage_cluster.is_whole(), (
             storage_cluster.of_volume(),
             [
-                (one["spec"], storage_cluster.said(RVR, one["metadata"]["name"]))
+                (one["spec"], storage_cluster.conditions_of(RVR, one["metadata"]["name"]))
                 for one in storage_cluster.replicas()
             ],
         )
@@ -164,7 +164,7 @@ def test_storage_with_little_room_is_healthy_after_five_minutes(generation, fits
         assert storage_cluster.is_whole(), (
             storage_cluster.of_volume(),
             [
-                (one["spec"], storage_cluster.said(RVR, one["metadata"]["name"]))
+                (one["spec"], storage_cluster.conditions_of(RVR, one["metadata"]["name"]))
                 for one in storage_cluster.replicas()
             ],
         )

@@ -74,7 +74,7 @@ def test_disk_added_by_others_is_placed_and_kept(storage_cluster):
     storage_cluster.ready_volume()
     storage_cluster.replica(9, type_="Diskful")
     storage_cluster.until(
-        lambda: storage_cluster.said(RVR, "v-9").get("IOReady", ("", ""))[0] == "True"
+        lambda: storage_cluster.conditions_of(RVR, "v-9").get("IOReady", ("", ""))[0] == "True"
     )
     assert storage_cluster.kinds() == "4D1T"
     assert len(set(storage_cluster.nodes())) == 5
@@ -231,7 +231,7 @@ def test_deleted_disk_is_kept_while_too_few_are_online(storage_cluster):
     storage_cluster.delete(RVR, "v-0")
     storage_cluster.advance(60)
     assert storage_cluster.get(RVR, "v-0") is not None
-    assert [storage_cluster.said(RVR, name)["IOReady"][0] for name in ("v-1", "v-9")] == [
+    assert [storage_cluster.conditions_of(RVR, name)["IOReady"][0] for name in ("v-1", "v-9")] == [
         "True",
         "True",
     ]
@@ -280,10 +280,10 @@ def test_replica_waits_without_nodes(build_storage_cluster):
     storage_cluster.until(lambda: storage_cluster.kinds() == "3D")
     (waiting,) = [one for one in storage_cluster.replicas() if "nodeName" not in one["spec"]]
     storage_cluster.until(
-        lambda: storage_cluster.said(RVR, waiting["metadata"]["name"]).get("Scheduled")
+        lambda: storage_cluster.conditions_of(RVR, waiting["metadata"]["name"]).get("Scheduled")
     )
-    said = storage_cluster.said(RVR, waiting["metadata"]["name"])
-    assert said == {
+    conditions_of = storage_cluster.conditions_of(RVR, waiting["metadata"]["name"])
+    assert conditions_of == {
         "Scheduled": ("False", "NoNodeFree"),
         "Online": ("False", "Unscheduled"),
         "IOReady": ("False", "Offline"),

@@ -30,13 +30,18 @@ def lost_conditions(storage_cluster):
     def look(new, _):
         if not new or "deletionTimestamp" in new["metadata"]:
             return
-        name, said = new["metadata"]["name"], (new.get("status") or {}).get("conditions") or []
+        name, conditions_of = (
+            new["metadata"]["name"],
+            (new.get("status") or {}).get("conditions") or [],
+        )
         bad = [
-            (one["type"], one["reason"], one["message"]) for one in said if one["status"] != "True"
+            (one["type"], one["reason"], one["message"])
+            for one in conditions_of
+            if one["status"] != "True"
         ]
         if bad and name in whole:
             found.append((storage_cluster.now, name, bad))
-        elif said and not bad:
+        elif conditions_of and not bad:
             whole.add(name)
 
     storage_cluster.system.volumes.on_change(look)
@@ -96,7 +101,8 @@ def test_joining_replica_does_not_cost_quorum(storage_cluster):
         lambda: (
             storage_cluster.kinds() == "1D1A1T"
             and all(
-                storage_cluster.said(RVR, x["metadata"]["name"]) for x in storage_cluster.replicas()
+                storage_cluster.conditions_of(RVR, x["metadata"]["name"])
+                for x in storage_cluster.replicas()
             )
         )
     )

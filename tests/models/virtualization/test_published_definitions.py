@@ -121,7 +121,7 @@ def fields(schema, path=""):
 def test_our_definitions_have_only_published_fields(ours):
     (theirs,) = [one for one in real() if one["metadata"]["name"] == ours["metadata"]["name"]]
 
-    def told(definition):
+    def reported(definition):
         (version,) = definition["spec"]["versions"]
         return (
             dict(fields(version["schema"]["openAPIV3Schema"])),
@@ -129,7 +129,7 @@ def test_our_definitions_have_only_published_fields(ours):
             definition["spec"]["scope"],
         )
 
-    (mine, *rest), (their, *their_rest) = told(ours), told(theirs)
+    (mine, *rest), (their, *their_rest) = reported(ours), reported(theirs)
     assert rest == their_rest
     assert {path: type_ for path, type_ in mine.items() if their.get(path) != type_} == {}
     assert ours["spec"]["names"] == {"categories": [], **theirs["spec"]["names"]}

@@ -129,12 +129,12 @@ def test_node_is_unready_from_fifty_seconds_after_its_last_heartbeat_until_boote
     ]
     assert machine_cluster.boot_id() != boot_id
     events = machine_cluster.call(machine_cluster.cluster.api("test").list(EVENTS)).items
-    told = [
+    reported = [
         event["reason"]
         for event in events
         if event["involvedObject"]["name"] == "node-1" and event["type"] == "Warning"
     ]
-    assert told == ["Rebooted"]
+    assert reported == ["Rebooted"]
 
 
 def test_machine_losing_power_during_boot_restarts(machine_cluster):

@@ -63,10 +63,10 @@ def unscheduled(step, name, node, by=""):
 
 
 def attempted(step, name, **results):
-    told = {key.replace("_", "-"): value for key, value in results.items()}
+    reported = {key.replace("_", "-"): value for key, value in results.items()}
     return event(
         step,
-        pod_attempted=PodAttempted(PodRef(name, "default"), results=told),
+        pod_attempted=PodAttempted(PodRef(name, "default"), results=reported),
         controller="kube-scheduler",
     )
 

@@ -64,10 +64,10 @@ def test_status_and_journal_agree(runner):
 def test_annotations_of_a_live_pod_agree_with_the_timeline(runner):
     played = runner.play(PREEMPTED)
     live = runner.cluster.runner.call(runner.cluster.api().get(PODS, "first", "default"))
-    told = [
+    reported = [
         (each.node, each.nominated, each.filters, each.final_scores) for each in attempts_of(live)
     ]
-    assert told == [
+    assert reported == [
         (each.node, each.nominated, each.filters, each.final_scores)
         for each in played.result.attempts("first")
     ]

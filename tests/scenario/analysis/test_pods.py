@@ -69,10 +69,10 @@ def test_recreated_pod_has_another_life():
         pod(4, "x"),
     )
 
-    told = [
+    reported = [
         (life.number, life.state, life.node, life.created.major, life.gone) for life in found.pods
     ]
-    assert told == [
+    assert reported == [
         (1, "deleted", "", 1, (2, 0)),
         (2, "deleted", "a", 3, (4, 0)),
         (3, "pending", "", 4, None),

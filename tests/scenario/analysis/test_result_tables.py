@@ -280,9 +280,12 @@ def test_two_runs_need_two_names():
 
 
 def test_report_lists_pending_pods_and_reasons():
-    told = spread().report()
-    assert "Without a node at the end (1)\n=============================\n" in told
-    assert "default/z           4         1  0/2 nodes are available: 2 Insufficient cpu.\n" in told
+    reported = spread().report()
+    assert "Without a node at the end (1)\n=============================\n" in reported
+    assert (
+        "default/z           4         1  0/2 nodes are available: 2 Insufficient cpu.\n"
+        in reported
+    )
     assert "## Preemptions (0)\n" in spread().report(markdown=True)
 
 

@@ -129,11 +129,11 @@ def test_init_containers_sidecars_and_overhead():
 
 
 def test_scenes_allow_additional_counts():
-    told = [
+    reported = [
         (event.step.major, len(scene.nodes), len(scene.pending), len(scene.placed))
         for event, scene in result(*SMALL).scenes()
     ]
-    assert told == [
+    assert reported == [
         (1, 1, 0, 0),
         (1, 2, 0, 0),
         (2, 2, 1, 0),

@@ -50,10 +50,10 @@ class ProbeSetup:
         return verdict.passed, verdict.message
 
     def notes(self) -> list[tuple[float, str, str, bool, int]]:
-        told = [entry for entry in self.journal if entry.what == "workflow-probe"]
+        reported = [entry for entry in self.journal if entry.what == "workflow-probe"]
         return [
             (entry.at, *(entry.data[key] for key in ("probe", "when", "passed", "attempt")))
-            for entry in told
+            for entry in reported
         ]
 
     def make(self, resource, name, **rest) -> Any:

@@ -81,9 +81,9 @@ class TestInTheCluster:
         probe_setup.runner.advance(20)
 
     def annotate(self, probe_setup, **annotations):
-        told = {f"kscen.io/http-{name}": value for name, value in annotations.items()}
+        reported = {f"kscen.io/http-{name}": value for name, value in annotations.items()}
         probe_setup.call(
-            probe_setup.api.patch(PODS, "web-0", {"metadata": {"annotations": told}}, "default")
+            probe_setup.api.patch(PODS, "web-0", {"metadata": {"annotations": reported}}, "default")
         )
 
     def test_response_is_judged(self, probe_setup):
@@ -237,9 +237,9 @@ class TestDirectly:
 class TestCommand:
     def ask(self, probe_setup, script, **judged):
         container = {"image": "busybox", "command": ["sh", "-c", script]}
-        said = probe_setup.ask(command={"container": container, **judged})
+        text = probe_setup.ask(command={"container": container, **judged})
         assert probe_setup.call(probe_setup.api.list(PODS, "default")).items == []
-        return said
+        return text
 
     def test_exit_code_is_judged(self, probe_setup):
         assert self.ask(probe_setup, "exit 0") == (True, "it ended with 0")
@@ -264,13 +264,13 @@ class TestCommand:
             return 0
 
         probe_setup.cluster.site.images.register(talk, image="talker")
-        said = probe_setup.ask(
+        text = probe_setup.ask(
             command={"container": {"image": "talker"}, "expression": "!(stdout endsWith 'BAD')"}
         )
         words = (
             "its output is longer than 1048576 bytes, the limit of expressions: write less output"
         )
-        assert said == (False, words)
+        assert text == (False, words)
 
     def test_endless_command_times_out(self, probe_setup):
         container = {"image": "busybox", "command": ["sleep", "1000"]}
@@ -402,7 +402,7 @@ class TestPrometheus:
             yield f"{url}/prom/"
 
     @pytest.mark.parametrize(
-        ("query", "expression", "said"),
+        ("query", "expression", "text"),
         [
             ("up", "value == 1 && len(values) == 2", (True, "up is 1, 0")),
             (
@@ -426,12 +426,12 @@ class TestPrometheus:
             ("words", "value > 0", (False, "could not convert string to float: 'many'")),
         ],
     )
-    def test_query_is_judged(self, probe_setup, prometheus, query, expression, said):
+    def test_query_is_judged(self, probe_setup, prometheus, query, expression, text):
         assert (
             probe_setup.ask(
                 prometheus={"url": prometheus, "query": query, "expression": expression}
             )
-            == said
+            == text
         )
 
     def test_expression_without_a_value_fails(self, probe_setup, prometheus):

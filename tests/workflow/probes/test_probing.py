@@ -194,6 +194,6 @@ def test_unexpected_answer_fails_only_that_probe(probe_setup, flag_is, monkeypat
     probing = probe_setup.probing(
         {"name": "a", "http": {"url": "http://somewhere.invalid"}}, {"name": "b", **flag_is("up")}
     )
-    said = [(verdict.passed, verdict.message) for verdict in probe_setup.call(probing.at_start())]
-    assert [passed for passed, _ in said] == [False, True]
-    assert said[0][1] == "its answer cannot be evaluated: KeyError('nobody has foreseen this')"
+    text = [(verdict.passed, verdict.message) for verdict in probe_setup.call(probing.at_start())]
+    assert [passed for passed, _ in text] == [False, True]
+    assert text[0][1] == "its answer cannot be evaluated: KeyError('nobody has foreseen this')"

@@ -295,12 +295,12 @@ class CellRunner:
                 and "subresource" not in data
             ):
                 yield "aborted the workflow"
-        told = list(self._told(subject))
-        yield from told
+        reported = list(self._told(subject))
+        yield from reported
         yield from self._later(subject)
         node = subject.tree.node(subject.name)
         if node.is_unsaved:
-            assert told == [f"itself told {EventType.PICK}"], (
+            assert reported == [f"itself told {EventType.PICK}"], (
                 "what comes of that is written, and the phase with it"
             )
             self.engine_env.call(

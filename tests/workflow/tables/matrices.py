@@ -260,11 +260,11 @@ WAS_ENDED = situation(
 )
 
 
-def stop(over, told, phase=""):
+def stop(over, reported, phase=""):
     """Of a Task, wherever its children are."""
     return {
         "no child": situation(f"delete pods; {over}", engine=CHOSEN),
-        "one is on": situation(f"{phase}b told {told}", DONE, ON, engine=CHOSEN),
+        "one is on": situation(f"{phase}b told {reported}", DONE, ON, engine=CHOSEN),
         "its pod's end was refused": situation(
             f"delete pods; {FAILS}", engine={**CHOSEN, **CLEANING, "ending": "NodeFault"}
         ),

@@ -463,10 +463,10 @@ BAD = [
 
 @pytest.mark.parametrize(("kind", "spec", "words"), BAD)
 def test_specs_refused_by_the_webhook_are_errors(kind, spec, words):
-    told = [
+    reported = [
         str(fault) for fault in validate(workflow(chaos(kind, **spec))) if fault.severity == ERROR
     ]
-    assert any(words in line for line in told), told
+    assert any(words in line for line in reported), reported
 
 
 @pytest.mark.parametrize(
@@ -487,6 +487,6 @@ def test_specs_refused_by_the_webhook_are_errors(kind, spec, words):
     ],
 )
 def test_questionable_spec_is_a_warning(more, words):
-    (told,) = validate(workflow(chaos("PodChaos", **{"action": "pod-kill", **PODS, **more})))
-    assert told.severity == WARNING
-    assert words in str(told)
+    (reported,) = validate(workflow(chaos("PodChaos", **{"action": "pod-kill", **PODS, **more})))
+    assert reported.severity == WARNING
+    assert words in str(reported)

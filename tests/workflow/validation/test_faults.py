@@ -473,9 +473,9 @@ BAD = [
 
 @pytest.mark.parametrize(("obj", "words"), [(obj, words) for obj, *words in BAD])
 def test_workflow_that_can_only_hang_or_fail_is_an_error(obj, words):
-    told = [str(fault) for fault in validate(obj) if fault.severity == ERROR]
+    reported = [str(fault) for fault in validate(obj) if fault.severity == ERROR]
     for each in words:
-        assert any(each in line for line in told), told
+        assert any(each in line for line in reported), reported
 
 
 PROBE = {"name": "p", "when": "End"}
@@ -602,15 +602,15 @@ ODD = [
 
 @pytest.mark.parametrize(("obj", "words"), ODD)
 def test_questionable_workflow_is_a_warning(obj, words):
-    told = validate(obj)
-    assert {fault.severity for fault in told} == {WARNING}
-    assert any(words in str(fault) for fault in told), told
+    reported = validate(obj)
+    assert {fault.severity for fault in reported} == {WARNING}
+    assert any(words in str(fault) for fault in reported), reported
 
 
 def test_each_error_is_reported_once():
     for obj, *words in BAD:
-        told = validate(obj)
-        assert len(told) == len(set(told)), words
+        reported = validate(obj)
+        assert len(reported) == len(set(reported)), words
 
 
 json = st.recursive(

@@ -38,8 +38,8 @@ class DrbdKernels:
             lambda flow: self.passages.get((flow.source, flow.target), NO_IMPAIRMENT)
         )
         self.drbd = Drbd(self.machines, self.network, runner.clock, chance, parameters)
-        self.told = []
-        self.drbd.on_change(lambda node, resource: self.told.append((self.now, node, resource)))
+        self.reported = []
+        self.drbd.on_change(lambda node, resource: self.reported.append((self.now, node, resource)))
 
     @property
     def now(self):
@@ -64,7 +64,7 @@ class DrbdKernels:
             self.do(verb, *args)
         return str(refusal.value)
 
-    def bring(
+    def start_resource(
         self,
         node,
         nodes,
@@ -97,7 +97,7 @@ class DrbdKernels:
         """Bring it up on these nodes."""
         quorum = quorum if quorum is not None else (len(nodes) // 2 + 1 if len(nodes) > 1 else 0)
         for node in nodes:
-            self.bring(node, nodes, volume, quorum=quorum, **options)
+            self.start_resource(node, nodes, volume, quorum=quorum, **options)
 
     def form(self, nodes, volume="v", **options):
         """The same, and wait until all have the data of the first."""
@@ -105,7 +105,7 @@ class DrbdKernels:
         self.do("initialize", nodes[0], volume)
         self.advance(60)
         assert self.is_whole(nodes, volume)
-        self.told.clear()
+        self.reported.clear()
 
     def is_whole(self, nodes, volume="v"):
         return all(

@@ -22,7 +22,7 @@ def test_cut_shorter_than_detection_has_no_effect(kernels):
     kernels.repair(("a", "b"))
     kernels.advance(100)
     assert kernels.state("a", "b") == "Connected"
-    assert kernels.told == []
+    assert kernels.reported == []
     assert kernels.drbd.pending == 0
 
 
@@ -54,7 +54,7 @@ def test_link_uses_the_current_port_of_an_end(kernels):
     kernels.network.add_filter(lambda flow: Impairment(blocked=flow.port in (7000, 7009)))
     kernels.network.changed()
     kernels.advance(100)
-    assert kernels.told == []
+    assert kernels.reported == []
     config = kernels.drbd._volumes["v"].replicas["b"].config
     kernels.do("up", "b", "v", dataclasses.replace(config, port=7009))
     assert kernels.state("a", "b") == "Connecting"
@@ -65,7 +65,7 @@ def test_one_open_direction_is_enough(kernels):
     kernels.passages["a", "b"] = Impairment(blocked=True)
     kernels.network.changed()
     kernels.advance(100)
-    assert kernels.told == []
+    assert kernels.reported == []
 
 
 def test_stopping_peer_announces_its_disconnection(kernels):
@@ -74,7 +74,7 @@ def test_stopping_peer_announces_its_disconnection(kernels):
     assert kernels.state("a", "b") == "Connecting"
     assert kernels.status("b") is None
     kernels.rest()
-    assert kernels.told == [(60, "a", "v"), (60, "b", "v")]
+    assert kernels.reported == [(60, "a", "v"), (60, "b", "v")]
 
 
 def test_disconnection_is_not_received_through_a_cut(kernels):
@@ -199,7 +199,9 @@ def test_same_seed_gives_the_same_story(build):
         kernels.advance(300)
         kernels.machines.power_off("c")
         kernels.advance(300)
-        return [(pytest.approx(moment - began, abs=1e-5), node) for moment, node, _ in kernels.told]
+        return [
+            (pytest.approx(moment - began, abs=1e-5), node) for moment, node, _ in kernels.reported
+        ]
 
     once = [(moment.expected, node) for moment, node in story("one")]
     assert len(once) > 10

@@ -19,7 +19,7 @@ def config(disks, others, quorum, redundancy, rule, *, diskful=True):
     )
 
 
-def sight(disks, others, *, fresh, stale=0, diskless=0, quorate=0):
+def peer_view(disks, others, *, fresh, stale=0, diskless=0, quorate=0):
     return VisibleReplicas(fresh, stale, diskless, quorate)
 
 
@@ -48,7 +48,7 @@ BY_VOTES = [
 def test_every_replica_has_a_vote(row):
     disks, others, quorum, redundancy, fresh, stale, diskless, expected = row
     asked = config(disks, others, quorum, redundancy, VOTES)
-    seen = sight(disks, others, fresh=fresh, stale=stale, diskless=diskless)
+    seen = peer_view(disks, others, fresh=fresh, stale=stale, diskless=diskless)
     for had_quorum in (True, False):
         assert has_quorum(asked, seen, had_quorum=had_quorum) is expected
 
@@ -81,21 +81,21 @@ BY_TIE_BREAK = [
 def test_disks_vote_and_diskless_replicas_break_a_tie(row):
     disks, others, quorum, redundancy, fresh, stale, diskless, had_quorum, expected = row
     asked = config(disks, others, quorum, redundancy, TIE_BREAK)
-    seen = sight(disks, others, fresh=fresh, stale=stale, diskless=diskless)
+    seen = peer_view(disks, others, fresh=fresh, stale=stale, diskless=diskless)
     assert has_quorum(asked, seen, had_quorum=had_quorum) is expected
 
 
 @pytest.mark.parametrize(("quorate", "expected"), [(2, True), (1, False), (0, False)])
 def test_diskless_replica_relies_on_peers_with_quorum(quorate, expected):
     asked = config(2, 1, 2, 2, TIE_BREAK, diskful=False)
-    seen = sight(2, 1, fresh=2, diskless=1, quorate=quorate)
+    seen = peer_view(2, 1, fresh=2, diskless=1, quorate=quorate)
     assert has_quorum(asked, seen, had_quorum=True) is expected
 
 
 def test_quorum_is_known_before_the_data_state():
     asked = config(3, 0, 2, 2, VOTES)
-    assert has_enough_votes(asked, sight(3, 0, fresh=0, stale=2), had_quorum=False)
-    assert not has_enough_votes(asked, sight(3, 0, fresh=0, stale=1), had_quorum=False)
+    assert has_enough_votes(asked, peer_view(3, 0, fresh=0, stale=2), had_quorum=False)
+    assert not has_enough_votes(asked, peer_view(3, 0, fresh=0, stale=1), had_quorum=False)
 
 
 def test_diskless_replica_gets_quorum_from_its_peers_at_once(kernels):

@@ -103,14 +103,14 @@ class Storage(RuleBasedStateMachine):
     @rule(one=NODES)
     def come(self, one):
         if self.kernels.machines[self.node(one)].powered:
-            self.kernels.bring(self.node(one), self.nodes, **self.options)
+            self.kernels.start_resource(self.node(one), self.nodes, **self.options)
 
     @rule(one=NODES, other=NODES)
     def forget(self, one, other):
         """An agent that does not know of a peer (yet, or any more)."""
         known = [node for node in self.nodes if node != self.node(other)]
         if self.node(one) in known and self.kernels.machines[self.node(one)].powered:
-            self.kernels.bring(self.node(one), known, **self.options)
+            self.kernels.start_resource(self.node(one), known, **self.options)
 
     @rule(one=NODES)
     def go(self, one):
@@ -150,9 +150,9 @@ class Storage(RuleBasedStateMachine):
         if writer is None:
             return
         self.kernels.rest()
-        told = len(self.kernels.told)
+        reported = len(self.kernels.reported)
         self.kernels.advance(0.01)
-        if len(self.kernels.told) != told or self.writer() != writer:
+        if len(self.kernels.reported) != reported or self.writer() != writer:
             return
         token = len(self.acknowledged)
         self.acknowledged.add(token)
@@ -221,7 +221,7 @@ class Storage(RuleBasedStateMachine):
         for node in self.nodes:
             kernels.machines.power_on(node)
         for node in self.nodes:
-            kernels.bring(node, self.nodes, **self.options)
+            kernels.start_resource(node, self.nodes, **self.options)
         kernels.advance(200)
         assert kernels.is_whole(self.nodes), {node: kernels.status(node) for node in self.nodes}
         assert kernels.drbd.pending == 0

@@ -227,7 +227,7 @@ def test_new_disk_unknown_to_its_writer_is_not_resynced_by_others(build):
     kernels.form("abc", quorum=2, diskless="c", size=MEBI)
     kernels.do("primary", "a", "v")
     kernels.cut(("a", "c"))
-    kernels.bring("c", "abc", quorum=2, size=MEBI)
+    kernels.start_resource("c", "abc", quorum=2, size=MEBI)
     assert (kernels.disk("c"), kernels.link("c", "b").replication) == (
         "Inconsistent",
         "Established",
@@ -239,9 +239,9 @@ def test_new_disk_unknown_to_its_writer_is_not_resynced_by_others(build):
 
 def test_device_grows_when_all_disks_have_grown(kernels):
     kernels.form("ab", size=100 * MEBI)
-    kernels.bring("a", "ab", quorum=2, size=200 * MEBI)
+    kernels.start_resource("a", "ab", quorum=2, size=200 * MEBI)
     assert kernels.status("a").size == 100 * MEBI
-    kernels.bring("b", "ab", quorum=2, size=200 * MEBI)
+    kernels.start_resource("b", "ab", quorum=2, size=200 * MEBI)
     assert kernels.status("a").size == kernels.status("b").size == 200 * MEBI
     assert kernels.is_whole("ab")
 
@@ -255,7 +255,7 @@ def test_deleted_volume_leaves_no_state(kernels):
     assert kernels.drbd.pending == 0
     assert kernels.drbd._volumes == {}
     assert kernels.drbd._notifier._notified == {}
-    assert sorted(kernels.told) == [(60, node, "v") for node in "abc"]
+    assert sorted(kernels.reported) == [(60, node, "v") for node in "abc"]
 
 
 def test_existing_data_is_not_initialised_again(kernels):
@@ -273,8 +273,8 @@ def test_new_disk_is_not_initialised_beside_existing_data(kernels):
     kernels.machines.power_off("b")
     kernels.do("down", "a", "v", wipe=True)
     kernels.machines.power_on("b")
-    kernels.bring("b", "abc", quorum=3)
-    kernels.bring("a", "abc", quorum=3)
+    kernels.start_resource("b", "abc", quorum=3)
+    kernels.start_resource("a", "abc", quorum=3)
     kernels.advance(2)
     assert (kernels.disk("a"), kernels.disk("b"), kernels.state("a", "b")) == (
         "Inconsistent",

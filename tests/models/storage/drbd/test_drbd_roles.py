@@ -164,17 +164,17 @@ def test_listeners_are_notified_once_per_instant(build, nodes):
     kernels.do("secondary", "a", "v")
     kernels.do("primary", "a", "v")
     kernels.rest()
-    assert sorted(kernels.told) == [(60, node, "v") for node in "abc"]
-    kernels.told.clear()
+    assert sorted(kernels.reported) == [(60, node, "v") for node in "abc"]
+    kernels.reported.clear()
     kernels.do("primary", "a", "v")
     kernels.spread(nodes, **THREE)
     kernels.network.changed()
     kernels.advance(1000)
-    assert kernels.told == []
+    assert kernels.reported == []
     kernels.do("secondary", "a", "v")
     kernels.do("primary", "a", "v")
     kernels.rest()
-    assert kernels.told == []
+    assert kernels.reported == []
 
 
 def test_removed_machine_counts_as_powered_off(kernels):
