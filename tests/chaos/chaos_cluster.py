@@ -34,7 +34,7 @@ DEFINED = (
 
 
 class ChaosCluster:
-    """The stage, its journal, and short words for what tests do with it."""
+    """Run context, journal and helpers for tests of chaos."""
 
     def __init__(self, cluster: EmbeddedCluster, *, owned: bool = True) -> None:
         self.cluster = cluster
@@ -91,7 +91,7 @@ class ChaosCluster:
 
 
 class Storage:
-    """Volumes whose state a test says, in the words of either generation."""
+    """Volumes whose state a test sets, in the format of either generation."""
 
     def __init__(self, world: ChaosCluster) -> None:
         self.world = world
@@ -125,7 +125,7 @@ class Storage:
         self.world.runner.advance(0)
 
     def cause(self, fault, seconds=8):
-        """And let so much time pass."""
+        """Cause the fault and advance the clock by `seconds`."""
         incident = self.world.call(cause_incident(self.world.context, fault))
         self.world.runner.advance(seconds)
         return incident
@@ -156,7 +156,7 @@ def chaos_cluster(
     try:
         world.make(NAMESPACES, VMS)
         for resource in DEFINED:
-            world.call(context.api.create(CUSTOM_RESOURCE_DEFINITIONS, _definition(resource)))
+            world.call(world.api.create(CUSTOM_RESOURCE_DEFINITIONS, _definition(resource)))
         world.runner.advance(1)
         for number in range(1, machines + 1):
             world.machine(f"node-{number}", f"10.0.0.{number}")

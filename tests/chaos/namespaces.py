@@ -40,7 +40,7 @@ for _ in range(50):
 
 
 def demand_rights() -> None:
-    """Of whoever tests: to make namespaces."""
+    """Require permission to create namespaces."""
     for tool in TOOLS:
         demand_tool(tool)
     made = subprocess.run(
@@ -57,7 +57,7 @@ def demand_tool(tool: str) -> None:
 
 
 def demand_backend(backend: str) -> None:
-    """Of this machine's iptables and kernel."""
+    """Require support by this machine's iptables and kernel."""
     demand_tool(MULTI[backend])
     rule = (
         f"iptables-{backend} -w -A INPUT -m statistic --mode nth --every 2 --packet 0 -m "
@@ -82,10 +82,8 @@ def _demand(there: object, otherwise: str) -> None:
 
 
 class Host:
-    """One of the two.
-
-    What runs in it ends with it; each script has a container's own processes, which end with the
-    script.
+    """One of two connected hosts. Its processes end with it; each script has a container's own
+    processes, which end with the script.
     """
 
     def __init__(self, stack: contextlib.ExitStack, address: str) -> None:
@@ -123,7 +121,7 @@ class Host:
         return done.stdout
 
     def container(self, script: str, path: pathlib.Path) -> subprocess.Popen[str]:
-        """Begin to run a script as a container's only command, with these programs first."""
+        """Start a script as a container's only command, with these programs first."""
         alone = ["unshare", "--pid", "--fork", "--kill-child", "env", f"PATH={path}:{_path()}"]
         command = self.inside(*alone, str(path / "sh"), "-c", script)
         return subprocess.Popen(
@@ -141,7 +139,7 @@ class Host:
         return subprocess.run(command, capture_output=True, text=True, check=False, env=_env())
 
     def receives(self, sender: Host, packets: int) -> int:
-        """How many of so many packets arrive here."""
+        """Return how many of the sent packets arrive here."""
         with subprocess.Popen(
             self.inside(sys.executable, "-c", RECEIVE), stdout=subprocess.PIPE, text=True
         ) as receiver:
@@ -179,9 +177,7 @@ def two_hosts():
 
 
 def programs(folder: pathlib.Path, shell: str, backend: str) -> pathlib.Path:
-    """A folder in which `sh` and `iptables` are the wanted ones, and with busybox all that it
-    has.
-    """
+    """Return a folder with the requested `sh` and `iptables`, and all applets of busybox."""
     if shell == "busybox":
         subprocess.run([str(shutil.which("busybox")), "--install", "-s", str(folder)], check=True)
     else:

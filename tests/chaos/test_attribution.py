@@ -57,7 +57,7 @@ def affecting(suspect, trouble=LOST):
 
 
 def attribution(trouble, at, **suspects):
-    """The names of the owner and of those that may have done it."""
+    """Return the names of the owner and of the possible causes."""
     names = {id(suspect): name for name, suspect in suspects.items()}
     owner, others = attribute_trouble(trouble, suspects.values(), at)
     return (names[id(owner)] if owner else "", [names[id(other)] for other in others])

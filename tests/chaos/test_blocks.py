@@ -78,7 +78,7 @@ def test_block_lasts_exactly_until_its_end():
 
 
 class SlowToUndo(NetworkCut):
-    """Takes ten seconds to be undone."""
+    """Cut whose removal takes ten seconds."""
 
     async def heal(self, incident):
         await incident.clients.nested.clock.sleep(10)

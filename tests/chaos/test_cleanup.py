@@ -154,7 +154,7 @@ def test_other_jobs_name_no_nodes():
 
 
 def at_once(monkeypatch, refused=()):
-    """The nodes that are swept, and by which mark; those refused may not be."""
+    """Return the swept nodes and their rule mark; sweeps of refused nodes fail."""
     found = []
 
     async def order(actor, name, node, mark, labels):
@@ -265,7 +265,7 @@ def test_jobs_are_deleted_without_a_parent():
 
 
 class Refusing(ForwardingApi):
-    """Refuses what has to do with one resource."""
+    """API that refuses all requests for one resource."""
 
     def __init__(self, api, resource, refusal):
         super().__init__(api)

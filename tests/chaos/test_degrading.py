@@ -16,9 +16,7 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 
 
 class Nodes:
-    """Nodes that do what Jobs say, as a test wants it: which steps never complete, and what the
-    logs say.
-    """
+    """Nodes that run Jobs as a test configures: incomplete steps, and contents of logs."""
 
     def __init__(self, monkeypatch) -> None:
         self.stuck: tuple[str, ...] = ()

@@ -141,7 +141,7 @@ def test_same_commands_make_the_same_table(host, backend):
 
 
 def plain(text):
-    """Without the ends of lines, and a protocol by its name."""
+    """Normalise line ends and names of protocols."""
     lines = [line.rstrip() for line in text.splitlines()]
     return [
         re.sub(r"^((?:[\d ]+)?(?:DROP|ACCEPT|REJECT)? +)(\d+)( +)--", _named, line)

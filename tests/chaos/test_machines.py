@@ -17,9 +17,7 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS, VIRT
 
 
 class Hypervisor:
-    """Does each operation at once, as a test wants it to end; a machine that is switched on
-    boots for a minute.
-    """
+    """Executes operations at once with the configured result; a started machine boots for a minute."""
 
     def __init__(self, world, *, ends="Completed", takes=5.0, boots=60.0) -> None:
         self.world = world

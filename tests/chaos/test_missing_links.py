@@ -24,7 +24,7 @@ NOT_READY = "IOReady of the volume v is False (IsFalse)"
 
 @contextlib.contextmanager
 def one_replica():
-    """A volume with one, on node-1."""
+    """Create a volume with one replica, on node-1."""
     with chaos_cluster() as world:
         storage = Storage(world)
         storage.volume("v", "node-1")
@@ -32,15 +32,13 @@ def one_replica():
 
 
 def comes(storage, *, state="Connecting"):
-    """Another, to node-2, which tells of the link first."""
+    """Add a replica on node-2, which reports the link first."""
     storage.world.replica("v", 1, "node-2", peers=[{"name": "v-0", "connectionState": state}])
     storage.world.runner.advance(0)
 
 
 def test_end_whose_peer_is_deleted_is_forgotten():
-    """Its peer is known by another name then: who comes to the same node later is not taken for
-    it.
-    """
+    """A later peer on the same node has another name and is not mistaken for it."""
     with one_replica() as (world, storage):
         storage.cause(
             manual_faults.network_block("node-3", "node-4"), 1
@@ -131,7 +129,7 @@ def test_condition_lost_when_the_link_was_due_is_not_explained():
 
 
 def add_third_replica(storage):
-    """To node-2, where node-1 and node-3 have one each; its link with node-1 is due."""
+    """Add a replica on node-2 beside node-1 and node-3; its link with node-1 is due."""
     storage.world.replica(
         "v", 2, "node-2", peers=[{"name": "v-0", "connectionState": "Connecting"}]
     )
@@ -320,7 +318,7 @@ def test_deletion_of_the_replica_is_recovery_of_its_link():
 
 @contextlib.contextmanager
 def playing(generation, seed="links to be made"):
-    """A volume on three nodes, and a node that has none of it."""
+    """A volume on three nodes, and a fourth node without a replica."""
     cluster = EmbeddedCluster(seed, nodes=6)
     runner = ScenarioRunner(cluster, Plan(health=generation), parent=cluster.parent)
     try:

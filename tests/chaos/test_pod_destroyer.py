@@ -44,7 +44,7 @@ def pods_by_node(incident):
 
 
 async def new_ready_pods(world, app, before, count):
-    """When so many are, that were not there before."""
+    """Wait until so many pods are ready that did not exist before."""
 
     def has_come(pods):
         return (

@@ -12,7 +12,7 @@ from pytest_kscen.clock import Signal
 
 
 def attempts(*profiles):
-    """When each actor caused an incident, or had to skip one."""
+    """Return when each actor caused or skipped an incident."""
 
     async def play(world):
         stop = Signal()

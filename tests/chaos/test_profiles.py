@@ -28,7 +28,7 @@ from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES
 
 
 class FixedNumber:
-    """A chance that says this number."""
+    """Chance that always returns this number."""
 
     def __init__(self, number) -> None:
         self.number = number
@@ -198,7 +198,7 @@ def test_too_few_machines_are_recorded_and_retried():
 
 
 class UnreliableApi:
-    """An API that refuses some writes in passing, the first time each."""
+    """API that refuses the first attempt of some writes."""
 
     def __init__(self, api) -> None:
         self._api = api

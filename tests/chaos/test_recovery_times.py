@@ -16,7 +16,7 @@ LINK, QUORUM = (
 
 
 def affected_volume(world):
-    """A cut has shaken a link of it and its quorum."""
+    """A block has affected a link and the quorum of the volume."""
     storage = Storage(world)
     storage.volume("v", "node-1", "node-2")
     incident = storage.cause(manual_faults.network_block("node-1", "node-2"))
@@ -26,7 +26,7 @@ def affected_volume(world):
 
 
 def possibly_affected_volume(world):
-    """A cut is on, and I/O has stopped, though every link is there."""
+    """A block is active and I/O has stopped, while every link is connected."""
     storage = Storage(world)
     storage.volume("v", "node-1", "node-2")
     cut = storage.cause(manual_faults.network_block("node-1", "node-2"))

@@ -33,8 +33,8 @@ FAULTS.append(manual_faults.vm_stop("node-1"))
 
 
 class UnansweringApi(ForwardingApi):
-    """Answers an actor's writes with these in turn, the last of them for ever; those in `done`
-    are done all the same.
+    """Answers an actor's writes with these errors in turn, the last one repeatedly; writes in
+    `done` are executed all the same.
     """
 
     def __init__(self, api, answers, done):
@@ -59,7 +59,7 @@ class UnansweringApi(ForwardingApi):
 
 
 def unanswering(world, *answers, done=()):
-    """Whoever acts from now on is answered so, in either cluster."""
+    """Answer later writes in either cluster with these errors."""
     answers = [*answers]
     api = UnansweringApi(world.api, answers, done)
     parent = dataclasses.replace(world.context.parent, api_for=lambda _: api)
@@ -75,7 +75,7 @@ def records(world):
 
 
 def refused(world, fault):
-    """What its cause raises, and what the journal says of it."""
+    """Return the error of its cause and the journal's records of it."""
     with pytest.raises(ApiError) as refusal:
         world.call(cause_incident(world.context, fault))
     return refusal.value, records(world)[-1]

@@ -47,7 +47,7 @@ def path(request, shell, tmp_path):
 
 @pytest.fixture
 def host(hosts, path):
-    """The one that gets the rules; it begins without any."""
+    """The host that gets the rules; it starts without any."""
     yield hosts[0]
     hosts[0].run("iptables -w -F INPUT", path)
 

@@ -26,7 +26,7 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
 
 
 class World:
-    """A cluster of four with its parent, and what is told of it."""
+    """Cluster of four nodes with its parent and journal."""
 
     def __init__(self, seed=0) -> None:
         self.cluster = EmbeddedCluster(seed, nodes=4)
@@ -179,7 +179,7 @@ def test_losses_and_latency():
 
 
 def rules(w, node):
-    """How many rules of ours a Job finds on the node."""
+    """Return the number of our rules that a Job finds on the node."""
     actor = w.context.actor("test")
     return w.runner.call(sweep_node(actor, f"look-at-{node}", node, "kscen/", actor.labels))
 

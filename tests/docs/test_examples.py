@@ -59,7 +59,7 @@ def test_reference_names_every_command():
 
 
 def test_results_page_describes_two_runs(pytester, capsys):
-    """Its second example, and the command that it gives."""
+    """Run its second example and the command it gives."""
     page = (ROOT / "docs" / "scenarios-analysis.md").read_text()
     pytester.makepyfile(test_two=BLOCK.findall(page)[1])
     pytester.runpytest("-q", "--kscen-archive=DIR").assert_outcomes(passed=1)
@@ -79,7 +79,7 @@ def test_results_page_describes_two_runs(pytester, capsys):
 
 
 def test_storage_page_contains_a_story(pytester, capsys):
-    """Its own example, and the commands that it gives for it."""
+    """Run its example and the commands it gives."""
     page = (ROOT / "docs" / "storage.md").read_text()
     pytester.makepyfile(test_storage="\n".join(BLOCK.findall(page)))
     name = "test_two_lost_replicas_of_three_are_seen"

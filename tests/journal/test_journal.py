@@ -84,7 +84,7 @@ def test_journal_can_be_read_while_it_is_written():
 
 
 class Reluctant(io.BytesIO):
-    """A file that takes three bytes at once, and so many in all."""
+    """File that accepts three bytes per write, and a limited total."""
 
     def __init__(self, room):
         super().__init__()
@@ -109,7 +109,7 @@ def test_partial_writes_leave_whole_lines():
 
 
 def test_unwritable_line_ends_the_journal():
-    """Whatever room there is later: nobody could see that a line is missing."""
+    """Later free space does not matter, since a missing line could not be detected."""
     runner = VirtualRunner()
     journal = Journal(runner.clock)
     journal._file = Reluctant(110)
@@ -148,7 +148,7 @@ def test_file_rejecting_a_write_ends_the_journal(tmp_path, monkeypatch):
 
 
 class Clock:
-    """It shows one time after the other."""
+    """Clock that returns the given times in turn."""
 
     def __init__(self, *times):
         self.times = iter(times)
@@ -176,7 +176,7 @@ def test_journal_file_is_not_taken_from_another_writer(tmp_path):
 
 
 class Slow(io.BytesIO):
-    """A file that first lets something else happen, once, when it is read or written."""
+    """File that calls a function once, at its first read or write."""
 
     def __init__(self, when, lets):
         super().__init__()
@@ -193,7 +193,7 @@ class Slow(io.BytesIO):
 
 @pytest.mark.parametrize("when", ["read", "write"])
 def test_writer_in_another_thread_appends(when):
-    """And has a little time for it, if nobody keeps it from that."""
+    """The writer gets time for it unless it is blocked."""
     journal = Journal(Clock(0.0, 1.0, 2.0))
     other = threading.Thread(target=journal.write, args=("other", "b", {}))
 

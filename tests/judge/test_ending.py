@@ -297,7 +297,7 @@ def test_volumes_are_counted_by_state(verdicts, text):
 
 
 def test_crashed_check_receives_no_more_records():
-    """What is told is where it began."""
+    """Only the first crash is reported."""
     text = why_volumes_crashed(entry("ready", volume="v"), entry("ready", volume="w"))
     assert text == "KeyError('v') at line 1 of the journal: no earlier line defines the volume 'v'"
 

@@ -24,7 +24,7 @@ def incidents(journal):
 
 
 def reported(*lines):
-    """(at, what, particulars) as entries of the incident `i`, which began after two seconds."""
+    """Return entries of the incident `i`, which began after two seconds, from (at, what, data)."""
     first = (2, "incident-started", STARTED)
     return [
         Entry(at, "chaos", f"{what}", {"incident": "i", **data})
@@ -92,7 +92,7 @@ def test_interrupted_incident_has_no_end():
 
 
 def test_timestamps_match_the_duration():
-    """The difference of these two decimals is a little less than thirty."""
+    """The difference of these two decimals is slightly below thirty."""
     began = Entry(5.071538, "chaos", "incident-started", {"incident": "i", **STARTED})
     (seen,) = incidents(
         [began, Entry(35.071538, "chaos", "incident-ended", {"incident": "i", "lasted": 30})]

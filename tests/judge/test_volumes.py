@@ -29,7 +29,7 @@ LATE_ITSELF = (600, "liveness", {"late": ["v"]})
 
 
 def journal(*lines, volume="v"):
-    """(at, what, particulars) as entries of one volume."""
+    """Return entries of one volume from (at, what, data)."""
     return [
         Entry(at, "actor", what, {"volume": volume, **data}) for at, what, data in (BIRTH, *lines)
     ]
@@ -450,9 +450,7 @@ def test_replica_we_deleted_opens_a_tolerance_window(result, changed, stopped, v
 
 
 def took(at, **more):
-    """A replica of ours, which is a disk's if it is told how much patience there is with whoever
-    replaces it.
-    """
+    """Deletion of a replica by us; it is a disk if a replacement timeout is given."""
     return (
         at,
         "ended",
@@ -503,7 +501,7 @@ def test_our_deletions_tolerate_the_volume_until_replacement(lines, verdict):
 
 @pytest.mark.parametrize(("took_at", "excused"), [(400, False), (460, False), (950, False)])
 def test_volume_being_deleted_lacks_nothing(took_at, excused):
-    """It went from 400 s on."""
+    """Its deletion starts at 400 s."""
     lines = [
         PLACED,
         STARTED,
@@ -518,13 +516,13 @@ def test_volume_being_deleted_lacks_nothing(took_at, excused):
 
 @pytest.mark.parametrize(("replaced", "blamed"), [(140, True), (141, False)])
 def test_our_deletions_tolerate_concurrent_requests(replaced, blamed):
-    """It was asked for at 20 s, and given up at 200 s."""
+    """The request starts at 20 s and is given up at 200 s."""
     (volume,) = read(journal(*checked(took(50, **DISK), whole(replaced), attach(200, TOO_LONG))))
     assert volume.unattached[0].blamed is blamed
 
 
 def test_event_after_recovery_tolerates_nothing_earlier():
-    """It was nowhere as long as it was watched."""
+    """The volume was not attached while it was observed."""
     healed = (320, "volume-placed", {"nodes": ["node-1"]})
     (volume,) = read(journal(FROZEN, healed, LATE_ITSELF), [incident(310, 360)])
     assert volume.verdict == "broken"
@@ -632,7 +630,7 @@ def test_failed_attachments(lines, incidents_of_run, verdict):
 
 
 def test_attachments_count_when_established():
-    """Those at first by what is seen of them, the others by who waits for them."""
+    """Initial attachments count by observation, later ones by their waiting actor."""
     at_first = [attach(1, "done", "attach at first"), (4, "attached", {"node": "node-1"})]
     (volume,) = seen = read(
         journal(PLACED, STARTED, *at_first, attach(9, "done"), attach(200, REFUSED), STOPPED)
@@ -744,7 +742,7 @@ def test_resize_is_interrupted_by_the_deletion(asked, reported):
 
 @pytest.mark.parametrize(("ready_at", "verdict"), [(20, "invalid"), (21, "unknown")])
 def test_request_on_an_unready_volume_is_tolerated(ready_at, verdict):
-    """It was asked for at 20 s."""
+    """The request starts at 20 s."""
     findings = judged(
         read(journal(PLACED, (ready_at, *STARTED[1:]), attach(200, TOO_LONG), STOPPED))
     )
@@ -753,7 +751,7 @@ def test_request_on_an_unready_volume_is_tolerated(ready_at, verdict):
 
 @pytest.mark.parametrize(("deleted", "reported"), [(279, None), (280, "unknown"), (500, "invalid")])
 def test_volume_being_deleted_need_not_grow(deleted, reported):
-    """It was asked for at 220 s."""
+    """The request starts at 220 s."""
     lines = [
         PLACED,
         STARTED,

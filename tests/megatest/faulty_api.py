@@ -13,9 +13,8 @@ from pytest_kscen.objects.errors import (
 
 
 class FaultyApi(ForwardingApi):
-    """One request in four goes wrong: refused beforehand, or done and its answer lost.
-
-    Watches break off after a while.
+    """Fails one request in four: refused before, or executed with the response lost. Watches break
+    after a while.
     """
 
     def __init__(self, api, world, share=0.25):
@@ -57,7 +56,7 @@ class FaultyApi(ForwardingApi):
 
 
 class InterruptedWatch:
-    """A watch that ends by and by, in one of three ways."""
+    """Watch that ends after a while, in one of three ways."""
 
     def __init__(self, watch, api):
         self.watch, self.api = watch, api
@@ -80,8 +79,8 @@ class InterruptedWatch:
 
 
 class Outage(ForwardingApi):
-    """While its day is out, nothing is done of one kind: it is refused, or nobody is there to
-    ask.
+    """API that is unavailable for one kind during an outage: it refuses requests or does not
+    answer.
     """
 
     def __init__(self, api, day, verb, *, silent):
@@ -120,7 +119,7 @@ class Outage(ForwardingApi):
 
 
 class OutageWatch:
-    """A watch that an outage ends at the next event."""
+    """Watch that an outage ends at the next event."""
 
     def __init__(self, watch, api):
         self.watch, self.api = watch, api

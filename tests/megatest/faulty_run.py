@@ -23,10 +23,10 @@ CHAOS = (
 
 
 class FaultyRun:
-    """A cluster of which actors see faulty APIs, and the truth about its volumes."""
+    """Cluster whose actors use faulty APIs, and the true states of its volumes."""
 
     def __init__(self, seed, make_faulty):
-        """`shaken` puts the faulty API in front of another."""
+        """`make_faulty` wraps an API in the faulty one."""
         self.make_faulty = make_faulty
         self.cluster = EmbeddedCluster(seed)
         self.chance = self.cluster.chance
@@ -66,7 +66,7 @@ class FaultyRun:
 
 
 def failed(journal):
-    """The actions that did."""
+    """Return the actions that failed."""
     return {
         one.data["action"]
         for one in journal
@@ -75,7 +75,7 @@ def failed(journal):
 
 
 def assert_actors_alive(alive, journal, minutes):
-    """At the end of so many minutes, and in the last five of them each did something."""
+    """Check that all actors were alive after so many minutes and active in the last five."""
     lately = {
         one.actor
         for one in journal
@@ -101,9 +101,7 @@ def assert_actors_alive(alive, journal, minutes):
 
 
 def assert_changes_are_true(truth, journal):
-    """Each state that was noted is one that the volume was in, in this order; some may have
-    passed unseen.
-    """
+    """Check that each recorded state is a true one, in order; some may have been missed."""
     noted = {}
     for one in journal:
         if one.what == "condition-changed":

@@ -53,7 +53,7 @@ def test_attacher_survives_every_failure(world):
 
 
 def test_request_refused_longer_than_its_timeout_ends_only_the_action(world, monkeypatch):
-    """Half an hour in which nothing can be written."""
+    """All writes fail for half an hour."""
     down = {"now": False}
     disturb = FaultyApi._disturb
 

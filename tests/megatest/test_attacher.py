@@ -43,7 +43,7 @@ def test_one_cycle_in_ten_only_attaches():
 
 
 class Scripted:
-    """Chance that says what it was told to say, and then what comes first."""
+    """Chance that returns the scripted values, and then the first choice."""
 
     def __init__(self, *, wanted, number=50, picked=0):
         self.wanted, self.number, self.picked, self.asked = wanted, number, picked, 0
@@ -61,7 +61,7 @@ class Scripted:
 
 @pytest.fixture
 def attacher(world):
-    """The volume is there, attached to these nodes, and its attacher's first cycle is 40 s away."""
+    """Create the volume with these attachments; the attacher's first cycle starts in 40 s."""
 
     def attacher(*nodes, **chance):
         world.volume()

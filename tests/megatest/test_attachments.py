@@ -23,7 +23,7 @@ NAME = attachment_name("v", "node-1")
 
 @pytest.fixture
 def rv(world):
-    """The volume is attached to node-1, at 10 s."""
+    """The volume, attached to node-1 at 10 s."""
     world.volume()
     subject = world.subject()
     world.ask(request_attachment(subject, subject.actor("somebody"), "node-1"))
@@ -37,7 +37,7 @@ def rv(world):
     ids=["from one node", "from everywhere"],
 )
 def test_detachment_ends_when_the_volume_reports_it(world, rv, act):
-    """The attachment goes sooner."""
+    """The attachment object is deleted earlier."""
     detached, tasks = world.storage._attached, []
 
     async def later(spec, *, there):
@@ -54,9 +54,7 @@ def test_detachment_ends_when_the_volume_reports_it(world, rv, act):
 
 
 def test_ready_attachment_is_the_one_that_was_created(world, rv):
-    """Not the one before it, of the same name, which is all that the view knows of when it is
-    made.
-    """
+    """An earlier attachment of the same name, which the view still shows, does not count."""
 
     async def again():
         await world.api.patch(REPLICATED_VOLUME_ATTACHMENTS, NAME, {"metadata": {"finalizers": []}})

@@ -15,7 +15,7 @@ from pytest_kscen.objects.storage import HEALTH_SOURCES, REPLICATED_VOLUMES
 
 @pytest.fixture
 def checked(world):
-    """The volume is ready and its checker is at work, from 10 s on."""
+    """The volume is ready and its checker runs from 10 s on."""
     world.volume()
     rv = world.subject()
     world.advance(10)
@@ -192,7 +192,7 @@ def test_replica_is_attached_only_where_the_volume_is_requested():
 
 
 def test_change_at_the_instant_of_the_end_counts(world):
-    """The checker is cancelled as soon as the view knows of it, before it has had a turn."""
+    """The checker is cancelled when the view has the change and before the checker runs."""
     world.volume()
     rv = world.subject()
     world.advance(10)

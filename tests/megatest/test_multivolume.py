@@ -57,7 +57,7 @@ def test_all_volumes_stop_at_once_when_abandoned(world):
 
 
 class RecordedPodDestroy(PodDestroy):
-    """A pod-destroyer that says when it begins and ends."""
+    """Pod destroyer that records its start and end."""
 
     async def run(self, context, stop):
         context.actor("noted").note("began-pods")
@@ -78,7 +78,7 @@ def test_pod_destroyer_lasts_as_long_as_the_run(world, monkeypatch):
 
 
 class WatchCounter:
-    """Counts the watches that are opened."""
+    """Counts the opened watches."""
 
     opened = 0
 
@@ -103,7 +103,7 @@ def test_ten_volumes_share_one_watch_of_each_resource(build):
 
 
 def test_deleted_volume_leaves_nothing_in_memory(world):
-    """Chance is kept for those who may ask again, and a volume never does."""
+    """Random streams are kept for later draws, and a deleted volume never draws again."""
     churn = Churn(
         max_volumes=3,
         lifetime=(10.0, 20.0),

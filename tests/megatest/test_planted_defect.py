@@ -17,7 +17,7 @@ LOST = ConditionValue(holds=False, reason="Planted", message="it does not come b
 
 @pytest.fixture
 def planted(monkeypatch):
-    """The volumes that have been ready, and whether they have lost it."""
+    """Map volumes that were ready to whether they have lost the condition."""
     known = {}
     honest = ConditionsGeneration.io_ready
 

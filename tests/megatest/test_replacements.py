@@ -21,7 +21,7 @@ PATIENCE = 300.0
 
 
 class ReplicaDeletedVolume:
-    """Of one volume a replica is taken at 110 s, which stays as long as it is held back."""
+    """Volume with a replica deleted at 110 s, which remains until it is released."""
 
     def __init__(self, world, generation="conditions", type_="Diskful"):
         self.world, self._up_to_date = world, UP_TO_DATE[generation]

@@ -15,7 +15,7 @@ LOOK, DELETE = "look for replicas that were left", "delete a replica that was le
 
 
 class Refusing(ForwardingApi):
-    """Has lists of what is said instead of listing replicas, and of deleting them."""
+    """API with lists of errors for listing and deleting replicas."""
 
     def __init__(self, api, world):
         super().__init__(api)

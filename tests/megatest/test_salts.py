@@ -20,7 +20,7 @@ CHAOS = (NetworkBlock((10.0, 20.0), (10.0, 20.0), variants=("blocking-drbd",)),)
 
 
 def played(salt):
-    """The journal."""
+    """Return the journal of a run."""
     cluster = EmbeddedCluster("1")
     cluster.chance = Chance("1", salt)
     runner = ScenarioRunner(cluster, Plan(CHURN, CHAOS), parent=cluster.parent)
@@ -36,7 +36,7 @@ def played(salt):
 
 
 def reported(text, names):
-    """With numbers for names."""
+    """Replace names by numbers."""
     return NAME.sub(lambda name: str(names.setdefault(name[0], len(names))), text).splitlines()
 
 

@@ -17,8 +17,8 @@ HINDERED = (
 
 @pytest.fixture
 def deleted(world):
-    """The volume's disk on node-1 is being deleted and stays, and nothing is attached or grows;
-    the health source is to be said.
+    """Findings while the disk on node-1 is being deleted and nothing is attached or grows; the
+    health source is a parameter.
     """
     world.storage.attaches = False
     world.storage._grow = lambda volume: world.runner.clock.sleep(0)

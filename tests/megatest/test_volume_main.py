@@ -257,9 +257,7 @@ def test_log_has_volume_action_parameters_result_and_duration(world, caplog):
 
 
 class LosesResponses(ForwardingApi):
-    """Makes volumes, or lets others, and its answers are lost; for a while it cannot tell what
-    there is.
-    """
+    """API that creates volumes, or lets others, and loses its responses; reads fail for a while."""
 
     def __init__(self, api, world):
         super().__init__(api)
@@ -296,7 +294,7 @@ def test_volume_created_without_a_response_is_deleted_if_ours(build, whose):
 
 
 def test_volume_is_deleted_only_with_the_uid_that_was_found(build):
-    """Somebody puts another in its place after the look."""
+    """Another volume replaces it after the read."""
 
     class ReplacedVolume(LosesResponses):
         async def get(self, resource, name, namespace="", **options):

@@ -14,7 +14,7 @@ DESTINY = VolumePlan("v", "availability", "8Mi", lifetime=100.0)
 
 
 class Refusing(ForwardingApi):
-    """Has a list of what is said instead of deleting a volume."""
+    """API with a list of errors for the deletion of a volume."""
 
     def __init__(self, api, world):
         super().__init__(api)
@@ -83,7 +83,7 @@ def test_deletion_after_the_run_is_tried_for_half_a_minute(world, refusals, resu
 
 @pytest.mark.parametrize(("number", "left"), [(40, []), (400, ["v"])])
 def test_temporary_errors_after_the_run_are_retried_for_ten_minutes(world, number, left):
-    """One try of an API that does not answer is about thirty requests, in five minutes."""
+    """One attempt on an API that does not answer takes about thirty requests in five minutes."""
     world.refusals = [ConnectionResetError("gone")] * number
     world.state.cleanup_started.give()
     world.state.counters_frozen.give()

@@ -62,7 +62,7 @@ def conditions(**statuses):
 
 
 class TinyStorage:
-    """Forms volumes of three replicas on the first nodes, attaches and detaches, rounds sizes up
+    """Creates three replicas per volume on the first nodes, attaches, detaches, and rounds sizes up
     to 4Mi.
     """
 
@@ -192,7 +192,7 @@ class TinyStorage:
 
 
 class World:
-    """A stage, its state and what a test asks of them; times are seconds since the world began."""
+    """Run context, its state and helpers; times are seconds since the start."""
 
     def __init__(self, seed="megatest", nodes=4, wrap=lambda api, world: api):
         self.runner = VirtualRunner()
@@ -243,7 +243,7 @@ class World:
         self.runner.advance(0)
 
     def subject(self, name="v", health=DEFAULT_HEALTH):
-        """A volume whose view is kept open, for one actor of it alone."""
+        """Keep the view of a volume open for one actor."""
         view = self.state.watch(self.context)
         self.ask(view.__aenter__())
         return Subject(name, dataclasses.replace(self.context, health=health), self.state, view)
@@ -263,7 +263,7 @@ class World:
         return [name for resource in ALL for name in self.names(resource)]
 
     def notes(self, *whats):
-        """(when, what, data) of these entries, or of all."""
+        """Return (when, what, data) of these journal entries, or of all."""
         return [
             (round(one.at, 3), one.what, one.data)
             for one in self.journal
@@ -271,7 +271,7 @@ class World:
         ]
 
     def requested_actions(self, *actions):
-        """(when, action, result, took) of what was ended, without the exceptions' texts."""
+        """Return (when, action, result, duration) of ended actions, without exception texts."""
         return [
             (at, data["action"], data["result"].partition(":")[0], data["took"])
             for at, _, data in self.notes("ended")

@@ -81,7 +81,7 @@ def plan(item):
 
 @pytest.fixture
 def complaints(item):
-    """What is said of the test, without its name."""
+    """Return the refusal of the test without its name."""
     return lambda marks, *arguments: [
         line.partition("test_it: ")[2] for line in markers.check([item(marks, *arguments)])
     ]

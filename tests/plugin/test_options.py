@@ -12,7 +12,7 @@ NOTHING = "def test_nothing(): pass"
 
 @pytest.fixture
 def plain(pytester):
-    """A project of its own: warnings of other plugins are theirs."""
+    """Separate project, so that warnings of other plugins do not count."""
     pytester.makepyfile(NOTHING)
     return pytester
 

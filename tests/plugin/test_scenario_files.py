@@ -24,9 +24,7 @@ HEAD = "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n"
 
 
 def write(pytester, *documents, name="small.scenario.yaml"):
-    """Objects and texts, as the documents of one file; the number of the line at which the last
-    one begins.
-    """
+    """Write objects and texts as documents of one file; return the line of the last one."""
     texts = [each if isinstance(each, str) else yaml.safe_dump(each) for each in documents]
     (pytester.path / name).write_text("---\n".join(texts))
     return len("---\n".join([*texts[:-1], ""]).splitlines()) + 1

@@ -49,7 +49,7 @@ TEST = """
 
 
 def frames(result):
-    """The places that a failure's traceback has."""
+    """Return the places in a failure's traceback."""
     return [
         line
         for line in result.outlines

@@ -29,7 +29,7 @@ SHORT["spec"]["templates"][2]["task"]["container"] = ASKS
 
 
 def write(pytester, *documents, name="small.workflow.yaml"):
-    """The number of the line at which the last one begins."""
+    """Write the documents; return the line of the last one."""
     texts = [
         each if isinstance(each, str) else yaml.safe_dump(each, sort_keys=False)
         for each in documents

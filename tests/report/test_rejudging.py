@@ -42,7 +42,7 @@ class InFolder(Report):
 
 
 def keep(folder, plan, conduct):
-    """Play it; its cluster and its journal are closed when this returns."""
+    """Play a run; its cluster and journal are closed on return."""
     cluster = EmbeddedCluster("again")
     runner = ScenarioRunner(
         cluster,
@@ -100,7 +100,7 @@ def test_no_two_tests_share_a_folder():
 
 
 def taken(folder, test="test_q"):
-    """Its journal, which is on."""
+    """Return the journal of an active run."""
     runner = VirtualRunner()
     journal = Journal(runner.clock)
     runner.close()
@@ -109,7 +109,7 @@ def taken(folder, test="test_q"):
 
 
 def kept(folder, test, number, **more):
-    """The folder of an earlier session's run, with what else is in it."""
+    """Create the folder of an earlier session's run, with additional files."""
     place = folder / folder_name(test, number)
     taken(place, test).close()
     for name, text in {
@@ -166,7 +166,7 @@ def test_only_finished_runs_of_the_same_test_are_deleted(tmp_path):
     ["outcome.json", "summary.txt", "stories/v.txt", "run.json", "../test_q-2/outcome.json"],
 )
 def test_undeletable_file_leaves_no_outcome_of_another_run(tmp_path, stuck):
-    """A folder in a file's place does not."""
+    """A folder in the place of a file cannot be deleted."""
     folder = kept(tmp_path, "test_q", 1)
     kept(tmp_path, "test_q", 2)
     (folder / "journal.jsonl").write_text("the earlier one's\n")

@@ -482,9 +482,7 @@ def test_line_with_text_for_a_number_does_not_end_a_story():
 
 @pytest.fixture
 def three_volumes():
-    """One that is deleted while what shook it is over, one that stays, and one that the fault
-    does not touch.
-    """
+    """One volume deleted after its incident ended, one that remains, and one unaffected."""
     end = {"action": "delete the volume", "result": "done", "took": 1.0}
     return [
         *(
@@ -558,7 +556,7 @@ def test_story_of_a_name_used_by_two_volumes(folder, capsys):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Of a run that has two volumes, in the archive of one run."""
+    """Folder of a run with two volumes, in an archive of one run."""
     other = (
         2.0,
         "volume-main/v2",

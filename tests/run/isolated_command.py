@@ -25,7 +25,7 @@ OURS = "kscen-"
 
 
 class IsolatedCommand:
-    """One command's place."""
+    """Folder and environment of one command."""
 
     def __init__(self) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="isolated-"))
@@ -44,7 +44,7 @@ class IsolatedCommand:
         return subprocess.Popen(command, env=self._environment, **options)
 
     def left(self) -> list[str]:
-        """After a while, if it takes that: the processes and the files that are still there."""
+        """Wait up to 30 seconds; return the processes and files that remain."""
         end = time.monotonic() + PATIENCE
         while (processes := list(self._processes())) and time.monotonic() < end:
             time.sleep(0.2)

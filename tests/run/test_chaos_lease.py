@@ -37,7 +37,7 @@ class CallingReport(Report):
 
 
 class World:
-    """An embedded cluster whose parent counts as somebody else's."""
+    """Embedded cluster whose parent counts as a foreign one."""
 
     def __init__(self):
         self.cluster = EmbeddedCluster("chaos-lease", nodes=3)
@@ -61,7 +61,7 @@ class World:
 
     @property
     def holder_now(self):
-        """Asked inside the loop."""
+        """Read the holder inside the event loop."""
         lease = self.cluster._host.server.core.store.get(
             ("coordination.k8s.io", "leases", self.parent.namespace, NAME)
         )
@@ -83,7 +83,7 @@ class World:
 
 
 def claims(run):
-    """How its claims have ended."""
+    """Return the results of its claims."""
     ended = [entry.data for entry in run.journal if entry.what == "ended"]
     return [one["result"].partition(":")[0] for one in ended if one["action"] == "claim the Lease"]
 
@@ -188,7 +188,7 @@ def test_run_whose_lease_was_deleted_ends_as_unknown(world):
 
 
 class Refusing(ForwardingApi):
-    """Refuses all that has to do with one resource."""
+    """API that refuses all requests for one resource."""
 
     def __init__(self, api, refused, error):
         super().__init__(api)
@@ -302,7 +302,7 @@ def test_stopped_run_waits_no_longer(world):
 
 
 def test_jobs_of_the_tested_cluster_belong_to_one_run_at_a_time(world):
-    """Of chaos that needs no machines, too."""
+    """Chaos without machines is covered too."""
     world.cluster.owned = False
     with (
         world.runner(),

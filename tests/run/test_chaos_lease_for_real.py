@@ -27,7 +27,7 @@ def world():
 
 @pytest.fixture
 def begin(world):
-    """A runner on a connection of its own."""
+    """Start a runner with its own connection."""
     with contextlib.ExitStack() as opened:
 
         def begin():

@@ -44,7 +44,7 @@ ENDS = 240.0  # seconds from the last Ctrl-C until pytest is over
 
 
 class TerminalSession:
-    """pytest on a terminal."""
+    """pytest in a pseudo-terminal."""
 
     def __init__(self, place: IsolatedCommand, folder):
         (folder / "test_endless.py").write_text(TEST)
@@ -68,7 +68,7 @@ class TerminalSession:
             self._lines.put(line)
 
     def until(self, *wanted: re.Pattern) -> None:
-        """Read along until each of these has been said."""
+        """Read the output until each of these texts has appeared."""
         left, end = list(wanted), time.monotonic() + LIVE
         while left:
             try:
@@ -82,7 +82,7 @@ class TerminalSession:
         self._process.send_signal(signal.SIGINT)
 
     def ended(self):
-        """Its status and the run's outcome, once it is over."""
+        """Return the exit status and the run's outcome after its end."""
         self._process.wait(ENDS)
         self._reader.join()
         kept = list(self._runs.glob("*/outcome.json"))

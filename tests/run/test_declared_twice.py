@@ -25,7 +25,7 @@ def played(churn, *chaos):
 
 
 def incidents(entries):
-    """When they began, by who caused them."""
+    """Return start times of incidents by actor."""
     begun = [entry for entry in entries if entry.what == "incident-started"]
     return {
         who: [entry.at for entry in begun if entry.actor == who]

@@ -92,7 +92,7 @@ def test_run_by_hand_clears_leftovers(cluster, churn):
 
 
 def leave_rule_and_power_off(cluster):
-    """A run that died has left a rule on node-1, which is off now."""
+    """Leave a rule of a killed run on node-1, which is powered off now."""
     cluster.parent()
     leaves = job("dead", "node-1", add_rule("dead", "10.0.0.2", 1.0), 600, DEAD)
     cluster.runner.call(cluster.api("earlier").create(JOBS, leaves))

@@ -32,7 +32,7 @@ def cluster(generation):
 
 @pytest.fixture
 def scenario_runner(cluster, generation, request):
-    """A run has the plan that the test is given by its marker `parametrize`, or none."""
+    """Runner with the plan of the test's `parametrize` marker, or without a plan."""
     plan = Plan(getattr(request, "param", None), health=generation)
     with contextlib.closing(ScenarioRunner(cluster, plan, parent=cluster.parent)) as runner:
         yield runner
@@ -59,7 +59,7 @@ def test_two_lost_replicas_of_three_are_observed(scenario_runner, monkeypatch):
 
 
 def reported(run):
-    """Why it is not valid, with the stories of what is broken."""
+    """Explain an invalid outcome, with the stories of broken volumes."""
     broken = [one.name for one in run.outcome.volumes.broken]
     return "\n".join(
         [

@@ -29,7 +29,7 @@ from pytest_kscen.run.plan import Plan
 
 
 class FullDisk(io.BytesIO):
-    """A journal's file on a disk that has no room for the next line."""
+    """Journal file on a disk without space for the next line."""
 
     def __init__(self, file):
         super().__init__(file.getvalue())
@@ -44,7 +44,7 @@ class FullDisk(io.BytesIO):
 
 
 def press(cluster, *seconds):
-    """Ctrl-C, so many seconds from now."""
+    """Send Ctrl-C after so many seconds."""
     for when in seconds:
         cluster.runner.loop.call_later(when, os.kill, os.getpid(), signal.SIGINT)
 
@@ -99,7 +99,7 @@ def test_crash_ends_the_run_at_once(cluster, runner_of, monkeypatch):
 
 
 def test_unwritable_journal_ends_the_run_and_leaves_nothing(cluster, runner_of):
-    """Though there is room again for the next line."""
+    """There is space again for the next line."""
 
     def fill():
         (run,) = runner.runs

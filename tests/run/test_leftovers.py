@@ -23,7 +23,7 @@ from pytest_kscen.run.cleanup import leftovers
 
 
 class OneNamespaceApi(ForwardingApi):
-    """Its user has rights in one namespace, and writes with another's."""
+    """API whose user may read one namespace and writes through another API."""
 
     def __init__(self, api, namespace):
         super().__init__(api)
@@ -36,7 +36,7 @@ class OneNamespaceApi(ForwardingApi):
 
 
 class FailingApi(ForwardingApi):
-    """Some of it is out of order for a while, some of it is forbidden."""
+    """API that fails for some resources for a while and forbids others."""
 
     def __init__(self, api, clock, until):
         super().__init__(api)
@@ -102,7 +102,7 @@ def test_unsearched_places_are_reported(cluster, context, recovers, took, unseen
 
 
 def test_deprecation_warning_reaches_only_its_requester(cluster, caplog):
-    """The embedded server warns as a real one does."""
+    """The embedded server warns like a real one."""
     with contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as theirs:
         journal = Journal(theirs.runner.clock)
         context = RunContext(theirs.api, theirs.runner.clock, theirs.chance, journal, "run-1")

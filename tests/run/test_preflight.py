@@ -84,7 +84,7 @@ async def bring_machines(api, *names):
 
 
 def complaints(cluster, plan, *, parent=True):
-    """The lines of the refusal; none if there is none."""
+    """Return the lines of the refusal, or an empty list."""
     over = ParentCluster(cluster.api, "default", owned=True) if parent else None
     with contextlib.closing(Journal(cluster.runner.clock)) as journal:
         context = RunContext(

@@ -77,7 +77,7 @@ def test_pods_destroyed_by_churn_are_chaos(play):
 
 
 class Slow(PodDestroy):
-    """Destroys a pod in the run's last moment, and half a minute passes before another is there."""
+    """Destroys a pod at the end of the run; the replacement needs half a minute."""
 
     async def run(self, context, stop):
         await stop.wait()
@@ -106,9 +106,8 @@ ALONE = Plan(Churn(max_volumes=1, step=(1, 1), step_period=(1.0, 1.0), lifetime=
 
 
 def test_broken_volume_is_detected(play):
-    """While the storage has no controllers somebody says that a condition is off.
-
-    They are back when the run heals.
+    """A condition is set to False while the storage has no controllers. They return during
+    recovery.
     """
 
     async def delete_volumes(cluster):
@@ -139,7 +138,7 @@ def test_broken_volume_is_detected(play):
 
 
 def wiped(after, *, by_force):
-    """Somebody takes the volume away, with all that belongs to it."""
+    """Delete the volume with all its objects."""
 
     async def delete_volumes(cluster):
         api = cluster.api("vandal")
@@ -217,7 +216,7 @@ def test_volume_never_admitted_proves_nothing(play, resource, message):
 @pytest.mark.parametrize("duration", ["1m", "20m"])
 @pytest.mark.parametrize(("patience", "verdict"), [(800.0, "valid"), (400.0, "invalid")])
 def test_large_volume_has_the_configured_time(play, patience, verdict, duration):
-    """It takes 520 seconds, also if the run's time is up before that."""
+    """It needs 520 seconds, beyond the end of the run."""
     churn = Churn(("availability",), max_volumes=1, step=(1, 1), size="50Gi", patience=patience)
     outcome, _ = play(Plan(churn), duration)
     assert outcome.verdict == verdict, outcome.explain()
@@ -225,9 +224,8 @@ def test_large_volume_has_the_configured_time(play, patience, verdict, duration)
 
 @pytest.mark.parametrize(("duration", "verdict"), [("10m", "valid"), ("20m", "unknown")])
 def test_storage_has_time_to_replace_our_deletions(play, duration, verdict):
-    """Two disks of three need 620 seconds, and we take one each minute.
-
-    After 700 churn gives a volume up.
+    """Two disks of three need 620 seconds, and one is deleted each minute. Churn gives a volume up
+    after 700 s.
     """
     large = Churn(
         ("consistency-and-availability",), max_volumes=1, step=(1, 1), size="30Gi", patience=700.0
@@ -272,7 +270,7 @@ def test_missing_replacement_of_our_deletion_is_detected(play, monkeypatch, chur
 
 @pytest.mark.parametrize("generation", HEALTH_SOURCES)
 def test_replacement_of_our_deletion_is_observed(play, generation):
-    """Or, of newer storage, to be missed by nobody."""
+    """Newer storage may not miss the replica at all."""
     churn = Churn(
         max_volumes=2,
         lifetime=(400.0, 400.0),

@@ -18,7 +18,7 @@ MOST_TRIES = 60
 
 
 def order(played):
-    """The pods in the order in which they were bound or sent away, each with its node."""
+    """Return the pods in the order of their binding or rejection, each with its node."""
     found, places, scenario = [], {}, played.live
     for event in played.timeline:
         if what := event.pod_scheduled:
@@ -32,9 +32,7 @@ def order(played):
 
 
 def nickname(scenario, pod):
-    """The pod's name; one whose name ends by chance, since a controller has made it, goes by
-    that of its maker.
-    """
+    """Return the pod's name, or its owner's name if the name has a random suffix."""
     makings = [
         each["createOperation"]["object"]
         for each in scenario["spec"]["operations"]
@@ -49,7 +47,7 @@ def nickname(scenario, pod):
 
 
 class Follower:
-    """A judge of ties, whose node must be one of the best here as well, and of who comes first
+    """Tie breaker that follows the other cluster's node, if it is among the best, and its order
     after back-offs.
     """
 
@@ -77,7 +75,7 @@ class Follower:
         return theirs or equals[0]
 
     def next_one(self, waiting):
-        """By the choice that is made this time, or by our clock."""
+        """Return the pod of this course's choice, or the first by our clock."""
         first = waiting[0]
         others = [
             each
@@ -93,7 +91,7 @@ class Follower:
 
     @property
     def reported(self):
-        """What was chosen otherwise than by our clock."""
+        """Return the choices that differ from our clock."""
         chosen = zip(self.asked, self._choices, strict=False)
         return [f"{names[choice]} before {names[0]}" for names, choice in chosen if choice]
 
@@ -138,7 +136,7 @@ TOGETHER, MEANWHILE = (
 
 
 def in_one_breath(ours, beside):
-    """Our order in parts, within which the clock decides."""
+    """Split our order into parts whose inner order depends on the clock."""
     parts = []
     for event in ours:
         if parts and _is_at_once(parts[-1], event, beside):
@@ -149,8 +147,8 @@ def in_one_breath(ours, beside):
 
 
 def _is_at_once(part, event, beside):
-    """Sent away from the same node; bound by one who waited when the one before was taken, or
-    when several were sent away.
+    """Return whether two results may be concurrent: rejected from one node, or bound after a shared
+    wait.
     """
     last = part[-1]
     if event[0] == SENT_AWAY:
@@ -161,7 +159,7 @@ def _is_at_once(part, event, beside):
 
 
 def clock_told(ours, theirs, beside):
-    """What of the clock's explains their order: nothing if it is ours; None if nothing does."""
+    """Explain a different order by the clock: "" if equal, None if the clock does not explain it."""
     rest, reported = list(theirs), set()
     for part in in_one_breath(ours, beside):
         there, rest = rest[: len(part)], rest[len(part) :]
@@ -182,7 +180,7 @@ def _sent_away(events):
 
 @dataclass
 class Tally:
-    """What many comparisons have come to."""
+    """Counts of compared scenarios by result."""
 
     decided: int = 0
     """Pods bound or sent away where one node was the best."""

@@ -29,7 +29,7 @@ def wanted(config_maps):
 
 
 class HogeWaiter:
-    """It has finished when every pod is there."""
+    """Waiter that finishes when every pod exists."""
 
     name = NAME
     resources = (CONFIG_MAPS, PODS)
@@ -54,7 +54,7 @@ class HogeWaiter:
 
 
 async def control(api, clock, check):
-    """In the loop of a cluster. Its loop is run once a second."""
+    """Controller in the event loop of a cluster; it runs once a second."""
     while True:
         await run_once(api)
         await check()
@@ -74,7 +74,7 @@ async def run_once(api):
 
 
 def control_with_the_official_client(client, check, stopped):
-    """A program of its own."""
+    """Controller as a separate program."""
     from kubernetes.client import CoreV1Api
 
     core = CoreV1Api(client)

@@ -10,7 +10,7 @@ from tests.scenario.objects import create, done, node, pod, scenario
 
 @pytest.fixture
 def world(runner):
-    """Somebody who deals with Scenarios through the API, beside whoever plays them."""
+    """User of Scenarios through the API beside the scenario controller."""
     api, call = runner.cluster.api("user"), runner.cluster.runner.call
 
     class World:

@@ -8,9 +8,7 @@ from pytest_kscen.scenario.cluster_setup import NotClearedError, clear
 
 
 class FailingDeletions:
-    """An API whose deletions end in an error; one that says that nothing is there has done it
-    before.
-    """
+    """API whose deletions end in an error; for a not-found error the deletion is done first."""
 
     def __init__(self, api, error):
         self._api, self._error = api, error

@@ -97,7 +97,7 @@ class TestBindings:
 
 class TestTally:
     def play(self, orders):
-        """By a choice between two pods: the order that follows."""
+        """Return the order that follows from a choice between two pods."""
 
         def once(choices):
             follower = Follower(PLAN, [], choices)

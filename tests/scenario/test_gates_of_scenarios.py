@@ -16,7 +16,7 @@ from tests.scenario.objects import create, done, node, scenario
 
 @pytest.fixture
 def cluster(runner):
-    """One where a Scenario runs, and nobody plays it."""
+    """Cluster with a running Scenario and without a scenario controller."""
     cluster = runner.cluster
     api, call = cluster.api(NAME), cluster.runner.call
     call(install(api, cluster.runner.clock))
@@ -36,7 +36,7 @@ async def _stands(api, phase, running):
 
 
 class Slow:
-    """The cluster's API, whose answers take their time on the way back."""
+    """The cluster's API with delayed responses."""
 
     def __init__(self, api, clock):
         self._api, self._clock = api, clock
@@ -101,7 +101,7 @@ def test_waiting_controller_passes_when_the_scenario_is_deleted(cluster):
 
 @pytest.mark.parametrize("event", ["DELETED", "ERROR"])
 def test_official_client_is_released_for_every_watch_event(monkeypatch, event):
-    """Of the client only the answers are ours."""
+    """Only the responses of the client are faked."""
     from kubernetes.client import ApiException, CustomObjectsApi
     from kubernetes.watch import Watch
 

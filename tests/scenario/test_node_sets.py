@@ -37,7 +37,7 @@ DEFINITION = {
 
 
 class NodeSetWaiter:
-    """It has finished when all nodes are there."""
+    """Waiter that finishes when all nodes exist."""
 
     name = "nodeset-controller"
     resources = (NODE_SETS, NODES)

@@ -87,9 +87,7 @@ def test_duplicate_ids_are_refused_before_anything_is_changed(runner):
 
 
 def _applied_by_two(cluster):
-    """What becomes of operations with ids that two apply, and of some without that a third one
-    creates.
-    """
+    """Return the operations after two appliers used ids and a third one none."""
     call, api = cluster.runner.call, cluster.api("user")
     call(install(api, cluster.runner.clock))
     for step, name in ((1, "a"), (2, "b")):

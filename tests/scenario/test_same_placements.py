@@ -107,7 +107,7 @@ def on_embedded(one, theirs, choices=()):
 
 
 def main(count, hands=1):
-    """Whether all went the same way, and there was enough to compare."""
+    """Return whether all scenarios gave equal results, and enough were compared."""
     with multiprocessing.get_context("spawn").Pool(hands) as pool:
         tally = sum(
             pool.imap_unordered(functools.partial(share, count, hands), range(hands)), Tally()
@@ -122,7 +122,7 @@ def main(count, hands=1):
 
 
 def share(count, hands, hand):
-    """What one of several control planes plays."""
+    """Play the scenarios of one of several control planes."""
     cluster = ControlPlaneCluster(1, nodes=0)
     real, reported = ScenarioRunner(cluster, Plan()), set()
 

@@ -17,7 +17,7 @@ from tests.scenario.objects import create, done, node, pod, scenario
 
 
 class Slow:
-    """The cluster's API, where a list takes as long as it does over a wire."""
+    """The cluster's API with a list as slow as over a network."""
 
     def __init__(self, api, clock):
         self._api, self._clock = api, clock
@@ -32,7 +32,7 @@ class Slow:
 
 @pytest.fixture
 def cluster(runner):
-    """One where Scenarios are known, and nobody plays them."""
+    """Cluster with the Scenario definition and without a scenario controller."""
     cluster = runner.cluster
     cluster.runner.call(install(cluster.api(NAME), cluster.runner.clock))
     return cluster
@@ -87,7 +87,7 @@ def test_scenario_found_running_leaves_no_pod_at_a_gate(cluster):
 
 
 class Failing:
-    """The cluster's API, which refuses to change these pods: this often, or for ever."""
+    """The cluster's API, which refuses changes of these pods, so often or always."""
 
     def __init__(self, api, **refusals):
         self._api, self._refusals = api, refusals
@@ -104,9 +104,7 @@ class Failing:
 
 @pytest.mark.parametrize(("times", "left"), [(1, []), (10**6, [HELD])])
 def test_refusal_after_a_scenario_ends_no_other(cluster, times, left):
-    """What may pass is tried again; what does not keeps no other pod at its gate, and no
-    scenario from being played.
-    """
+    """Temporary errors are retried; permanent ones block neither other pods nor later scenarios."""
     api, call, controller = cluster.api("kubectl"), cluster.runner.call, controller_on(cluster)
     tried = RetryingApi(
         Failing(cluster.api(NAME), odd=times), cluster.runner.clock, cluster.chance.stream("again")

@@ -225,7 +225,7 @@ class RejectingPermit(Plugin):
 
 
 class Slow(Plugin):
-    """Nobody ever lets the pod go on."""
+    """Permit plugin that never allows the pod."""
 
     def permit(self, state, pod, node):
         return wait(5)
@@ -242,7 +242,7 @@ class RejectingPreEnqueue(Plugin):
 
 
 class InvalidScore(Plugin):
-    """Neither its score nor what it says before can be."""
+    """Plugin with an invalid score and an invalid pre-score."""
 
     def score(self, state, pod, node):
         return 101
@@ -257,7 +257,7 @@ class Refusing(Plugin):
 
 
 class RejectingPreBind(Plugin):
-    """Turned down while it is being bound, so that each makes room for the other."""
+    """Rejects pods during binding, so that each makes room for the other."""
 
     async def pre_bind(self, state, pod, node):
         return unschedulable("not now")

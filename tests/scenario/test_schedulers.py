@@ -69,7 +69,7 @@ def test_pods_of_another_scheduler_are_left_to_it(runner):
 
 
 async def place_all(api, clock):
-    """A scheduler that knows one node."""
+    """Scheduler that knows one node."""
     while True:
         for each in (await api.list(PODS, "default")).items:
             if each["spec"].get("schedulerName") == "second" and not each["spec"].get("nodeName"):

@@ -26,7 +26,7 @@ def original():
 
 
 def fill(cluster):
-    """A deployment with a secret and a claim, a pod that fits nowhere."""
+    """Create a deployment with a secret and a claim, and an unschedulable pod."""
     api = cluster.api("user")
     secret = {
         "apiVersion": "v1",

@@ -29,7 +29,7 @@ from tests.scenario.objects import done, scenario
 
 
 class SlowApi:
-    """The cluster's API, with how long each patch takes, and how many bytes it may have."""
+    """The cluster's API with a delay per patch and a size limit."""
 
     def __init__(self, api, clock, seconds=(), room=10_000_000):
         self._api, self._clock, self._seconds, self._room = api, clock, iter(seconds), room
@@ -107,7 +107,7 @@ def test_status_is_not_written_to_another_scenario_of_the_name(cluster):
 
 
 def test_minor_step_during_a_phase_write_is_kept(cluster):
-    """The second write of one loop comes while the controller that wrote first is let go on."""
+    """The second write arrives while the first writer is being released."""
     progress = progress_on(cluster, seconds=(0, 0.2, 0.2, 0.2))
     play = ScenarioExecution(progress, None, None, ScenarioSpec(), 600)
 
@@ -125,7 +125,7 @@ def test_minor_step_during_a_phase_write_is_kept(cluster):
 
 
 def test_concurrent_writes_each_receive_their_own_step(cluster):
-    """A real API server asks about them all before the first step is written."""
+    """A real API server calls the webhook for all of them before the first step is written."""
     progress = progress_on(cluster, seconds=(0, 0, 0.2, 0.2, 0.2))
     clock, spec = (
         cluster.runner.clock,

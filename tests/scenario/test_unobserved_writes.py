@@ -11,7 +11,7 @@ REF = Ref("default", "p")
 
 
 class DelayedCache(ObjectCache):
-    """One that shows what it is told to."""
+    """Cache that shows the objects it is given."""
 
     async def synced(self):
         pass
@@ -27,9 +27,7 @@ def cluster(runner):
 
 @pytest.fixture
 def wait(cluster):
-    """A pod's binding is expected, and waited for: the picture, what lets the binding in, and
-    what comes of it.
-    """
+    """Wait for a pod's binding: the cache, a function that admits the binding, and the results."""
     api, object_cache, events = cluster.api("test"), DelayedCache(PODS), []
     convergence, expected = Convergence(api, object_cache, cluster.runner.clock, 0.1), []
 

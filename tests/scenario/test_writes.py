@@ -28,7 +28,7 @@ OWN = "own-controller"
 
 
 def brought(runner, once, waiter, every=1.0):
-    """A controller of one's own, whose loop does this once."""
+    """Play with a custom controller whose loop does this once."""
     cluster = runner.cluster
     api, clock = cluster.api(OWN), cluster.runner.clock
 

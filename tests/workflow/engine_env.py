@@ -85,7 +85,7 @@ def task(name, *branches, command="exit 0", **fields):
 
 
 class ForwardingProxy:
-    """What is not spoken of below goes through to the API."""
+    """Forwards undefined attributes to the API."""
 
     def __init__(self, api):
         self._api = api

@@ -18,7 +18,7 @@ def workflow_cluster():
 
 
 def chaos_durations(workflow_cluster, name):
-    """Seconds that each attempt was in effect."""
+    """Return the seconds that each attempt was active."""
     (node,) = stories(workflow_cluster.entries)["default", name].nodes.values()
     ends = [at for _, at in node.history[1:]]
     return [

@@ -36,7 +36,7 @@ def below(kind, child, **fields):
 
 
 def played(workflow_cluster, spec, after=0.0, then=lambda name: None):
-    """The workflow and its nodes by template at the end, and what the journal tells of it."""
+    """Return the workflow and its nodes by template at the end, and its journal entries."""
     name = workflow_cluster.create_workflow(spec)
     if after:
         workflow_cluster.runner.advance(after)
@@ -51,7 +51,7 @@ def played(workflow_cluster, spec, after=0.0, then=lambda name: None):
 
 
 def chaos_durations(reported):
-    """For how long it was Holding, each time."""
+    """Return the seconds of each Holding phase."""
     ends = [at for _, at in reported.history[1:]]
     return [
         round(end - at)
@@ -129,7 +129,7 @@ def test_chaos_ended_by_its_parents_deadline_before_its_first_probes_fails(
 
 
 def test_injected_chaos_ended_by_a_deadline_succeeds(workflow_cluster):
-    """Also where the next engine hears of that."""
+    """Also when the next engine observes it."""
     workflow, _, story = played(
         workflow_cluster,
         below("Serial", cut(), deadline="40s"),

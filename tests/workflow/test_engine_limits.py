@@ -26,7 +26,7 @@ IN_EFFECT = {
 
 
 class RestartableEngine(EngineEnv):
-    """With an engine that may be cut off."""
+    """Environment with an engine that may be interrupted."""
 
     def __init__(self):
         super().__init__("limits")
@@ -57,7 +57,7 @@ class RestartableEngine(EngineEnv):
         self.engine = asyncio.get_running_loop().create_task(drive(self.context, SHIPPED))
 
     def inject(self):
-        """As whoever injects would say it of the only chaos that there is."""
+        """Set the status of the only chaos object as its daemon would."""
         (chaos,) = self.all(NETWORK_CHAOS)
         self.patch_chaos(chaos, {"status": IN_EFFECT})
         self.runner.advance(1)
@@ -66,7 +66,7 @@ class RestartableEngine(EngineEnv):
         self.call(self.api.patch(NETWORK_CHAOS, chaos["metadata"]["name"], patch, "default"))
 
     def reported(self):
-        """Phase and message of each node, by its template, and of the workflow."""
+        """Return phase and message of each node, by its template, and of the workflow."""
         (workflow,) = self.all(SHIPPED.workflows)
         named = {node["spec"]["templateName"]: node["status"] for node in self.all(SHIPPED.nodes)}
         return {
@@ -258,7 +258,7 @@ def test_interrupted_task_with_a_failed_last_probe_is_a_failure_of_its_parent(
 
 
 def failing(name, **retry):
-    """Fails after a second."""
+    """Task that fails after a second."""
     return task(name, ("rest", "exitCode % 0 == 1"), **({"retry": retry} if retry else {}))
 
 
@@ -294,7 +294,7 @@ def test_failed_node_stays_failed_when_its_deadline_precedes_the_next_attempt(
 
 
 def pods_end(played):
-    """As a kubelet would say it."""
+    """Set the status as a kubelet would at the pod's end."""
     for pod in played.all(PODS):
         played.logs.begin(pod, "main").write("")
         ended = {"name": "main", "state": {"terminated": {"exitCode": 0}}}

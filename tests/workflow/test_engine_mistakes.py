@@ -128,7 +128,7 @@ def test_foreign_node_does_not_stop_the_engine(engine_env, metadata):
 
 
 class HidesNetworkChaos(ForwardingProxy):
-    """Shows nobody any NetworkChaos."""
+    """API that lists no NetworkChaos."""
 
     async def list(self, resource, *arguments, **options):
         if resource == CUT:
@@ -147,7 +147,7 @@ def test_unwatchable_kind_fails_its_node(engine_env):
 
 
 class Slow(ForwardingProxy):
-    """Its webhook for PodChaos never answers."""
+    """API whose webhook for PodChaos never answers."""
 
     clock = None
 
@@ -256,7 +256,7 @@ def test_chaos_of_a_broken_node_is_removed(engine_env, monkeypatch):
 
 
 class UndeletableChaos(ForwardingProxy):
-    """Lets nobody remove a NetworkChaos."""
+    """API that refuses to delete a NetworkChaos."""
 
     keeps = True
 

@@ -57,7 +57,7 @@ ABORTED_WHILE = {"both": 8.0, "judge": 27.5}
 
 
 class InterruptAfterWrites(RecordingApi):
-    """Lets so many writes through, and then its engine is no more."""
+    """API that cancels its engine after so many writes."""
 
     def __init__(self, api, witness, workflow_cluster, writes):
         super().__init__(api, witness)
@@ -77,7 +77,7 @@ class InterruptAfterWrites(RecordingApi):
 
 
 class InterruptAtPod(InterruptAfterWrites):
-    """So many of a pod."""
+    """API that cancels its engine after so many writes of a pod."""
 
     def _is_counted(self, resource):
         return resource == PODS
@@ -99,9 +99,7 @@ def recorded_entries(workflow_cluster):
 
 
 def played(workflow_cluster, recorded_entries, writes=-1, abort_after=None):
-    """What has come of it, when its engine was cut off after so many writes, and how many there
-    were.
-    """
+    """Return the results after an interruption at so many writes, and the number of writes."""
     workflow_cluster.stop()
     recorded_entries.clear()
     pods = {

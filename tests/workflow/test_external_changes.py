@@ -74,7 +74,7 @@ def test_siblings_end_and_their_chaos_is_removed_before_the_workflow_fails(workf
 
 
 def test_removal_of_chaos_is_recorded_when_possible(workflow_cluster):
-    """Whoever refuses that is one node's affair."""
+    """A refused write concerns one node only."""
     held = {"metadata": {"finalizers": ["example.com/stuck"]}}
     name = start_long_partition(workflow_cluster)
     (chaos,) = workflow_cluster.chaos(name)
@@ -109,7 +109,7 @@ def test_removal_of_chaos_is_recorded_when_possible(workflow_cluster):
 
 
 def test_foreign_object_in_place_of_chaos_is_not_touched(workflow_cluster):
-    """It is there when the chaos has been looked at, and before the API is asked to remove that."""
+    """It appears after the chaos was read and before its deletion is requested."""
     workflow_cluster.stop()
     actor = workflow_cluster.actor()
 
@@ -313,7 +313,7 @@ def test_chaos_held_by_a_finalizer_is_retried_until_it_is_gone(workflow_cluster,
 
 @pytest.mark.parametrize("kind", ["Serial", "Parallel"])
 def test_parent_of_remaining_chaos_has_no_further_attempt(workflow_cluster, kind):
-    """It would be in effect twice."""
+    """Otherwise the chaos would be active twice."""
     cut = partition("cut", "10s")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     above = template("above", "Serial", children=["all"], retry={"limit": 1})
@@ -341,7 +341,7 @@ def test_parent_of_remaining_chaos_has_no_further_attempt(workflow_cluster, kind
 @pytest.mark.parametrize("label", [NODE_LABEL, WORKFLOW_LABEL])
 @pytest.mark.parametrize("owners", [{}, {"ownerReferences": None}], ids=["", "an orphan"])
 def test_chaos_losing_its_labels_during_removal_is_tracked(workflow_cluster, label, owners):
-    """Out of sight is not gone: the API is asked."""
+    """The watch no longer shows it, so the API is read."""
     name = start_long_partition(workflow_cluster)
     workflow_cluster.disturb(name, "stick", 0)
     workflow_cluster.disturb(name, "abort", 0)
@@ -363,7 +363,7 @@ def test_chaos_losing_its_labels_during_removal_is_tracked(workflow_cluster, lab
 
 @pytest.mark.parametrize("is_away", [False, True], ids=["", "while no engine is there"])
 def test_active_chaos_losing_its_labels_fails_its_node(workflow_cluster, is_away):
-    """Nobody would see what becomes of it."""
+    """Its further state could not be observed."""
     name = start_long_partition(workflow_cluster)
     if is_away:
         workflow_cluster.disturb_without_engine(name, "strip", 0, 5)
@@ -545,7 +545,7 @@ def test_deleted_pod_of_an_earlier_attempt_does_not_affect_the_next(workflow_clu
 
 
 def test_node_ended_externally_is_not_retried_by_the_next_engine(workflow_cluster):
-    """Though it has failed by itself after that."""
+    """Its own later failure does not matter."""
     probe = {"name": "later", "when": "Continuous", "initialDelay": "20s", "kubernetes": ABSENT}
     cut = partition("cut", "1h", retry={"limit": 3}, probes=[probe])
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}

@@ -179,7 +179,7 @@ def test_only_injected_chaos_recovers(workflow_cluster):
 
 @contextlib.contextmanager
 def collector():
-    """A collector of traces on loopback: its address, and what it is sent, by where."""
+    """Trace collector on loopback: its address, and the requests by path."""
     sent = []
 
     class Handler(http.server.BaseHTTPRequestHandler):

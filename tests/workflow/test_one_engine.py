@@ -28,7 +28,7 @@ CUT = {
 
 
 class Engine:
-    """One, from when it is started: it waits for its turn, and drives."""
+    """Engine that waits for the lease from its start and then runs."""
 
     def __init__(self, workflow_cluster, name):
         self.workflow_cluster, self.engine_lease, self.reported, self.began = (
@@ -88,9 +88,7 @@ def recorded_entries(workflow_cluster):
 
 
 def begun(workflow_cluster, start, apart=0.0):
-    """A workflow in whose midst the first engine is, while another waits that came so many
-    seconds later.
-    """
+    """Workflow that the first engine is executing while another engine, started later, waits."""
     first = start("first")
     workflow_cluster.runner.advance(apart)
     second = start("second")

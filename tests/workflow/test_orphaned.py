@@ -98,7 +98,7 @@ def test_failed_removal_after_a_workflow_deletion_is_retried_without_limit(
 
 
 def test_object_created_while_its_workflow_is_orphaned_is_removed(workflow_cluster):
-    """The API has been asked to make it, and answers when the workflow is no more."""
+    """The create request is answered after the workflow is gone."""
     workflow_cluster.stop()
     actor = workflow_cluster.actor()
 

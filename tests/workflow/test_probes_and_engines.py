@@ -16,7 +16,7 @@ ON = [{"type": "Selected", "status": "True"}, {"type": "AllInjected", "status": 
 
 
 class ProbedEngine(EngineEnv):
-    """With an engine, and the instants at which probes were asked."""
+    """Environment with an engine, and the times at which probes ran."""
 
     def __init__(self):
         super().__init__()
@@ -99,7 +99,7 @@ def test_probe_results_are_remembered(probed_engine):
 
 
 class DeletedWhileWritten(ForwardingProxy):
-    """The workflow is deleted just before it is written that it runs."""
+    """API that deletes the workflow just before its Running phase is written."""
 
     async def patch(self, resource, name, patch, *where, **options):
         if resource == SHIPPED.workflows and any(

@@ -60,7 +60,7 @@ def test_every_tree_ends_and_leaves_no_chaos(workflow_cluster, share):
 
 
 def live(workflow_cluster, spec, disturbance_plan):
-    """Whatever befalls it, also while there is no engine."""
+    """Execute a workflow under disturbances, also without an engine."""
     name = workflow_cluster.create_workflow(spec)
     for what, after, number, away in disturbance_plan:
         workflow_cluster.runner.advance(round(after, 1))
@@ -122,7 +122,7 @@ def is_cut_off(node):
 
 
 def is_truncated(node):
-    """A Task or a check, which is no failure of the parent's."""
+    """Return whether a Task or check was ended early, which does not fail the parent."""
     return node["spec"]["type"] in {"Task", "StatusCheck"} and is_cut_off(node)
 
 

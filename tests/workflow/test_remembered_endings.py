@@ -34,9 +34,7 @@ def test_ending_of_a_workflow_is_read_again(engine_env, ending):
 
 @pytest.mark.parametrize("was_ended_from_outside", [True, False])
 def test_remaining_attempt_of_a_node_is_read_again(engine_env, was_ended_from_outside):
-    """One that was ended from outside and fails after that has none, under the next engine
-    either.
-    """
+    """A node ended externally that fails afterwards has none, also with the next engine."""
     repository = Repository(engine_env.actor(), SHIPPED)
     tree = repository.add_tree(engine_env.create_workflow("pause", suspend("pause")))
     pause = Template("pause", "Suspend", {"retry": {"limit": 1}}, retry=Retry(1))

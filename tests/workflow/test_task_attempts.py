@@ -86,9 +86,7 @@ def test_task_writing_a_hundred_megabytes_fails_with_that_reason(scenario_runner
 def test_missing_command_is_reported_despite_expressions(
     scenario_runner,
 ):
-    """What the shell complains of is in the log, as what it writes is: an expression cannot tell
-    them apart.
-    """
+    """The shell's message and the output share the log; an expression cannot distinguish them."""
     command = {"image": "busybox", "command": ["sh", "-c", "yes | head -c 100000000"]}
     create_workflow = played(
         scenario_runner, {"target": "next", "expression": "len(stdout) > 10"}, command

@@ -77,7 +77,7 @@ def test_one_event_wakes_one_worker(runner):
 
 
 def acquired_at(runner, rate, events):
-    """Seconds after which each of these comes out; ten workers are there before."""
+    """Return the seconds after which each event is delivered, with ten waiting workers."""
     trigger, delivered = OperableTrigger("t", runner.clock, rate), []
 
     async def work():

@@ -32,7 +32,7 @@ HOWS = pytest.mark.parametrize("how", WORDS)
 
 
 class WebhookApi(ForwardingProxy):
-    """With a webhook before what is patched."""
+    """API with a webhook before patches."""
 
     def __init__(self, api, guard):
         super().__init__(api)
@@ -95,7 +95,7 @@ class WebhookEngine(EngineEnv):
         self.guard.refused = set()
 
     def inject(self):
-        """As whoever injects would say it of the only chaos that there is."""
+        """Set the status of the only chaos object as its daemon would."""
         (chaos,) = self.all(CUT)
         self.call(self.api.patch(CUT, chaos["metadata"]["name"], {"status": IN_EFFECT}, "default"))
 
@@ -107,7 +107,7 @@ class WebhookEngine(EngineEnv):
         return {node["spec"]["templateName"]: phase_of(node) for node in self.all(NODES)}
 
     def created(self):
-        """How many chaos resources."""
+        """Return the number of created chaos objects."""
         writes = [entry.data for entry in self.entries if entry.what == "wrote"]
         return sum(
             data["verb"] == "create" and data["resource"].startswith("networkchaos.")

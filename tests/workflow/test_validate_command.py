@@ -36,7 +36,7 @@ spec:
 
 @pytest.fixture
 def validate(tmp_path, monkeypatch, capsys):
-    """The exit code, and the lines that are printed, those for mistakes last."""
+    """Return the exit code and the printed lines, errors last."""
     monkeypatch.chdir(tmp_path)
 
     def call(*texts, flags=()):

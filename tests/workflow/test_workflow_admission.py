@@ -30,7 +30,7 @@ def in_process(cluster):
 
 @pytest.fixture
 def over_https():
-    """The webhook, served in a thread: the embedded cluster's own loop has no ports."""
+    """Serve the webhook in a thread, since the embedded cluster's loop has no ports."""
     loop, served, keys = asyncio.new_event_loop(), Served(), make_keys()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -149,7 +149,7 @@ def leaves(draw, name):
 
 @st.composite
 def probes(draw):
-    """None, mostly."""
+    """Draw probes, mostly none."""
     whens = draw(
         st.lists(
             st.sampled_from(["Start", "End", "Edges", "Continuous", "OnChaos"]),
@@ -174,7 +174,7 @@ def probes(draw):
 
 @st.composite
 def trees(draw):
-    """A Workflow's spec. Every template comes once."""
+    """Draw a Workflow's spec; every template occurs once."""
     numbers, templates = itertools.count(), []
 
     def grow(depth, *, is_bounded=False):
@@ -220,7 +220,7 @@ def trees(draw):
 
 @st.composite
 def parameters(draw, made):
-    """One that says how long something lasts, whatever it says itself."""
+    """Draw a parameter that overrides a duration."""
     return {
         "name": made["name"],
         "value": draw(DEADLINES),
@@ -317,7 +317,7 @@ class WorkflowCluster:
         self.cluster.close()
 
     def _refuse_statuses(self, review):
-        """For a while nobody writes these statuses."""
+        """Refuse status writes of this workflow for a while."""
         is_meant = (
             self.muted
             and review.new["kind"] == self.muted.kind
@@ -326,7 +326,7 @@ class WorkflowCluster:
         return "mute" if is_meant else ""
 
     def _refuse_removals(self, review):
-        """For a while nobody removes what this workflow's nodes have made."""
+        """Refuse removals of objects of this workflow's nodes for a while."""
         labels = review.obj["metadata"].get("labels") or {}
         is_meant = (
             self.kept == labels.get(WORKFLOW_LABEL, "")
@@ -347,7 +347,7 @@ class WorkflowCluster:
         return name
 
     def disturb(self, name, what, number):
-        """One misfortune, if it can befall this workflow as it is now."""
+        """Apply one disturbance, if it is possible in the workflow's state."""
         with contextlib.suppress(ApiError):
             match what:
                 case "nothing":
@@ -387,7 +387,7 @@ class WorkflowCluster:
             self._delete(resource, name, what)
 
     def disturb_without_engine(self, name, what, number, seconds):
-        """The same, when there is no engine."""
+        """Apply one disturbance while no engine runs."""
         self.stop()
         self.disturb(name, what, number)
         self.runner.advance(seconds)
@@ -425,9 +425,7 @@ class WorkflowCluster:
             self.over.add(entry.data["workflow"])
 
     def end(self, name):
-        """Until it is over; what is then there: the workflow, unless somebody deletes it, and
-        its nodes by name.
-        """
+        """Wait for the end; return the workflow, unless it was deleted, and its nodes by name."""
         assert self.runner.until(lambda: name in self.over, 7200), self.shown(name)
         if self.muted or self.kept:
             self.runner.advance(
@@ -447,7 +445,7 @@ class WorkflowCluster:
         ]
 
     def free(self, name):
-        """What was stuck is let go, and all of it goes."""
+        """Release held objects and wait until all are deleted."""
         for obj in self.chaos(name):
             loose = [
                 each
@@ -490,9 +488,7 @@ def _refuse(review):
 
 
 def durations_of(spec):
-    """The seconds that each template says that it lasts, by its name, with the values of the
-    parameters; None if it does not.
-    """
+    """Return declared durations in seconds by template, with parameters applied; None without one."""
     given = {each["name"]: each["value"] for each in spec.get("parameters", ())}
     message = {
         each["name"]: given.get(each["name"], each.get("deadline")) for each in spec["templates"]
@@ -501,7 +497,7 @@ def durations_of(spec):
 
 
 def counted_nodes(workflow, nodes):
-    """The nodes that count: not what was begun in attempts that failed, and were made again."""
+    """Return nodes except those of failed attempts that were repeated."""
     entry = workflow["status"].get("entryNode")
     roots = [
         name
@@ -524,7 +520,7 @@ def counted_nodes(workflow, nodes):
 
 @contextlib.contextmanager
 def recorded_entries(name):
-    """One with its `entries`: all that the journal has been told."""
+    """Yield a cluster with `entries`, the recorded journal entries."""
     workflow_cluster = WorkflowCluster(name)
     workflow_cluster.entries = []
     workflow_cluster.journal.follow(workflow_cluster.entries.append)
@@ -533,7 +529,7 @@ def recorded_entries(name):
 
 
 def start_long_partition(workflow_cluster):
-    """The name of a workflow in whose midst chaos is on."""
+    """Start a workflow, wait until its chaos is active, and return its name."""
     cut = partition("cut", "1h")
     cut["networkChaos"]["selector"]["labelSelectors"] = {"app": "a"}
     name = workflow_cluster.create_workflow(
@@ -552,9 +548,7 @@ def refuse_writes(workflow_cluster, resource):
 
 @contextlib.contextmanager
 def refuse_two_removals(workflow_cluster, resource):
-    """Removals are let pass from the third on; all that were asked for are in the list that this
-    gives.
-    """
+    """Refuse the first two removals; return the list of all requested ones."""
     asked = []
 
     def refuse(review):

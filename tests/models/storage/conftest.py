@@ -8,9 +8,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 
 @pytest.fixture
 def build_storage_cluster(caplog):
-    """Whatever happens in a yard, no program of the storage may crash, and the API refuse
-    nothing that it writes.
-    """
+    """Build clusters; afterwards no storage program may have crashed or had a write refused."""
     opened = []
 
     def make(generation="conditions", *, nodes=6, seed="storage"):

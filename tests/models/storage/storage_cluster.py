@@ -19,7 +19,7 @@ LONG = 60
 
 
 class StorageCluster:
-    """A cluster and its storage, installed."""
+    """Cluster with an installed storage."""
 
     def __init__(self, cluster, generation):
         self.cluster, self.site, self.runner = cluster, cluster.site, cluster.runner
@@ -48,7 +48,7 @@ class StorageCluster:
         self.runner.advance(seconds)
 
     def until(self, condition, timeout=LONG):
-        """The seconds that it took."""
+        """Advance until the condition holds; return the seconds it took."""
         before = self.now
         while not condition():
             assert self.now < before + timeout, "it did not come true"
@@ -103,7 +103,7 @@ class StorageCluster:
         return [one for one in mine if one["spec"]["type"] == (type_ or one["spec"]["type"])]
 
     def kinds(self, volume="v"):
-        """How many replicas of each type there are that nobody deletes, as in 2D1T."""
+        """Count replicas that are not being deleted by type, for example 2D1T."""
         living = [
             one for one in self.replicas(volume) if "deletionTimestamp" not in one["metadata"]
         ]
@@ -119,7 +119,7 @@ class StorageCluster:
         return (self.get(resource, name) or {}).get("status") or {}
 
     def conditions_of(self, resource, name):
-        """Conditions as Type: (status, reason)."""
+        """Return conditions as Type: (status, reason)."""
         return {
             one["type"]: (one["status"], one["reason"])
             for one in self.status(resource, name).get("conditions", ())
@@ -140,7 +140,7 @@ class StorageCluster:
     # --- the network ---
 
     def cut_replication(self):
-        """No machine reaches another's replicas any more; the API they reach."""
+        """Cut all replication links; the API stays reachable."""
         self.cut = True
         self.site.network.add_filter(
             lambda flow: Impairment(blocked=self.cut and flow.port in range(7000, 8000))
@@ -157,5 +157,5 @@ class StorageCluster:
         return [pod for pod in found if node in ("", pod["spec"].get("nodeName"))]
 
     def kill(self, pod):
-        """By force: its processes are gone at once."""
+        """Delete by force: processes end at once."""
         self.call(self.api.delete(PODS, pod["metadata"]["name"], NAMESPACE, grace_period=0))

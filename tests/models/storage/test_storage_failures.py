@@ -147,7 +147,7 @@ def test_two_stopped_machines_of_three_are_reported_until_they_return(storage_cl
 
 
 def test_quorum_of_a_volume_is_lost_when_its_agents_report_it(storage_cluster):
-    """Cut from each other, not from the API."""
+    """Nodes are cut off from each other, not from the API."""
     storage_cluster.ready_volume()
     storage_cluster.cut_replication()
     storage_cluster.until(

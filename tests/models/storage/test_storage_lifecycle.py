@@ -59,7 +59,7 @@ def test_consistency_condition_exists_only_in_the_newer_generation(build_storage
 
 
 def test_phases_of_volume_creation(storage_cluster):
-    """The first disk has data before there are others."""
+    """The first disk has data before others exist."""
     storage_cluster.volume()
     storage_cluster.advance(0.06)
     assert storage_cluster.kinds() == "1D"

@@ -38,7 +38,7 @@ ACTIONS = st.one_of(
 
 
 def act(storage_cluster, what, *particulars):  # noqa: C901, PLR0912  # a table of deeds
-    """Refusals are answers, too."""
+    """Execute one random action; the API may refuse it."""
     try:
         match what, particulars:
             case "wait", (seconds,):
@@ -148,8 +148,8 @@ FITS = [
     [("attach", "node-3"), ("wait", 15)],
 )
 def test_storage_with_little_room_is_healthy_after_five_minutes(generation, fits, before, actions):
-    """Attached or not, machines out or not, and although somebody who was there first has to
-    make room.
+    """With and without attachments and stopped machines, although an earlier replica must make
+    room.
     """
     storage_class, nodes = fits
     cluster = EmbeddedCluster("tight", nodes=nodes)

@@ -142,7 +142,7 @@ def test_first_disk_with_data_is_kept_until_another_has_the_data(
 
 
 def test_replica_moved_to_an_occupied_node_is_rejected(storage_cluster):
-    """Nothing in that generation's definition forbids it."""
+    """The definition of this generation does not forbid it."""
     storage_cluster.ready_volume()
     storage_cluster.call(
         storage_cluster.api.patch(RVR, "v-0", {"spec": {"nodeName": storage_cluster.nodes()[-1]}})
@@ -156,7 +156,7 @@ def test_replica_moved_to_an_occupied_node_is_rejected(storage_cluster):
 
 
 def test_node_has_no_link_to_itself():
-    """Whoever was there before may still be a member."""
+    """The earlier replica may still be a member."""
     members = [
         {
             "name": f"v-{number}",
@@ -179,7 +179,7 @@ def test_node_has_no_link_to_itself():
 
 
 def add_third_disk(storage_cluster):
-    """Two others are enough for a volume of this class."""
+    """Add a third disk; two others are enough for a volume of this class."""
     storage_cluster.ready_volume(storage_class="availability")
     storage_cluster.replica(9, type_="Diskful")
     storage_cluster.until(
@@ -193,7 +193,7 @@ def add_third_disk(storage_cluster):
 
 
 def test_replica_ordered_to_become_primary_is_kept(storage_cluster):
-    """Its agent dies in that moment, so that nobody can tell for a while whether it did."""
+    """Its agent dies at that instant, so the result is unknown for a while."""
     add_third_disk(storage_cluster)
     node = storage_cluster.nodes()[0]
     storage_cluster.attach(node)
@@ -241,7 +241,7 @@ def test_deleted_disk_is_kept_while_too_few_are_online(storage_cluster):
 
 
 def test_deleted_disk_is_kept_while_the_others_do_not_suffice(storage_cluster):
-    """Its node's agent lives, but two others are out."""
+    """The agent of its node runs, and two others are down."""
     storage_cluster.ready_volume()
     _, second, third = storage_cluster.nodes()
     storage_cluster.site.machines.power_off(second)

@@ -24,7 +24,7 @@ MINUTES = 3
 
 
 def lost_conditions(storage_cluster):
-    """Conditions of volumes that were whole once and are not being deleted, as they turn."""
+    """Collect condition changes of volumes that were ready once and are not being deleted."""
     whole, found = set(), []
 
     def look(new, _):
@@ -120,9 +120,7 @@ def member(number, type_, linked, *, joined=True):
 
 @pytest.mark.parametrize(("joined", "failures"), [(False, 0), (True, -1)])
 def test_joining_replica_does_not_reduce_fault_tolerance(joined, failures):
-    """One of two disks is away, and the tie-breaker decides: alone, or as one of two who have a
-    say.
-    """
+    """One of two disks is absent, and the tie-breaker decides, alone or as one of two voters."""
     disks = [member(0, "Diskful", [2]), member(1, "Diskful", [])]
     others = [member(2, "TieBreaker", [0]), member(3, "Access", [], joined=joined)]
     storage_nodes = SimpleNamespace(host=lambda name: StorageNode(name, problem=""))
@@ -134,7 +132,7 @@ def test_joining_replica_does_not_reduce_fault_tolerance(joined, failures):
 
 
 def test_replica_without_a_disk_is_diskless_whatever_its_name():
-    """A tie-breaker that became an Access replica does so until there is another one."""
+    """A tie-breaker converted to Access decides until there is another one."""
     replicas = [
         member(0, "Diskful", [1, 2]),
         member(1, "Diskful", [0, 2]),

@@ -11,7 +11,7 @@ from pytest_kscen.objects.storage import GROUP, HEALTH_SOURCES
 
 @pytest.fixture
 def writes(monkeypatch, build_storage_cluster):
-    """Of the storage and of the test, to the storage's objects."""
+    """Count writes of the storage and the test to storage objects."""
     counted = []
 
     def count(cluster):
@@ -77,9 +77,7 @@ def test_idle_storage_writes_nothing(storage_cluster, writes):
 
 @pytest.mark.parametrize("down", [0.5, 1.5, 3, 5])
 def test_refused_leader_action_is_done_later(storage_cluster, monkeypatch, down):
-    """Beside it there may be something that waits to be told, which is no reason to look no
-    more.
-    """
+    """Another pending notification does not prevent the retry."""
     node = storage_cluster.ready_volume()[0]["spec"]["nodeName"]
     until, write = storage_cluster.now + down, storage_cluster.cluster.server.handle
 

@@ -18,7 +18,7 @@ NAMESPACE = "vms"
 
 
 class MachineCluster:
-    """A cluster of three nodes, its parent, and what a test wants to do with both."""
+    """Cluster of three nodes with its parent, and helpers for both."""
 
     def __init__(self, seed):
         self.cluster = EmbeddedCluster(seed, nodes=3)
@@ -33,7 +33,7 @@ class MachineCluster:
         return self.cluster.runner.ask(coroutine)
 
     def draws(self, low, high):
-        """What the guest of node-1 draws next."""
+        """Return the next draw of node-1's guest."""
         return self._chance.between(low, high)
 
     def advance(self, seconds):
@@ -42,9 +42,7 @@ class MachineCluster:
     # --- what happens, with exact times ---
 
     def watch(self, *things):
-        """Write down from now on what these are, whenever it changes: `phase`, `power`, `node`,
-        or an operation's name.
-        """
+        """Record changes from now on of `phase`, `power`, `node`, or an operation's name."""
         self._began = self.cluster.now
         self._looks = {thing: self._look(thing) for thing in things}
         self._last = {thing: look() for thing, look in self._looks.items()}
@@ -56,7 +54,7 @@ class MachineCluster:
                 self.story.append((round(self.cluster.now - self._began, 3), thing, now))
 
     def run_recording(self, seconds):
-        """Let time pass, and look at every instant at which something happens."""
+        """Advance the clock and record changes at every instant with an event."""
         end = self.cluster.now + seconds
         self.cluster.runner.until(lambda: self._note_changes() or self.cluster.now >= end, seconds)
 
@@ -128,7 +126,7 @@ class MachineCluster:
             return ""
 
     def outcome(self, name="op"):
-        """An operation's phase, and the reason and the message of its end."""
+        """Return an operation's phase, and the reason and message of its end."""
         operation = self.operation(name)
         completed = condition(operation, "Completed")
         return operation["status"]["phase"], completed["reason"], completed["message"]

@@ -47,7 +47,7 @@ def real():
 
 
 def make_all(cluster, definitions):
-    """Everything that we make, as the server keeps it."""
+    """Create objects of every kind; return them as the server stores them."""
     api, call = cluster.api("test"), cluster.runner.call
     call(install_definitions(api, cluster.runner.clock, definitions))
     return [call(api.create(RESOURCES[obj["kind"]], obj, "default")) for obj in OBJECTS]
@@ -110,7 +110,7 @@ def test_parent_works_with_them_as_with_our_definitions(monkeypatch):
 
 
 def fields(schema, path=""):
-    """Every field of a schema by its path, with its type."""
+    """Return every field of a schema by path, with its type."""
     for name, inner in (schema.get("properties") or {}).items():
         yield f"{path}.{name}", inner.get("type", "int-or-string")
         yield from fields(inner, f"{path}.{name}")

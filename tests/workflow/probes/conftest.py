@@ -16,7 +16,7 @@ SUBJECT = {"workflow": "w", "namespace": "default", "node": "w-node"}
 
 
 class ProbeSetup:
-    """Where probes are asked."""
+    """Cluster, actor and helpers for probes."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.cluster = cluster
@@ -44,7 +44,7 @@ class ProbeSetup:
         return ProbeRunner(self.actor, probes, SUBJECT, failed, **options)
 
     def ask(self, **form) -> tuple[bool, str]:
-        """What one probe of this form says."""
+        """Return the verdict and message of one probe of this form."""
         timeout = {"timeout": form.pop("timeout")} if "timeout" in form else {}
         (verdict,) = self.call(self.probing({**form, **timeout}).at_start())
         return verdict.passed, verdict.message
@@ -67,7 +67,7 @@ class ProbeSetup:
         return self.call(self.api.create(resource, obj))
 
     def flag(self, value: str) -> None:
-        """The object that `flag_is` looks at."""
+        """Set the object that `flag_is` reads."""
         self.call(self.api.patch(CONFIG_MAPS, "flag", {"data": {"is": value}}, "default"))
 
 

@@ -19,7 +19,7 @@ from pytest_kscen.workflow.probes import InvalidProbe, Probe
 
 @contextlib.contextmanager
 def serving(answer):
-    """A real server on loopback; `answer(handler)` gives a status and a body."""
+    """Real server on loopback; `answer(handler)` returns a status and a body."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):

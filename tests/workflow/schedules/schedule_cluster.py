@@ -58,7 +58,7 @@ class ScheduleCluster:
         self._controller = self.call(begin(life))
 
     def end(self):
-        """As if its process had been killed."""
+        """Cancel the controller as if its process had been killed."""
         self._controller.cancel()
         self.advance(0)
 
@@ -66,7 +66,7 @@ class ScheduleCluster:
         self.cluster.advance(seconds)
 
     def until(self, second):
-        """Since the beginning of the year."""
+        """Advance to this second since the beginning of the year."""
         self.advance(START + second - self.runner.clock.now())
 
     def pod(self, name="a"):
@@ -117,12 +117,12 @@ class ScheduleCluster:
         return self.see(**about).get("status")
 
     def there(self, resource=KINDS["PodChaos"].resource):
-        """What there is, by the second that it was spawned for."""
+        """Return existing objects by the second they were spawned for."""
         names = [obj["metadata"]["name"] for obj in self.call(self.api.list(resource)).items]
         return sorted(int(name.rpartition("-")[2]) - int(START) for name in names)
 
     def spawned(self):
-        """When, and for when, in seconds since the beginning of the year."""
+        """Return spawn and due times in seconds since the beginning of the year."""
         return self.notes
 
     def events(self, name="tick"):

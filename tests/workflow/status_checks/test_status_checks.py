@@ -26,7 +26,7 @@ URL = "http://web.default/health"
 
 
 class StatusCheckSetup:
-    """A cluster with a Service that is well or not, and the controller."""
+    """Cluster with a Service of configurable health, and the controller."""
 
     def __init__(self):
         self.cluster = EmbeddedCluster(nodes=1)
@@ -91,7 +91,7 @@ class StatusCheckSetup:
         return {each["type"]: each["status"] == "True" for each in self.status(name)["conditions"]}
 
     def ended(self, name="c"):
-        """When it was complete, and why."""
+        """Return when and why it was complete."""
         status = self.status(name)
         reason = next(
             each["reason"] for each in status["conditions"] if each["type"] == "Completed"

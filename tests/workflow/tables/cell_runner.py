@@ -52,7 +52,7 @@ UNSEEN = {"workflownodes", "workflows", "events"}
 
 
 class NoWatcher:
-    """What is watched is not the tables' affair."""
+    """Watcher without effects; watches are outside the tables."""
 
     async def follow(self, resource):
         pass
@@ -68,7 +68,7 @@ class NoWatcher:
 
 
 class NoCleanup(LeftoverCleaner):
-    """Nor is what becomes of what is left."""
+    """Cleaner without effects; cleanup is outside the tables."""
 
     def leave(self, tree, node):
         pass

@@ -261,7 +261,7 @@ WAS_ENDED = situation(
 
 
 def stop(over, reported, phase=""):
-    """Of a Task, wherever its children are."""
+    """Cells of a Task, for any state of its children."""
     return {
         "no child": situation(f"delete pods; {over}", engine=CHOSEN),
         "one is on": situation(f"{phase}b told {reported}", DONE, ON, engine=CHOSEN),
@@ -272,7 +272,7 @@ def stop(over, reported, phase=""):
 
 
 def refused(removal):
-    """What was to be removed, and is there still."""
+    """Situation in which a removed object still exists."""
     cut_off = {**CLEANING, "ending": "ParentNodeDeadlineExceed"}
     return {
         "waits": {

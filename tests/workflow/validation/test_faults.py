@@ -126,7 +126,7 @@ def changed(obj, **more):
 
 
 def of(name, value, **more):
-    """A workflow of one Suspend that has this as well."""
+    """Return a workflow of one Suspend with these fields."""
     return workflow({**suspend(), name: value}, **more)
 
 
@@ -664,7 +664,7 @@ def test_every_object_content_is_judged(spec, head, more):
 
 @st.composite
 def places(draw):
-    """A good workflow in which something is something else."""
+    """Replace a part of a valid workflow at each place."""
     whole = copy.deepcopy(
         draw(st.sampled_from(list(GOOD.values())).filter(lambda one: len(str(one)) < 5000))
     )

@@ -18,7 +18,7 @@ TEMPLATE = SPEC["templates"]["items"]["properties"]
 
 
 def inside(shape):
-    """What a shape was put together from."""
+    """Return the parts of a combined shape."""
     return dict(
         zip(
             shape.__code__.co_freevars,

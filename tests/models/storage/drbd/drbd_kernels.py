@@ -24,7 +24,7 @@ EXACT = DrbdParameters(
 
 
 class DrbdKernels:
-    """Machines, a network that a test cuts, and the kernels."""
+    """Machines, a network with configurable impairments, and the DRBD kernels."""
 
     def __init__(self, runner, names="abc", parameters=EXACT, seed="drbd"):
         chance = Chance(seed)
@@ -49,7 +49,7 @@ class DrbdKernels:
         self.runner.advance(seconds)
 
     def rest(self):
-        """What this instant still brings about."""
+        """Process all events of this instant."""
         self.runner.advance(0)
         self.runner.advance(0)
 
@@ -77,7 +77,7 @@ class DrbdKernels:
         primaries=1,
         rule="votes",
     ):
-        """Bring it up on a node that knows these."""
+        """Start the resource on a node that knows these peers."""
         peers = {
             name: PeerConfig(
                 self.names.index(name), 7000 + self.names.index(name), name not in diskless
@@ -94,13 +94,13 @@ class DrbdKernels:
         )
 
     def spread(self, nodes, volume="v", *, quorum=None, **options):
-        """Bring it up on these nodes."""
+        """Start the resource on these nodes."""
         quorum = quorum if quorum is not None else (len(nodes) // 2 + 1 if len(nodes) > 1 else 0)
         for node in nodes:
             self.start_resource(node, nodes, volume, quorum=quorum, **options)
 
     def form(self, nodes, volume="v", **options):
-        """The same, and wait until all have the data of the first."""
+        """Start the resource and wait until all nodes have the data of the first."""
         self.spread(nodes, volume, **options)
         self.do("initialize", nodes[0], volume)
         self.advance(60)
@@ -143,7 +143,7 @@ class DrbdKernels:
             self.impair(one, other, NO_IMPAIRMENT)
 
     def when(self, held, timeout=3600):
-        """Seconds from now until this first holds."""
+        """Return the seconds from now until this first holds."""
         began = self.now
         assert self.runner.until(held, timeout)
         return round(self.now - began, 6)

@@ -99,7 +99,7 @@ def test_quorum_is_known_before_the_data_state():
 
 
 def test_diskless_replica_gets_quorum_from_its_peers_at_once(kernels):
-    """Though it is asked first."""
+    """It is evaluated before its peers."""
     kernels.spread("cab", quorum=2, diskless="c", rule="tie-break")
     kernels.advance(10)
     assert not kernels.status("c").quorum

@@ -28,11 +28,7 @@ ADVANCES = st.sampled_from([0.5, 3.0, 7.0, 12.0, 30.0, 61.0])
 
 
 class Storage(RuleBasedStateMachine):
-    """One volume.
-
-    Data are tokens: whoever is connected to the writer gets each, whoever is brought up to date
-    gets all.
-    """
+    """One volume. Data are tokens: peers connected to the writer get each, resynced peers get all."""
 
     def __init__(self):
         super().__init__()
@@ -107,7 +103,7 @@ class Storage(RuleBasedStateMachine):
 
     @rule(one=NODES, other=NODES)
     def forget(self, one, other):
-        """An agent that does not know of a peer (yet, or any more)."""
+        """Remove a peer from an agent's configuration."""
         known = [node for node in self.nodes if node != self.node(other)]
         if self.node(one) in known and self.kernels.machines[self.node(one)].powered:
             self.kernels.start_resource(self.node(one), known, **self.options)
@@ -119,7 +115,7 @@ class Storage(RuleBasedStateMachine):
 
     @rule(one=NODES)
     def replace(self, one):
-        """A replica is made anew, while others have the data."""
+        """Recreate a replica while others have the data."""
         node = self.node(one)
         if self.kernels.machines[node].powered and any(
             self.disk(other) == DiskState.UP_TO_DATE for other in self.nodes if other != node
@@ -278,9 +274,7 @@ class Storage(RuleBasedStateMachine):
         ]
 
     def writer(self):
-        """Who gets its writes acknowledged: the first, if all answer whom it believes to be
-        connected to.
-        """
+        """Return the first node whose writes all its connected peers acknowledge."""
         writers = [node for node in self.writers() if self.is_answered(node)]
         return writers[0] if len(self.writers()) == 1 and writers else None
 
