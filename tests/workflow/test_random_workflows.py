@@ -100,7 +100,7 @@ def judge(workflow_cluster, name, workflow, nodes):
             and "deadline" not in each["spec"]
             and phase_of(each) == SUCCEED
         ):
-            assert is_cut_off(each), shown
+            assert is_interrupted(each), shown
         if each["spec"]["type"] in LASTING - {"Schedule"} and phase_of(each) == SUCCEED:
             assert is_true(each, CHAOS_INJECTED), shown
     has_failed = any(
@@ -115,7 +115,7 @@ def judge(workflow_cluster, name, workflow, nodes):
         assert not has_failed, shown
 
 
-def is_cut_off(node):
+def is_interrupted(node):
     """By its parent's deadline."""
     late = {"type": "DeadlineExceed", "status": "True", "reason": "ParentNodeDeadlineExceed"}
     return late in node["status"]["conditions"]
@@ -123,7 +123,7 @@ def is_cut_off(node):
 
 def is_truncated(node):
     """Return whether a Task or check was ended early, which does not fail the parent."""
-    return node["spec"]["type"] in {"Task", "StatusCheck"} and is_cut_off(node)
+    return node["spec"]["type"] in {"Task", "StatusCheck"} and is_interrupted(node)
 
 
 def test_same_seed_writes_the_same_journal():
