@@ -315,7 +315,7 @@ def test_pod_waiting_too_long_for_permit_is_reported(runner):
     assert played.phase == "Failed"
     assert played.message == (
         "step 2: not finished within 600 s: kube-scheduler: Pod default/p waits for the "
-        f"permission of {__name__}:Patient"
+        f"permission of {__name__}:WaitingPermit"
     )
 
 
@@ -325,7 +325,7 @@ def test_pod_waiting_too_long_for_permit_is_reported(runner):
         (
             InvalidScore,
             (
-                f"plugin '{__name__}:Boastful' returns an invalid score 101, it should in the "
+                f"plugin '{__name__}:InvalidScore' returns an invalid score 101, it should in the "
                 "range of [0, 100] after normalizing"
             ),
         ),

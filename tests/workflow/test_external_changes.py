@@ -681,6 +681,8 @@ def test_invalid_templates(workflow_cluster):
     phase, message, _ = ended(workflow_cluster, suspend("odd", "soon"))
     assert phase == FAILED
     assert "'soon' is not a duration" in message
-    phase, message, reported = ended(workflow_cluster, template("all", "Serial", children=["nobody"]))
+    phase, message, reported = ended(
+        workflow_cluster, template("all", "Serial", children=["nobody"])
+    )
     assert (phase, reported) == (FAILED, {})
     assert "there is no template 'nobody'" in message

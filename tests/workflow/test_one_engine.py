@@ -54,7 +54,7 @@ class Engine:
         self.workflow_cluster.call(asyncio.wait([self.task]))
 
     def kill(self, monkeypatch):
-        """It says no farewell."""
+        """Stop the engine without releasing its lease."""
         monkeypatch.setattr(self.engine_lease.lease, "_give_back", lambda: asyncio.sleep(0))
         self.end()
 
