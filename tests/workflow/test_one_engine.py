@@ -55,7 +55,7 @@ class Engine:
 
     def kill(self, monkeypatch):
         """Stop the engine without releasing its lease."""
-        monkeypatch.setattr(self.engine_lease.lease, "_give_back", lambda: asyncio.sleep(0))
+        monkeypatch.setattr(self.engine_lease.lease, "_release", lambda: asyncio.sleep(0))
         self.end()
 
 
