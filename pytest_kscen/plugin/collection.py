@@ -74,7 +74,10 @@ class PlayedFile(pytest.File):
     genre: Genre
 
     def collect(self) -> Iterator[pytest.Item]:
-        self._find_modules()
+        # The file may name modules: its folder goes to sys.path, as that of a module of tests does.
+        folder, mode = str(self.path.parent), self.config.getoption("importmode")
+        if mode != "importlib" and folder not in sys.path:
+            sys.path.insert(0 if mode == "prepend" else len(sys.path), folder)
         try:
             plays = list(_plays(self.genre, self.path))
         # warnings arrive here where options make them errors
@@ -82,15 +85,6 @@ class PlayedFile(pytest.File):
             raise self.CollectError(str(refusal)) from None
         for name, play in plays:
             yield PlayedItem.of(self, name, play)
-
-    def _find_modules(self) -> None:
-        """Add the file's folder to sys.path, as pytest does for a module of tests:
-
-        the file may name modules.
-        """
-        folder, mode = str(self.path.parent), self.config.getoption("importmode")
-        if mode != "importlib" and folder not in sys.path:
-            sys.path.insert(0 if mode == "prepend" else len(sys.path), folder)
 
 
 class PlayedItem(pytest.Function):

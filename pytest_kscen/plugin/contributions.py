@@ -20,40 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
-def _storage_models() -> Registry[Any]:
-    from pytest_kscen.models.storage.model import STORAGE_MODELS
-
-    return STORAGE_MODELS
-
-
-def _reports() -> Registry[Any]:
-    from pytest_kscen.report.registry import REPORTS
-
-    return REPORTS
-
-
-def _probes() -> Registry[Any]:
-    from pytest_kscen.workflow.probes.probe import PROBE_FORMS
-
-    return PROBE_FORMS
-
-
-def _waiters() -> Registry[Any]:
-    from pytest_kscen.scenario.builtin_waiters import WAITER_REGISTRY
-
-    return WAITER_REGISTRY
-
-
-REGISTRIES: Mapping[str, Callable[[], Registry[Any]]] = {
-    "profiles": lambda: PROFILES,
-    "health_sources": lambda: HEALTH_SOURCES,
-    "storage_models": _storage_models,
-    "reports": _reports,
-    "probes": _probes,
-    "waiters": _waiters,
-    "cluster_backends": lambda: BACKENDS,
+READ_BY_OPTIONS: Mapping[str, Registry[Any]] = {
+    "profiles": PROFILES,
+    "health_sources": HEALTH_SOURCES,
+    "cluster_backends": BACKENDS,
 }
-"""Registry of each extension point. Those that options do not read are imported when needed."""
+POINTS = (*READ_BY_OPTIONS, "storage_models", "reports", "probes", "waiters")
 REPORTS_POINT = "reports"
 """Hooks that return reports are called with the configuration, before the first test."""
 
@@ -64,10 +36,31 @@ from when it is configured.
 """
 
 
+def registry_of(point: str) -> Registry[Any]:
+    """Return the registry of an extension point; what options do not read is imported now."""
+    if point == "storage_models":
+        from pytest_kscen.models.storage.model import STORAGE_MODELS
+
+        return STORAGE_MODELS
+    if point == "reports":
+        from pytest_kscen.report.registry import REPORTS
+
+        return REPORTS
+    if point == "probes":
+        from pytest_kscen.workflow.probes.probe import PROBE_FORMS
+
+        return PROBE_FORMS
+    if point == "waiters":
+        from pytest_kscen.scenario.builtin_waiters import WAITER_REGISTRY
+
+        return WAITER_REGISTRY
+    return READ_BY_OPTIONS[point]
+
+
 def collect_extensions(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Register the options of installed profiles, and collect from plugins as they come."""
     _try(lambda: options.update_profile_options(parser))
-    for point in REGISTRIES:
+    for point in POINTS:
         if point == REPORTS_POINT:
             continue
         caller = getattr(pluginmanager.hook, f"pytest_kscen_{point}")
@@ -76,7 +69,7 @@ def collect_extensions(parser: pytest.Parser, pluginmanager: pytest.PytestPlugin
 
 def _adder(point: str, parser: pytest.Parser) -> Callable[[Any], None]:
     def add(extensions: Any) -> None:
-        registry = REGISTRIES[point]()
+        registry = registry_of(point)
         for extension in returned_by_hook(point, extensions):
             if not registry.add(extension):
                 continue
@@ -100,8 +93,8 @@ def check_extensions(config: pytest.Config) -> None:
     Names of all installed extensions are compared; a point without any is not even imported.
     """
     config.add_cleanup(_forget)
-    for point in filter(is_installed, REGISTRIES):
-        _try(REGISTRIES[point]().check_names)
+    for point in filter(is_installed, POINTS):
+        _try(registry_of(point).check_names)
     if _errors:
         errors = "\n".join(dict.fromkeys(map(str, _errors)))
         _forget()
@@ -114,9 +107,9 @@ def load_extensions() -> list[str]:
     Called before the first test of a cluster: a broken one is refused before anything is done.
     """
     errors = []
-    for point in filter(is_installed, REGISTRIES):
+    for point in filter(is_installed, POINTS):
         try:
-            list(REGISTRIES[point]())
+            list(registry_of(point))
         except ExtensionError as error:
             errors.append(str(error))
     return errors

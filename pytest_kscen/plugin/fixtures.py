@@ -11,7 +11,7 @@ import contextlib
 import os
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -341,7 +341,11 @@ def _open(
     from pytest_kscen.clusters import ClusterRefused, open_cluster
 
     if errors := broken_extensions(request.config):
-        _end_session(request.session, "\n".join(errors))
+        error = "\n".join(errors)
+        if hasattr(request.config, "workerinput"):  # xdist takes no usage error from a worker
+            request.session.shouldfail = error
+            pytest.fail(error, pytrace=False)
+        pytest.exit(error, pytest.ExitCode.USAGE_ERROR)
     settings = request.config.stash[SETTINGS]
     seed = _state(request.node, seed_of(owner)).seed
     backend = wish.backend or settings.kscen_cluster
@@ -359,14 +363,6 @@ def _open(
     except ClusterRefused as refusal:
         why = str(refusal)
     pytest.fail(why, pytrace=False)
-
-
-def _end_session(session: pytest.Session, error: str) -> NoReturn:
-    """End the session with a usage error; pytest-xdist takes none from a worker."""
-    if hasattr(session.config, "workerinput"):
-        session.shouldfail = error
-        pytest.fail(error, pytrace=False)
-    pytest.exit(error, pytest.ExitCode.USAGE_ERROR)
 
 
 def hold_kind_cluster(config: pytest.Config, run: str = "") -> KindOptions:

@@ -229,17 +229,15 @@ def check(items: Iterable[pytest.Item]) -> list[str]:
     return [*unusable(items), *of_tests]
 
 
-def _not_bare(item: pytest.Item) -> Iterator[str]:
-    for name in BARE:
-        if any(mark.args or mark.kwargs for mark in item.iter_markers(name)):
-            yield f"@pytest.mark.{name} takes no parameters: remove them"
-
-
 def _complaints(item: pytest.Item) -> list[str]:
     declares_ours = any(item.get_closest_marker(name) for name in DECLARING)
     if not declares_ours and SCENARIO_RUNNER not in getattr(item, "fixturenames", ()):
         return []  # markers of other plugins may have the same names
-    said = list(_not_bare(item))
+    said = [
+        f"@pytest.mark.{name} takes no parameters: remove them"
+        for name in BARE
+        if any(mark.args or mark.kwargs for mark in item.iter_markers(name))
+    ]
     if not declares_ours:
         return said
     said += _unused(item)

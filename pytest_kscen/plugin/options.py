@@ -20,7 +20,7 @@ from pytest_kscen.plugin.option_values import Given, read
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_kscen.chaos.profile import ChaosOption, Profile
 
@@ -28,11 +28,16 @@ if TYPE_CHECKING:
 RANDOM = "random"
 
 
-def _backend(text: str) -> str:
-    if text not in BACKENDS.names():
-        known = ", ".join(BACKENDS.names())
-        raise ValueError(f"invalid value {text!r}: choose one of {known}")
-    return text
+def _one_of(names: Callable[[], Iterable[str]]) -> Callable[[str], str]:
+    """Return the parser of an option with one of these names, looked up when it is read."""
+
+    def parse(text: str) -> str:
+        known = list(names())
+        if text not in known:
+            raise ValueError(f"invalid value {text!r}: choose one of {', '.join(known)}")
+        return text
+
+    return parse
 
 
 def _seed(text: str) -> str:
@@ -61,7 +66,7 @@ DURATION = Option(
 GENERAL = (
     Option(
         "--kscen-cluster",
-        _backend,
+        _one_of(BACKENDS.names),
         "|".join(BACKENDS.names()),
         "where clusters come from (default: embedded, or kubeconfig with --kubeconfig)",
     ),
@@ -89,14 +94,6 @@ GENERAL = (
 
 
 RESULTS = ("AtMovingNextStep", "OnPause", "OnDone")
-
-
-def _results(text: str) -> str:
-    if text not in RESULTS:
-        raise ValueError(f"invalid value {text!r}: choose one of {', '.join(RESULTS)}")
-    return text
-
-
 DISPOSABLE = Option(
     "--kscen-disposable",
     parsers.switch,
@@ -105,7 +102,7 @@ DISPOSABLE = Option(
 )
 SCENARIO_RESULTS = Option(
     "--kscen-scenario-results",
-    _results,
+    _one_of(lambda: RESULTS),
     "|".join(RESULTS),
     (
         "when a scenario's results are written into its status (default: "
@@ -124,13 +121,6 @@ SCENARIOS = (DISPOSABLE, SCENARIO_RESULTS, SCENARIO_PATIENCE)
 
 
 CHURN = "volume_churn"
-
-
-def _health(text: str) -> str:
-    names = HEALTH_SOURCES.names()
-    if text not in names:
-        raise ValueError(f"invalid value {text!r}: choose one of {', '.join(names)}")
-    return text
 
 
 def _churn(parameter: str, bound: int | None = None) -> Fills:
@@ -177,7 +167,7 @@ VM_NAMESPACE = Option(
 )
 VOLUME_HEALTH = Option(
     "--kscen-volume-health",
-    _health,
+    _one_of(HEALTH_SOURCES.names),
     "NAME",
     "what the storage publishes of a volume's health",
     DEFAULT_HEALTH.name,

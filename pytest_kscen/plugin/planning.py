@@ -303,7 +303,12 @@ def _built(item: pytest.Item) -> Plan:
     from pytest_kscen.run.plan import Plan
 
     settings = item.config.stash[SETTINGS]
-    switched_on = list(_switched_on(item, settings))
+    from_command_line = item.get_closest_marker(PLAN_FROM_COMMAND_LINE) is not None
+    switched_on = [
+        option.effect
+        for option in (OPTIONS if from_command_line else ())
+        if isinstance(option.effect, SwitchesOn) and settings.of(option)
+    ]
     churn = _churn(item, settings, [one.parameter for one in switched_on if one.parameter])
     chaos = list(_marked_chaos(item, settings))
     marked = [profile.name for profile in chaos]
@@ -333,15 +338,6 @@ def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
     chaos += [(profile, {}) for profile in declared.declared if profile not in marked]
     for profile, arguments in chaos:
         yield from left_open(profile, arguments)
-
-
-def _switched_on(item: pytest.Item, settings: Settings) -> Iterator[SwitchesOn]:
-    """Yield what the command line adds to a test that takes its plan from there."""
-    if item.get_closest_marker(PLAN_FROM_COMMAND_LINE) is None:
-        return
-    for option in OPTIONS:
-        if isinstance(option.effect, SwitchesOn) and settings.of(option):
-            yield option.effect
 
 
 def _churn(item: pytest.Item, settings: Settings, actors: list[str]) -> Churn | None:

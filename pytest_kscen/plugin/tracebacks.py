@@ -10,7 +10,6 @@ from pytest_kscen.chaos.clients import FaultImpossible
 from pytest_kscen.objects.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
 STATED = (ValueError, TypeError, RuntimeError, TimeoutError, FaultImpossible, ApiError)
@@ -24,24 +23,19 @@ def shorten(error: BaseException) -> None:
 
     The traceback then ends at the caller. Errors of actors, which a run passes on, keep theirs too.
     """
-    steps = list(_steps(error.__traceback__))
-    if not steps or not isinstance(error, STATED) or not _states(steps[-1]):
+    steps: list[TracebackType] = []
+    step = error.__traceback__
+    while step:
+        steps.append(step)
+        step = step.tb_next
+    if not steps or not isinstance(error, STATED) or _package(steps[-1]) != OURS:
         return
+    line = linecache.getline(steps[-1].tb_frame.f_code.co_filename, steps[-1].tb_lineno)
+    if not line.lstrip().startswith("raise "):
+        return  # a defect
     outside = [step for step in steps if _package(step) not in {OURS, *sys.stdlib_module_names}]
     if outside and not any(step.tb_frame.f_code.co_name == RAISES_CRASH for step in steps):
         outside[-1].tb_next = None
-
-
-def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    while traceback:
-        yield traceback
-        traceback = traceback.tb_next
-
-
-def _states(step: TracebackType) -> bool:
-    """Return True if a `raise` statement of this package raised the error."""
-    line = linecache.getline(step.tb_frame.f_code.co_filename, step.tb_lineno)
-    return _package(step) == OURS and line.lstrip().startswith("raise ")
 
 
 def _package(step: TracebackType) -> str:

@@ -251,9 +251,16 @@ class Run:
         return self._outcome is not None
 
     def begin(self, duration: float | None = None) -> None:
-        actions = self._stop, self._hurry
+        def stop() -> None:
+            if not self.is_over and self.life.stop():
+                self._reported.progress(STOPPING)
+
+        def hurry() -> None:
+            if not self.is_over and self.life.hurry():
+                self._reported.progress(KEEPING_VOLUMES)
+
         handlers = handle_signals(
-            self.cluster.runner.loop, *actions, awaited=lambda: self._waits or self.is_over
+            self.cluster.runner.loop, stop, hurry, awaited=lambda: self._waits or self.is_over
         )
         self._signals = self.signal_handlers.enter_context(handlers)
         self._crash_subscription.callback(self.cluster.runner.on_crash(self.life.cluster_crashed))
@@ -322,14 +329,6 @@ class Run:
     def stop_requested(self) -> bool:
         """Return True once Ctrl-C or SIGTERM came, even while the run was already ending."""
         return self.life.interrupted or bool(self._signals)
-
-    def _stop(self) -> None:
-        if not self.is_over and self.life.stop():
-            self._reported.progress(STOPPING)
-
-    def _hurry(self) -> None:
-        if not self.is_over and self.life.hurry():
-            self._reported.progress(KEEPING_VOLUMES)
 
     def must_be_on(self) -> None:
         """Raise a RuntimeError if the run is over:

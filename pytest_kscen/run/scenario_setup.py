@@ -88,6 +88,10 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
             await controller.admit_write(write)
         return why
 
+    def fill_in_ids(review: Review) -> None:
+        if review.new and (operations := operation_ids.filled(review.new)):
+            review.new["spec"] = {**review.new["spec"], "operations": operations}
+
     cluster.runner.start(
         cluster.site.gates.follow(cluster.api(NAME), cluster.runner.clock), "gates"
     )
@@ -110,14 +114,9 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
             profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing
         )
         controller.register.add(waiter, replace=True)
-    cluster.admission.add(Hook(f"ids.{NAME}", mutate=_fill_in, resources=(SCENARIOS,)))
+    cluster.admission.add(Hook(f"ids.{NAME}", mutate=fill_in_ids, resources=(SCENARIOS,)))
     cluster.admission.add(Hook(NAME, validate=judge, operations=tuple(VERBS), subresources=None))
     return ""
-
-
-def _fill_in(review: Review) -> None:
-    if review.new and (operations := operation_ids.filled(review.new)):
-        review.new["spec"] = {**review.new["spec"], "operations": operations}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from pytest_kscen.chaos import Profile
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.extensions import ExtensionError, Registry
 from pytest_kscen.plugin import hookspecs
-from pytest_kscen.plugin.contributions import REGISTRIES
+from pytest_kscen.plugin.contributions import POINTS, registry_of
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = HERE / "package"
@@ -313,12 +313,10 @@ def test_volume_churn_needs_replicated_volumes(installed):
 
 def test_each_extension_point_has_a_registry_a_hook_and_a_group():
     hooks = {name.removeprefix("pytest_kscen_") for name in vars(hookspecs) if "_kscen_" in name}
-    assert hooks == set(REGISTRIES)
-    assert {registry().group for registry in REGISTRIES.values()} == {
-        f"pytest_kscen.{point}" for point in REGISTRIES
-    }
+    assert hooks == set(POINTS)
+    assert all(registry_of(point).group == f"pytest_kscen.{point}" for point in POINTS)
     groups = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]["entry-points"]
-    assert set(groups) == {f"pytest_kscen.{point}" for point in REGISTRIES}
+    assert set(groups) == {f"pytest_kscen.{point}" for point in POINTS}
 
 
 class BuiltIn:
