@@ -298,7 +298,7 @@ def ours(rival):
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("profile", [profile["schedulerName"] for profile in PROFILES])
-def test_it_chooses_one_of_our_best(rival, ours, profile, seed):
+def test_kube_scheduler_chooses_one_of_our_best_nodes(rival, ours, profile, seed):
     """Of resources, ports, taints, selectors, images, affinities to nodes and between pods, and
     spreading.
     """

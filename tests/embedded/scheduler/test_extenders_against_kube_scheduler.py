@@ -73,7 +73,7 @@ def essence(value):
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_the_same_questions(make_cluster, opened, monkeypatch, by_name):  # noqa: F811
+def test_extender_requests_are_equal(make_cluster, opened, monkeypatch, by_name):  # noqa: F811
     extender = {**VERBS, "nodeCacheCapable": by_name, "httpTimeout": "5s"}
     their_outside, my_outside = taught(opened(), by_name=by_name), taught(opened(), by_name=by_name)
     theirs(their_outside, extender, monkeypatch)

@@ -157,14 +157,14 @@ class TestScore:
         rig.zones(a=1)
         assert rig.scored(spreading, rig.pod(**spread(constraint()))) == "skipped"
 
-    def test_by_zone(self, rig, spreading):
+    def test_score_by_zone(self, rig, spreading):
         """2, 1 and 0 pods, times ln 5: 3.22, 1.61 and 0."""
         rig.zones(a=1, b=2, c=1)
         webs(rig, "a1", "a1", "b2")
         scored = rig.scored(spreading, rig.pod(**spread(constraint(soft=True))))
         assert scored == {"a1": (3, 0), "b1": (2, 33), "b2": (2, 33), "c1": (0, 100)}
 
-    def test_by_host_and_zone(self, rig):
+    def test_score_by_host_and_zone(self, rig):
         """Hosts are as many domains as nodes, ln 5; of zones there are two, ln 4, and half is
         rounded up.
         """

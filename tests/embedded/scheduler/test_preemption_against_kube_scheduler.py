@@ -128,7 +128,7 @@ async def opinion(scheduler, obj):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_same_victims(rival, ours, seed):  # noqa: F811
+def test_victims_are_equal(rival, ours, seed):  # noqa: F811
     draws = Chance(seed).stream("preemption")
     rival.clear()
     rival.ask(rival.api.delete_collection(POD_DISRUPTION_BUDGETS, "default"))
@@ -172,7 +172,7 @@ def test_the_same_victims(rival, ours, seed):  # noqa: F811
     assert preemptions
 
 
-def test_who_loses_its_place_looks_for_another_at_once(rival):  # noqa: F811
+def test_displaced_pod_is_rescheduled_immediately(rival):  # noqa: F811
     """As ours does in test_default_preemption."""
     rival.clear()
     for name, cpu in (("n1", "2"), ("n2", "1")):
@@ -225,7 +225,7 @@ def going(rival, count):  # noqa: F811
 
 
 def settle(rival, pod):  # noqa: F811
-    """Those that were told to go are gone, and so is the pod that has no node yet."""
+    """Delete the terminating pods, and the pending pod if there is one."""
     if pod is not None:
         rival.ask(rival.api.delete(PODS, pod["metadata"]["name"], "default", grace_period=0))
     for one in rival.ask(rival.api.list(PODS)).items:

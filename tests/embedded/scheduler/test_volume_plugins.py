@@ -27,7 +27,7 @@ def having_volumes(*claims):
 
 @pytest.fixture
 def volume_objects(cluster):
-    """What lies about in a cluster."""
+    """Return builders of the volume objects of a cluster."""
 
     class Stock:
         def make(self, resource, name, namespace="", **parts):

@@ -71,7 +71,7 @@ def test_changes_are_notified(network, machines):
 
 
 @given(PASSAGES, PASSAGES)
-def test_the_order_of_filters_does_not_matter(one, other):
+def test_filter_order_does_not_matter(one, other):
     both, turned = one.combined_with(other), other.combined_with(one)
     assert (both.blocked, both.load) == (turned.blocked, turned.load)
     assert (both.loss, both.delay) == pytest.approx((turned.loss, turned.delay))

@@ -310,7 +310,7 @@ def test_additional_allowance_closes_unmatched_traffic_only(objs, spec, flow):
 
 
 @given(st.permutations(range(3)), st.lists(SPECS, min_size=3, max_size=3), FLOWS)
-def test_the_order_of_policies_does_not_matter(order, specs, flow):
+def test_policy_order_does_not_matter(order, specs, flow):
     objs = [{"metadata": {"namespace": NS}, "spec": spec} for spec in specs]
     source, target, protocol, port = flow
     answer = lets(source, target, *objs, protocol=protocol, port=port)

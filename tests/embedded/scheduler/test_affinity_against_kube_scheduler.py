@@ -63,8 +63,8 @@ def some_constraint(chance, key):
     return found
 
 
-def sociable(chance, pod):
-    """The pod with wishes, and a size."""
+def pod_with_affinity(chance, pod):
+    """Return a pod with affinity or spread constraints, and a size."""
     spec = {**pod["spec"]}
     affinity = dict(spec.get("affinity") or {})
     match chance.below(7):
@@ -101,7 +101,7 @@ def with_service(rival):  # noqa: F811
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_it_chooses_one_of_our_best(rival, ours, seed):  # noqa: F811
+def test_kube_scheduler_chooses_one_of_our_best_nodes(rival, ours, seed):  # noqa: F811
     draws = Chance(seed).stream("sociable")
     rival.clear()
     with_service(rival)
@@ -111,7 +111,9 @@ def test_it_chooses_one_of_our_best(rival, ours, seed):  # noqa: F811
     mine, bound = ours(), 0
     mine.scheduler._handle.snapshot.large = 1 if seed % 2 else 64
     for number in range(POD_COUNT):
-        pod = sociable(draws, some_pod(draws, number, kinds=8 if draws.below(3) else 4, classes=1))
+        pod = pod_with_affinity(
+            draws, some_pod(draws, number, kinds=8 if draws.below(3) else 4, classes=1)
+        )
         pod = {**pod, "spec": {**pod["spec"], "affinity": pod["spec"].get("affinity") or {}}}
         best = mine.opinion(as_admitted(pod))
         found = rival.placed(pod)
