@@ -264,7 +264,7 @@ def test_unchecked_invalid_outcome_fails_the_test(pytester):
         [
             "*the run was not valid, and the test did not look at its verdict*",
             "*no incident of pod-destroy in 5s: run longer*",
-            "*test_an_outcome*.py:5: PlanWarning: pod-destroy: no incident in *",
+            "*test_unchecked*.py:5: PlanWarning: pod-destroy: no incident in *",
         ]
     )
 
