@@ -19,22 +19,18 @@ from pytest_kscen.report.summary import choose_stories, summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Self
 
     from pytest_kscen.journal import Journal
     from pytest_kscen.judge.incidents import IncidentRecord
     from pytest_kscen.judge.outcome import Outcome
-    from pytest_kscen.report.protocol import ReportedRun, ReportedSession
+    from pytest_kscen.report.protocol import ReportedRun
 
 STORIES = 20  # at least; every broken or unknown volume has one
 
 
 class AllureReport(Report):
     name = "allure"
-
-    @classmethod
-    def for_session(cls, session: ReportedSession) -> Self | None:
-        return cls() if session.config.getoption("allure_report_dir", None) else None
+    needs = "allure"
 
     def finish(self, run: ReportedRun) -> None:
         run.result.attach(f"run {run.position}")

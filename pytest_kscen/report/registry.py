@@ -1,8 +1,8 @@
 """Registry of reports, and the list of those that a session has.
 
 The plugin calls `reports_for` once per session, before its first test. A new built-in report is a
-class in a module of this package, and its line in `BUILT_IN`; the class itself decides, in
-`Report.for_session`, which sessions it is for. Nothing here may import pytest.
+class in a module of this package, and its line in `BUILT_IN`; the class itself decides, by
+`Report.needs` and `Report.for_session`, which sessions it is for. Nothing here may import pytest.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def _made_for(session: ReportedSession) -> Iterator[Report]:
     for report in REPORTS.values():
         made: Any = report
         if isinstance(report, type):
+            if (needs := getattr(report, "needs", "")) and not getattr(session, needs):
+                continue
             made = report.for_session(session) if issubclass(report, Report) else report()
         if made is not None:
             yield made
