@@ -97,10 +97,10 @@ class Chance:
     def stream(self, name: str) -> Stream:
         """Return the stream of this name; a second call continues where the first one stopped."""
         if name not in self._streams:
-            self._streams[name] = self.passing_stream(name)
+            self._streams[name] = self.temporary_stream(name)
         return self._streams[name]
 
-    def passing_stream(self, name: str) -> Stream:
+    def temporary_stream(self, name: str) -> Stream:
         """Return a stream that is not kept, for names that are used once."""
         return Stream(
             int.from_bytes(hashlib.sha256(f"{self.seed}/{name}".encode()).digest()), self._salt

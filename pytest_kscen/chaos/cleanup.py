@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NAME = "chaos-cleaner"
 FAMILY = "chaos.megatest/"  # how the labels begin that the Go megatest has in common with us
-SPARED = ("kube-node-lease", "kube-public", "kube-system", STORAGE)
+SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system", STORAGE)
 """The namespaces whose Jobs are the cluster's own."""
 BOOTS = 150.0  # seconds that a machine may take which was started again just now
 BEFORE, AFTER = "clear away before the run", "clear chaos away"
@@ -72,7 +72,7 @@ async def clear_before(context: RunContext, *, everything: bool = True) -> None:
             BEFORE,
             created.resource,
             "" if context.owned else created.namespace,
-            (lambda job: job["metadata"]["namespace"] not in SPARED)
+            (lambda job: job["metadata"]["namespace"] not in SYSTEM_NAMESPACES)
             if takes_all
             else partial(_is_leftover, profile),
             undo=partial(profile.undo_leftover, clients),

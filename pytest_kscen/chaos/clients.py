@@ -98,11 +98,11 @@ class ClusterClients:
 
 async def replace_object(actor: Actor, resource: Resource, obj: Obj) -> Obj:
     """Create the object; delete one of the same name first."""
-    await remove_namesake(actor, resource, obj)
+    await delete_same_name(actor, resource, obj)
     return await actor.api.create(resource, obj)
 
 
-async def remove_namesake(actor: Actor, resource: Resource, obj: Obj) -> None:
+async def delete_same_name(actor: Actor, resource: Resource, obj: Obj) -> None:
     """Delete an object of the same name, and record that there was one."""
     metadata = obj["metadata"]
     try:

@@ -15,7 +15,7 @@ from pytest_kscen.chaos.clients import (
     TYPE,
     ClusterClients,
     FaultImpossible,
-    remove_namesake,
+    delete_same_name,
 )
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.troubles import NOWHERE, ExplanatoryPower
@@ -189,7 +189,7 @@ class Incident:
 
     async def put(self, actor: Actor, resource: Resource, obj: Obj, part: str = "") -> None:
         """Create the object that causes the fault or one part of it, and record the answer."""
-        await remove_namesake(actor, resource, obj)
+        await delete_same_name(actor, resource, obj)
         with self.answers.of(part):
             await actor.api.create(resource, obj)
         self.reaches(self.fault.reach)
@@ -335,7 +335,7 @@ async def repeat_incidents(
     `draw` returns the fault of the next incident, given the seconds that it will last. `kind` is
     the actor's name, which seeds its draws.
     """
-    clients = ClusterClients.of(context, context.one_more(kind))
+    clients = ClusterClients.of(context, context.next_name(kind))
     actor = clients.nested
     async with Observer.of(context).held():
         while not await stop.within(actor.chance.between(*profile.period)):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_kscen.chaos import troubles
 from pytest_kscen.chaos.troubles import (
-    NOTICING,
+    DETECTION_TIME,
     SETTLED,
     SuspectedIncident,
     attribute_trouble,
@@ -197,7 +197,7 @@ class Observer:
             replicas, volumes, nodes = map(
                 shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES)
             )
-            of_volume = replicas.index("volume", lambda replica: [volume_of(replica)], lasting=True)
+            of_volume = replicas.index("volume", lambda replica: [volume_of(replica)], stable=True)
 
             def seats_of(volume: Obj) -> tuple[str, ...]:
                 return tuple(
@@ -302,7 +302,9 @@ class Observer:
         self._due = asyncio.Queue()
         while True:
             since, due = await self._due.get()
-            await self._actor.clock.sleep(max(0.0, since + NOTICING - self._context.journal.now))
+            await self._actor.clock.sleep(
+                max(0.0, since + DETECTION_TIME - self._context.journal.now)
+            )
             if self._troubles.is_still_due(due) and not any(
                 _is_deleted(replicas.get(end.key[1])) for end in due.ends
             ):
@@ -318,7 +320,7 @@ class Observer:
                             self._attribute(trouble, owner, now)
 
     def _trouble_began(self, trouble: ObservedState) -> None:
-        now = self._context.journal.now if trouble.due is None else trouble.due + NOTICING
+        now = self._context.journal.now if trouble.due is None else trouble.due + DETECTION_TIME
         owner, others = attribute_trouble(trouble, self._watched.values(), now)
         if owner:
             self._attribute(trouble, owner, now)

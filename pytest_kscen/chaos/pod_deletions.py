@@ -12,7 +12,7 @@ from pytest_kscen.chaos.incidents import EXPECTED_ERRORS, cause_incident, end_in
 from pytest_kscen.chaos.observer import Observer
 from pytest_kscen.chaos.profiles import OTHER_PODS_AT_ONCE, PODS_AT_ONCE, PodDestroy
 from pytest_kscen.chaos.troubles import VOLUME, Reach
-from pytest_kscen.kube.waiting import wait_for_those
+from pytest_kscen.kube.waiting import wait_for_list
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import Conflict, NotFound
 from pytest_kscen.objects.resources import PODS
@@ -107,7 +107,7 @@ class PodDeletion:
 
         actor = incident.clients.nested
         try:
-            await wait_for_those(
+            await wait_for_list(
                 *(actor.api, actor.clock, PODS, self.namespace),
                 labels=self.label,
                 condition=over,
@@ -185,7 +185,7 @@ async def destroy_pods(profile: PodDestroy, context: RunContext, stop: Signal) -
     """Delete pods of each label again and again, side by side, until `stop` is given."""
     async with asyncio.TaskGroup() as destroyers:
         for label in profile.labels:
-            name = context.one_more(f"pod-destroyer/{label}")
+            name = context.next_name(f"pod-destroyer/{label}")
             destroyers.create_task(_destroy(profile, context, stop, label, name), name=name)
 
 

@@ -308,7 +308,7 @@ def _of_drbd(status: Obj) -> Obj | None:
     return (status.get("drbd") or {}).get("status")
 
 
-NOTICING = 6.0  # seconds, DRBD's `timeout`: a silence that is shorter has not cost it a link
+DETECTION_TIME = 6.0  # seconds, DRBD's `timeout`: a silence that is shorter has not cost it a link
 SETTLED = 5.0  # seconds without trouble
 
 
@@ -341,7 +341,7 @@ class Reach:
     @property
     def noticed_after(self) -> float:
         """Return the seconds until a cut is noticed: DRBD's timeout."""
-        return NOTICING if self.against else 0.0
+        return DETECTION_TIME if self.against else 0.0
 
     def covers(self, aspect: ObservedState) -> bool:
         if aspect.kind not in self.kinds or (self.volume and aspect.volume != self.volume):

@@ -174,7 +174,7 @@ async def undo_stop(clients: ClusterClients, past: Obj) -> None:
         TimeoutError
     ):  # one that hangs stops nothing any more once it is taken away
         await _finished(actor, name, namespace)
-    if await _comes_to(clients, vm, RUNNING, STOPPED) != STOPPED:
+    if await _wait_for_phase(clients, vm, RUNNING, STOPPED) != STOPPED:
         return
     start = name.replace("-stop-", "-start-", 1)
     try:
@@ -183,7 +183,7 @@ async def undo_stop(clients: ClusterClients, past: Obj) -> None:
             VIRTUAL_MACHINE_OPERATIONS,
             operation(start, namespace, "Start", vm, actor.labels),
         )
-        await _comes_to(clients, vm, RUNNING)
+        await _wait_for_phase(clients, vm, RUNNING)
     finally:
         await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, start, namespace)
 
@@ -244,10 +244,10 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
     """Wait until the machine runs, started if it is off, and its node is ready: in another boot
     if the operation was completed.
     """
-    if await _comes_to(incident.clients, vm, RUNNING, STOPPED) == STOPPED:
+    if await _wait_for_phase(incident.clients, vm, RUNNING, STOPPED) == STOPPED:
         await replace_object(incident.clients.in_parent, *_order(incident, "Start", vm))
         await _done(incident, "Start", vm)
-        await _comes_to(incident.clients, vm, RUNNING)
+        await _wait_for_phase(incident.clients, vm, RUNNING)
     nested, before = incident.clients.nested, boot if incident.done else ""
     await wait_for(
         *(nested.api, nested.clock, NODES, vm),
@@ -258,7 +258,7 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
     )
 
 
-async def _comes_to(clients: ClusterClients, vm: str, *phases: str) -> str:
+async def _wait_for_phase(clients: ClusterClients, vm: str, *phases: str) -> str:
     """Return the first of these phases that the machine has, or "gone"."""
     actor = clients.in_parent
     return await wait_for(
@@ -287,7 +287,7 @@ NAME = "chaos-vm-reboter"
 
 async def reboot_machines(profile: VmReboot, context: RunContext, stop: Signal) -> None:
     """Restart one machine after the other until `stop` is given, without waiting for its return."""
-    clients = ClusterClients.of(context, context.one_more(NAME))
+    clients = ClusterClients.of(context, context.next_name(NAME))
     if profile.is_hasty:
         clients.nested.log(
             logging.WARNING,

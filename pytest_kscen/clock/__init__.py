@@ -1,7 +1,7 @@
-"""Time: a clock that actors read and wait by, and a runner that drives the event loop.
+"""Time: a clock for actors, and a runner that drives the event loop.
 
-Every other package takes time from here; the linter bans the raw calls. Imports nothing else of
-pytest_kscen.
+All other packages take time from this one; the linter bans direct calls of `time` and `asyncio`.
+Imports no other package of pytest_kscen.
 
   clock      the protocols Clock and Runner, timestamps, and Signal
   virtual    simulated time: its clock, its runner, and requests from other threads

@@ -21,28 +21,28 @@ MICROS = 1_000_000  # in a second
 
 
 class Clock(Protocol):
-    """Clock of an actor. Whether its time is simulated or real is hidden from the actor.
+    """Clock of an actor, in simulated or real time.
 
-    Actors take every instant and every pause from it, which is why the same actors run on simulated
-    and on real clusters.
+    Actors read time and wait through it only, so that the same actors run on simulated and on real
+    clusters.
     """
 
     def now(self) -> float:
         """Return the seconds since the Unix epoch, in cluster time."""
 
     async def sleep(self, seconds: float, *, background: bool = False) -> None:
-        """Wait so many seconds of cluster time.
+        """Wait for this many seconds of cluster time.
 
-        A background sleep (a heartbeat, housekeeping) does not keep simulated time running: once
-        only background sleeps are left, the run is stalled.
+        A background sleep (a heartbeat, housekeeping) does not keep simulated time running: with
+        background sleeps only, the run is stalled.
         """
 
 
 class Runner(Protocol):
     """Driver of the event loop that actors run in, for a synchronous test.
 
-    The virtual runner runs the loop inside these calls, so time stands still between them; the wall
-    runner's loop has a thread of its own and never stops.
+    The virtual runner runs the loop inside these calls, so time does not move between them; the
+    wall runner's loop runs in a thread of its own all the time.
     """
 
     @property
@@ -55,28 +55,26 @@ class Runner(Protocol):
         """Run a coroutine to its end."""
 
     def ask(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a request to its answer: at once, without running any other task, if it need not
-        wait.
-        """
+        """Return the answer of a request. If it need not wait, no other task runs meanwhile."""
 
     def start(self, coroutine: Coroutine[Any, Any, Any], name: str) -> None:
-        """Start an actor beside the test. If it crashes, the next call raises ActorCrashedError."""
+        """Start an actor in parallel to the test. If it crashes, the next call raises
+        ActorCrashedError.
+        """
 
     def on_crash(self, callback: Callable[[ActorCrashedError], None]) -> Callable[[], None]:
-        """Call back at each actor's crash, in the thread that runs the loop; return the
-        unsubscriber.
+        """Register a callback for each actor's crash; return a function that removes it. Callbacks
+        run in the loop's thread.
         """
 
     def advance(self, seconds: float) -> None:
-        """Let so many seconds of cluster time pass."""
+        """Let this many seconds of cluster time pass."""
 
     def until(self, condition: Callable[[], object], timeout: float) -> bool:
-        """Let time pass until the condition holds (True) or the timeout is over (False)."""
+        """Let time pass until the condition is true, and return True; False after the timeout."""
 
     def in_thread(self, function: Callable[[], T]) -> Awaitable[T]:
-        """Run blocking input or output in a thread; simulated time stands still until it is
-        done.
-        """
+        """Run blocking input or output in a thread; simulated time does not move meanwhile."""
 
     def close(self) -> None:
         """Cancel all actors, newest first, and close the loop."""
@@ -102,9 +100,9 @@ def epoch_of(timestamp: str) -> float:
 
 
 class Signal:
-    """Signal that is given once and never withdrawn; every waiter sees it.
+    """Signal that is given once and never withdrawn.
 
-    Actors wait for it beside their timers, so that they can be stopped in mid-sleep. Not
+    An actor waits for it and for a timer together, so that it can be stopped while it sleeps. Not
     thread-safe: give it in the loop's thread.
     """
 
@@ -122,7 +120,9 @@ class Signal:
         await self._event.wait()
 
     async def within(self, seconds: float) -> bool:
-        """Sleep so many seconds of the loop's time; return True at once when the signal comes."""
+        """Sleep for this many seconds of the loop's time; return True at once when the signal is
+        given.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._event.wait()

@@ -1,8 +1,8 @@
 """Event loop whose time jumps to the next timer when nothing can run.
 
-The loop runs in the thread that calls `turn`: the test's, or that of an HTTP port between the
-test's calls. Timers due at the same instant fire in the order in which they were set. Real input
-and output runs in threads, and simulated time stands still meanwhile.
+The loop runs in the thread that calls `turn`: the test's thread, or an HTTP port's between the
+test's calls. Timers of the same instant fire in the order in which they were set. Real input and
+output runs in threads; simulated time does not move meanwhile.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 
 class ThreadedWork:
-    """Real input and output under way in threads, oldest first.
+    """Real input and output that runs in threads, oldest first.
 
-    How long a thread takes depends on the machine, so results are delivered only when nothing else
-    can run at this instant, in the order of the requests.
+    The duration of a thread depends on the machine. So results are delivered in the order of the
+    requests, and only when nothing else can run at this instant.
     """
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -50,9 +50,9 @@ class ThreadedWork:
         return answer
 
     def deliver(self, *, in_order: bool) -> bool:
-        """Deliver one finished result; return False if there is none.
+        """Deliver one result; return False if there is none.
 
-        With `in_order` only the oldest request may be delivered.
+        With `in_order`, only the result of the oldest request may be delivered.
         """
         for answer, work in self.under_way.items():
             if work.done():
@@ -106,10 +106,10 @@ class CallbackHandle:
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """asyncio's event loop over a heap of timers, with simulated time.
+    """asyncio event loop over a heap of timers, with simulated time.
 
-    Timers of background sleeps have a heap of their own: if only these are left, the loop is
-    stalled. Only what asyncio and this project call is implemented.
+    Background sleeps have a heap of their own: without other timers, the loop is stalled. Methods
+    that neither asyncio nor this project calls are not implemented.
     """
 
     def __init__(self) -> None:
@@ -141,11 +141,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         settled: Callable[[], object] | None = None,
         pace: Callable[[float], object] | None = None,
     ) -> None:
-        """Run until `done` holds, checked after every round of callbacks, or `settled` at rest of
-        an instant.
+        """Run until `done` is true, checked after every round of callbacks, or `settled` is true,
+        checked when nothing can run at this instant any more.
 
         With a `pace`, time does not jump: `pace` is called with the seconds until the next timer,
-        waits that long, and returns whether the time has passed.
+        waits that long, and returns True if the time has passed.
         """
         # asyncio's documented hook for other event loops
         previous = asyncio._get_running_loop()  # noqa: SLF001
@@ -165,7 +165,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                     self._steps += count
                     if self._steps > STEPS_PER_INSTANT:
                         self._count_steps()
-                    self._run(self._ready, count)  # not those added meanwhile
+                    self._run(self._ready, count)  # without those added meanwhile
                 elif (due := self.next_timer()) is not None and due <= self.instant:
                     self._fire(self.instant)
                 elif settled and settled():
@@ -181,7 +181,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             asyncio._set_running_loop(None)  # noqa: SLF001
 
     def _queue_arrivals(self) -> None:
-        """Queue calls of other threads behind everything that can run now."""
+        """Queue calls of other threads after all callbacks that are ready."""
         while self._arrivals:
             self._ready.append(self._arrivals.popleft())
 
@@ -191,7 +191,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.wait_for_arrivals()
 
     def _run(self, handles: collections.deque[CallbackHandle], count: int) -> None:
-        """Run so many callbacks."""
+        """Run this many callbacks."""
         for _ in range(count):
             handle = handles.popleft()
             call = handle.call
@@ -199,7 +199,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 continue
             try:
                 handle.context.run(*call)
-            except Exception as error:  # noqa: BLE001  # as in asyncio: it goes to the handler
+            except Exception as error:  # noqa: BLE001  # as in asyncio, the handler gets it
                 self.call_exception_handler({"message": "error in a callback", "exception": error})
 
     def _count_steps(self) -> None:
@@ -215,16 +215,16 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             )
 
     def admit(self) -> None:
-        """Run calls of other threads and nothing else: simulated time and its tasks stand still."""
+        """Run only calls of other threads: time does not move, and no task runs."""
         while self._arrivals:
             self._run(self._arrivals, 1)
 
     def is_busy(self) -> bool:
-        """Return whether a callback can run now."""
+        """Return True if a callback can run now."""
         return bool(self._ready or self._arrivals)
 
     def wait_for_arrivals(self, seconds: float | None = None) -> None:
-        """Block until another thread schedules a call, or so many seconds of wall time have
+        """Block until another thread schedules a call, or this many seconds of wall time have
         passed.
         """
         with self._wake:
@@ -233,7 +233,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self._nudged = False
 
     def nudge(self) -> None:
-        """Wake the thread that blocks in this loop, so that it checks its condition again."""
+        """Wake the thread in `wait_for_arrivals`, so that it checks its condition again."""
         with self._wake:
             self._nudged = True
             self._wake.notify_all()
@@ -282,7 +282,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self.instant
 
     def sleeper(self, seconds: float, *, background: bool) -> asyncio.Future[None]:
-        """Return a future that is done after so many seconds; cheaper than a timer with a
+        """Return a future that is done after this many seconds; cheaper than a timer with a
         callback.
         """
         future: asyncio.Future[None] = asyncio.Future(loop=self)
@@ -293,7 +293,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return future
 
     def next_timer(self) -> float | None:
-        """Return when the next timer is due, background timers included."""
+        """Return the instant of the next timer, background timers included; None without timers."""
         timers, background = self._timers, self._background
         if timers and background:
             return min(timers[0][0], background[0][0])
@@ -333,23 +333,23 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run real input or output in a thread; simulated time stands still until it is done."""
+        """Run real input or output in a thread; simulated time does not move until it is done."""
         return self._work.begin(executor, func, *args)
 
     @property
     def replayable(self) -> bool:
-        """Return whether everything so far happened at instants that the seed alone determines."""
+        """Return True if all instants so far depend on the seed alone."""
         return self._replayable
 
     def mark_unreplayable(self) -> None:
-        """Record that wall time has affected the run; results of threads are then delivered as they
-        come.
+        """Record that wall time has affected the run. From now on, results of threads are delivered
+        as soon as they arrive.
         """
         self._replayable = False
 
     def is_exposed(self) -> bool:
-        """Return whether a call of another thread would now fall at an instant that varies between
-        runs.
+        """Return True if a call of another thread would now happen at an instant that varies
+        between runs.
         """
         return self._running or bool(self._work.under_way)
 
@@ -367,7 +367,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return iter(self._tasks)
 
     def set_task_factory(self, factory: Any) -> None:
-        raise NotImplementedError("the order of tasks is this loop's own: it numbers them")
+        raise NotImplementedError(
+            "this loop numbers its tasks: another task factory would change their order"
+        )
 
     def get_task_factory(self) -> Any:
         return self._factory
@@ -389,7 +391,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.turn(lambda: False)
 
     def stop(self) -> None:
-        """Stop the running `turn` after its present round."""
+        """Stop the running `turn` after its current round."""
         self._stopping = True
 
     def is_running(self) -> bool:
@@ -406,7 +408,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._work.close()
 
     async def shutdown_asyncgens(self) -> None:
-        """Do nothing: a generator left open belongs to its task, which is cancelled."""
+        """Do nothing: an open generator belongs to its task, which is cancelled."""
 
     async def shutdown_default_executor(
         self,

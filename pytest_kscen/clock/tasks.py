@@ -1,6 +1,6 @@
-"""Tasks of both loops: a fixed order, requests run by hand, reports of a stall, crashes of actors.
+"""Tasks of both loops: their order, requests without a task, reports of a stall, crashed actors.
 
-asyncio keeps tasks in sets, so their hash must be a number that does not depend on an address.
+asyncio keeps tasks in sets, so the hash of a task must not depend on its address in memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class NumberedTask(asyncio.Task[Any]):
     """Task whose hash is its number, so that sets of tasks iterate in the same order in every run.
 
-    asyncio itself keeps tasks in weak sets, whose order would otherwise follow addresses in memory.
+    asyncio keeps tasks in weak sets, whose order would otherwise follow addresses in memory.
     """
 
     number = 0
@@ -63,21 +63,21 @@ T = TypeVar("T")
 
 
 def start_request(loop: VirtualLoop, coroutine: Coroutine[Any, Any, T]) -> tuple[bool, Any]:
-    """Run a request up to its first wait: return (True, result), or (False, coroutine of the
-    rest).
+    """Run a request up to its first wait. Return (True, result), or (False, a coroutine that
+    continues it).
     """
     # asyncio's documented hook for other event loops
     outer = asyncio._get_running_loop()  # noqa: SLF001
     asyncio._set_running_loop(loop)  # noqa: SLF001
     try:
-        return False, _carry_on(coroutine, coroutine.send(None))
+        return False, _continue(coroutine, coroutine.send(None))
     except StopIteration as stop:
         return True, stop.value
     finally:
         asyncio._set_running_loop(outer)  # noqa: SLF001
 
 
-async def _carry_on(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> T:
+async def _continue(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> T:
     return await _resume(coroutine, waits_for)  # a task requires a coroutine, not a generator
 
 
@@ -95,9 +95,9 @@ def _resume(coroutine: Coroutine[Any, Any, T], waits_for: Any) -> Generator[Any,
         return stop.value  # type: ignore[no-any-return]
 
 
-def carried_by(frame: types.FrameType) -> Any:
+def continued_request(frame: types.FrameType) -> Any:
     """Return the request that a frame of `_carry_on` continues, None for other frames."""
-    return frame.f_locals["coroutine"] if frame.f_code is _carry_on.__code__ else None
+    return frame.f_locals["coroutine"] if frame.f_code is _continue.__code__ else None
 
 
 class StalledError(RuntimeError):
@@ -109,11 +109,11 @@ class StalledError(RuntimeError):
 
 
 class ActorCrashedError(RuntimeError):
-    """Report that an actor beside the test has raised; its own error is the cause."""
+    """Report that an actor of the run has raised; the actor's error is the cause."""
 
 
 def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
-    newest_first = reversed(list(tasks))  # the test itself has begun to wait last
+    newest_first = reversed(list(tasks))  # the test itself began to wait last
     lines = [
         f"  {task.get_name()} waits in {' > '.join(_chain(task.get_coro()))}"
         for task in newest_first
@@ -122,8 +122,8 @@ def stalled(why: str, tasks: Iterable[asyncio.Task[Any]]) -> StalledError:
 
 
 class StepCounter:
-    """Steps per task in an instant that does not end, counted to name the busiest tasks in the
-    error.
+    """Count of steps per task in an instant that does not end, for the error's list of busiest
+    tasks.
     """
 
     SHOWN = 8
@@ -132,27 +132,27 @@ class StepCounter:
         self._steps: Counter[str] = Counter()
 
     def note(self, callbacks: Iterable[Callable[..., object]]) -> None:
-        self._steps.update(_doer(callback) for callback in callbacks)
+        self._steps.update(_describe_callback(callback) for callback in callbacks)
 
     def error(self, why: str) -> StalledError:
         total = self._steps.total()
         lines = [
-            f"  {count} of the last {total}: {who}"
-            for who, count in self._steps.most_common(self.SHOWN)
+            f"  {count} of the last {total}: {name}"
+            for name, count in self._steps.most_common(self.SHOWN)
         ]
         return StalledError("\n".join([f"{why}. Busiest tasks:", *lines]))
 
 
-def _doer(callback: Any) -> str:
+def _describe_callback(callback: Any) -> str:
     """Return the name of a task with its position, or of the function that a timer calls."""
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):
         return f"{owner.get_name()} in {' > '.join(_chain(owner.get_coro())) or 'its last step'}"
-    called = getattr(owner, "act", callback)
+    function = getattr(owner, "act", callback)
     return (
-        f"{called.__module__}.{called.__qualname__}"
-        if hasattr(called, "__qualname__")
-        else repr(called)
+        f"{function.__module__}.{function.__qualname__}"
+        if hasattr(function, "__qualname__")
+        else repr(function)
     )
 
 
@@ -165,7 +165,7 @@ def _chain(awaited: Any) -> Iterator[str]:
         )
         if frame is None:
             return
-        if carried := carried_by(frame):
+        if carried := continued_request(frame):
             awaited = carried
             continue
         yield (

@@ -1,7 +1,7 @@
 """Simulated time: its clock, and the runner that drives its loop for a synchronous test.
 
-Time stands still between the test's calls. A request that need not wait is answered without running
-the loop. Other threads (an HTTP port) call `submit`; one thread runs the loop at a time.
+Time does not move between the test's calls. A request that need not wait is answered without
+running the loop. Other threads (an HTTP port) call `submit`; one thread runs the loop at a time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class Pacer:
-    """Runs the loop for requests of other threads, between the test's own calls.
+    """Runner of the loop for requests of other threads, between the test's own calls.
 
-    A request that need not wait is answered at once, and nothing else moves. One that waits (a
-    watch, `kubectl wait`) makes the pacer's thread run the loop at the pace of the wall clock until
-    it is answered. The test's thread always has precedence.
+    A request that need not wait is answered at once, without running other tasks. For a request
+    that waits (a watch, `kubectl wait`), the pacer's thread runs the loop at the speed of the wall
+    clock until it is answered. The test's thread has precedence.
     """
 
     def __init__(self, loop: VirtualLoop) -> None:
@@ -35,16 +35,14 @@ class Pacer:
         self._turn_lock = threading.RLock()
         self._change = threading.Condition()
         self._wanted = 0
-        self._asked = 0
+        self._submitted = 0
         self._waiting: dict[asyncio.Task[Any], Future[Any]] = {}
         self._thread: threading.Thread | None = None
         self._closing = False
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Give the loop to the calling thread for the block's duration; the pacer's thread steps
-        back.
-        """
+        """Reserve the loop for the calling thread during the block; the pacer's thread pauses."""
         with self._change:
             self._wanted += 1
         self._loop.nudge()
@@ -66,17 +64,19 @@ class Pacer:
             finally:
                 self._turn_lock.release()
             if not answer.done():
-                self._call_pacer()
+                self._notify_pacer()
         else:
             self._loop.call_soon_threadsafe(self._admit, coroutine, answer)
-            self._call_pacer(asked=1)
+            self._notify_pacer(submitted=1)
         return answer
 
-    def _call_pacer(self, asked: int = 0) -> None:
+    def _notify_pacer(self, submitted: int = 0) -> None:
         with self._change:
-            self._asked += asked
+            self._submitted += submitted
             if self._thread is None:
-                self._thread = threading.Thread(target=self._live, name="kscen-pacer", daemon=True)
+                self._thread = threading.Thread(
+                    target=self._run_thread, name="kscen-pacer", daemon=True
+                )
                 self._thread.start()
             self._change.notify_all()
 
@@ -90,7 +90,7 @@ class Pacer:
 
     def _admit(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
         with self._change:
-            self._asked -= 1
+            self._submitted -= 1
         self._begin_request(coroutine, answer)
 
     def _begin_request(self, coroutine: Coroutine[Any, Any, T], answer: Future[T]) -> None:
@@ -101,13 +101,13 @@ class Pacer:
             self._loop.mark_unreplayable()
         try:
             answered, rest = start_request(self._loop, coroutine)
-        except Exception as error:  # noqa: BLE001  # the caller gets it
+        except Exception as error:  # noqa: BLE001  # passed to the caller
             _set_answer(answer, error=error)
             return
         if answered:
             _set_answer(answer, rest)
         else:
-            task = self._loop.create_task(rest, name="a client on the port")
+            task = self._loop.create_task(rest, name="request of a client on the port")
             self._waiting[task] = answer
             task.add_done_callback(self._finish)
             answer.add_done_callback(
@@ -125,11 +125,13 @@ class Pacer:
         else:
             _set_answer(answer, task.result())
 
-    def _live(self) -> None:
+    def _run_thread(self) -> None:
         while True:
             with self._change:
                 self._change.wait_for(
-                    lambda: self._closing or (not self._wanted and (self._asked or self._waiting))
+                    lambda: (
+                        self._closing or (not self._wanted and (self._submitted or self._waiting))
+                    )
                 )
                 if self._closing:
                     return
@@ -144,14 +146,14 @@ class Pacer:
                 self._loop.turn(
                     lambda: self._wanted or self._closing or not self._waiting, pace=self._pace
                 )
-        except BaseException as error:  # noqa: BLE001  # the callers get it, the thread goes on
+        except BaseException as error:  # noqa: BLE001  # passed to the callers; the thread continues
             while self._waiting:
                 task, answer = self._waiting.popitem()
                 task.cancel()
                 _set_answer(answer, error=error)
 
     def _pace(self, seconds: float) -> bool:
-        """Wait for so many seconds of wall time; return False if a call arrived before."""
+        """Wait for this many seconds of wall time; return False if a call arrived earlier."""
         self._loop.mark_unreplayable()
         end = elapsed() + min(seconds, threading.TIMEOUT_MAX / 2)
         self._loop.wait_for_arrivals(max(0.0, end - elapsed()))
@@ -176,9 +178,7 @@ START = 1767225600.0  # 2026-01-01T00:00:00Z, the instant at which every simulat
 
 
 class VirtualClock:
-    """Clock of a VirtualLoop; every simulated run begins at the instant `START`, whatever its
-    seed.
-    """
+    """Clock of a VirtualLoop. Every simulated run begins at the instant `START`."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -191,8 +191,8 @@ class VirtualClock:
 
 
 class VirtualRunner:
-    """Runner of a VirtualLoop in the test's own thread. Every call runs the loop until its answer
-    is there; an actor that crashes meanwhile stops the call with ActorCrashedError.
+    """Runner of a VirtualLoop in the test's own thread. Each call runs the loop until it has its
+    answer; if an actor crashes meanwhile, the call raises ActorCrashedError.
     """
 
     def __init__(self) -> None:
@@ -265,14 +265,12 @@ class VirtualRunner:
 
     @property
     def replayable(self) -> bool:
-        """Return whether wall time has not affected the run: no client on a port had to wait, for
-        example.
-        """
+        """Return True if wall time has not affected the run, as a waiting client on a port does."""
         return self.loop.replayable
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Answer another thread: within this instant, or at the pace of the wall clock if it has to
-        wait.
+        """Start a request of another thread: answered in this instant, or at the speed of the wall
+        clock if it has to wait.
         """
         return self._pacer.submit(coroutine)
 

@@ -1,4 +1,4 @@
-"""Real time: a clock for real clusters, and a runner whose loop has a thread beside the test."""
+"""Real time: a clock for real clusters, and a runner whose loop has a thread of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-POLL = 0.1  # seconds between two looks at a condition
+POLL = 0.1  # seconds between two checks of a condition
 
 
 def elapsed() -> float:
@@ -28,34 +28,34 @@ def elapsed() -> float:
 
 
 class WallClock:
-    """Clock of real time that never goes back, whatever happens to the machine's clock.
+    """Clock of real time that never goes back, even if the machine's clock is set back.
 
-    It follows the machine's clock forward, since servers date objects by theirs: a clock that lags
-    would take new objects for future ones.
+    It follows the machine's clock forward, since servers date objects by their own: with a late
+    clock, new objects would seem to be created in the future.
     """
 
     def __init__(self) -> None:
         self._epoch = -math.inf
 
     def now(self) -> float:
-        machines, even = time.time(), time.monotonic()
-        self._epoch = max(self._epoch, machines - even)
-        return self._epoch + even
+        monotonic = time.monotonic()
+        self._epoch = max(self._epoch, time.time() - monotonic)
+        return self._epoch + monotonic
 
     async def sleep(self, seconds: float, *, background: bool = False) -> None:  # noqa: ARG002
         await asyncio.sleep(seconds)
 
 
 class WallRunner:
-    """Runner of a loop in a thread of its own, so that actors go on while the test computes. Calls
-    block the test's thread until the loop has answered.
+    """Runner of a loop in a thread of its own, so that actors continue while the test computes.
+    Calls block the test's thread until they are answered.
     """
 
     def __init__(self) -> None:
         self.clock = WallClock()
         self.loop = asyncio.new_event_loop()
         self._actors = Actors()
-        self._thread = threading.Thread(target=self._live, name="kscen-loop", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="kscen-loop", daemon=True)
         self._thread.start()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -123,6 +123,6 @@ class WallRunner:
             await last
         await self.loop.shutdown_asyncgens()
 
-    def _live(self) -> None:
+    def _run_thread(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()

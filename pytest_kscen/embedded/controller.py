@@ -175,7 +175,7 @@ class ControllerContext:
                     await informer.synced()
             if self.gate:
                 await self.gate()
-            await self.api.turn_to(key)
+            await self.api.select_subject(key)
 
         return Controller(self.name, self.clock, reconcile, ready=ready)
 

@@ -21,12 +21,12 @@ def pods_by_node(informers: Informers) -> Index:
     return informers.of(PODS).index(
         "node",
         lambda pod: [name] if (name := pod["spec"].get("nodeName")) else [],
-        lasting=True,
+        stable=True,
     )
 
 
 def pods_by_claim(informers: Informers) -> Index:
-    return informers.of(PODS).index("claim", claims_of, lasting=True)
+    return informers.of(PODS).index("claim", claims_of, stable=True)
 
 
 def volumes_by_class(informers: Informers) -> Index:

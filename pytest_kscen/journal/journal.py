@@ -192,7 +192,7 @@ class Journal:
     def now(self) -> float:
         return self._clock.now() - self._began
 
-    def witness(self, actor: str) -> ActorJournal:
+    def for_actor(self, actor: str) -> ActorJournal:
         return ActorJournal(self, actor)
 
     def write(self, actor: str, what: str, data: dict[str, Any]) -> None:
@@ -468,7 +468,7 @@ class JournalSwitch:
     def now(self) -> float | None:
         return None if self.to is None else self.to.now
 
-    def witness(self, actor: str) -> ActorJournal:
+    def for_actor(self, actor: str) -> ActorJournal:
         return ActorJournal(self, actor)
 
     def write(self, actor: str, what: str, data: dict[str, Any]) -> None:

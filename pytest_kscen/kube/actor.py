@@ -1,6 +1,6 @@
-"""Actors: what one is given to act with, an API, a clock, a random stream and a journal.
+"""Actors: the API, clock, random stream and journal that one actor uses.
 
-An actor reaches the cluster through nothing else. `RunContext` makes actors for one run; each
+An actor has no other access to the cluster. `RunContext` makes actors for one run; each
 write of an actor is recorded in the run's journal.
 """
 
@@ -49,7 +49,7 @@ class RunJournal(Protocol):
     @property
     def now(self) -> float: ...
 
-    def witness(self, actor: str) -> JournalWriter: ...
+    def for_actor(self, actor: str) -> JournalWriter: ...
 
 
 class RecordingApi(ForwardingApi):
@@ -57,12 +57,12 @@ class RecordingApi(ForwardingApi):
     Reads pass through unrecorded, so that a journal holds what was changed and nothing else.
     """
 
-    def __init__(self, api: Api, witness: JournalWriter) -> None:
+    def __init__(self, api: Api, journal: JournalWriter) -> None:
         super().__init__(api)
-        self._witness = witness
+        self._journal = journal
 
     async def _write(self, write: ApiWrite, send: Callable[[], Awaitable[T]]) -> T:
-        particulars = {
+        details = {
             "verb": write.verb,
             "resource": write.resource.qualified,
             "name": write.name,
@@ -73,53 +73,53 @@ class RecordingApi(ForwardingApi):
         try:
             answer = await send()
         except ApiError as error:
-            self._witness.note(
+            self._journal.note(
                 "refused",
-                **particulars,
+                **details,
                 reason=error.status.get("reason", ""),
                 message=error.message,
             )
             raise
         metadata = answer.get("metadata", {}) if isinstance(answer, dict) else {}
-        self._witness.note(
+        self._journal.note(
             "wrote",
-            **{**particulars, "name": metadata.get("name") or write.name},
+            **{**details, "name": metadata.get("name") or write.name},
             revision=metadata.get("resourceVersion"),
         )
         return answer
 
 
 RUN_LABEL = "kscen.io/run"
-RECORDS_OWN = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime"])
-"""The fields of a log record that no particular may have the name of."""
+RECORD_FIELDS = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime"])
+"""Fields of a log record. Details of these names get a trailing underscore."""
 
 
 @dataclass(slots=True)
 class OngoingAction:
     """Action that an actor performs: began, perhaps accepted by the API, and ended with a
-    result. Given by `Actor.doing`; its caller may set the result before the block ends.
+    result. Yielded by `Actor.doing`; its caller may set the result before the block ends.
     """
 
     clock: Clock
-    heard_at: float | None = None
+    accepted_at: float | None = None
     result: str = "done"
     """Result that is recorded if nothing is raised."""
 
     def accepted(self) -> None:
-        """Mark the action as accepted by the API: from now on the responsible component has
-        time to perform it.
+        """Mark the action as accepted by the API: the responsible component can perform it from
+        now on.
         """
-        self.heard_at = self.clock.now()
+        self.accepted_at = self.clock.now()
 
     @property
-    def had(self) -> dict[str, float]:
-        """Return the seconds since the API accepted the action, as a journal field; empty if it
-        never did.
+    def availability(self) -> dict[str, float]:
+        """Return the seconds since the API accepted the action, as a journal field; empty if the
+        API has not accepted it.
         """
         return (
             {}
-            if self.heard_at is None
-            else {"available": round(self.clock.now() - self.heard_at, 6)}
+            if self.accepted_at is None
+            else {"available": round(self.clock.now() - self.accepted_at, 6)}
         )
 
 
@@ -133,29 +133,29 @@ class Actor:
     api: Api
     clock: Clock
     chance: Stream
-    witness: JournalWriter
+    journal: JournalWriter
     labels: dict[str, str]
     """Labels of every object that the actor makes: the run's id."""
 
     def note(self, what: str, **data: Any) -> None:
-        self.witness.note(what, **data)
+        self.journal.note(what, **data)
 
-    def log(self, level: int, what: str, **particulars: Any) -> None:
-        """Log a message for people under the logger of this kind of actor. Particulars are
+    def log(self, level: int, what: str, **details: Any) -> None:
+        """Log a message for people under the logger of this kind of actor. Details are
         appended to the text and set as fields of the record, together with the actor's name and
         the journal's time.
         """
         logger = logging.getLogger(f"pytest_kscen.{self.name.partition('/')[0]}")
         if logger.isEnabledFor(level):
-            fields_text = "".join(f" {name}={value}" for name, value in particulars.items())
+            fields_text = "".join(f" {name}={value}" for name, value in details.items())
             own = {
-                f"{name}_" if name in RECORDS_OWN else name: value
-                for name, value in particulars.items()
+                f"{name}_" if name in RECORD_FIELDS else name: value
+                for name, value in details.items()
             }
-            fields = {"actor": self.name, "at": self.witness.now, **own}
+            fields = {"actor": self.name, "at": self.journal.now, **own}
             logger.log(level, "%s: %s%s", self.name, what, fields_text, extra=fields)
 
-    async def own(self, resource: Resource) -> list[Obj]:
+    async def list_own(self, resource: Resource) -> list[Obj]:
         """List the objects of a resource that carry this run's label; empty where the resource
         is not served.
         """
@@ -166,42 +166,48 @@ class Actor:
         except NotFound:
             return []
 
-    def with_patience(self, seconds: float) -> Actor:
+    def with_retry_time(self, seconds: float) -> Actor:
         """Return the same actor with an API that stops retrying a refused request after this
         many seconds.
         """
         return (
-            replace(self, api=self.api.with_patience(seconds))
+            replace(self, api=self.api.with_retry_time(seconds))
             if isinstance(self.api, RetryingApi)
             else self
         )
 
     @contextlib.asynccontextmanager
-    async def doing(self, action: str, **particulars: Any) -> AsyncIterator[OngoingAction]:
+    async def doing(self, action: str, **details: Any) -> AsyncIterator[OngoingAction]:
         """Record and log the beginning and the end of an action: result, seconds taken, and the
         reason if it was stopped or failed.
         """
         began = self.clock.now()
-        self.note("began", action=action, **particulars)
-        self.log(logging.INFO, "begins", action=action, **particulars)
-        result, level, deed = "", logging.INFO, OngoingAction(self.clock)
-        doubt: dict[str, bool] = {}
+        self.note("began", action=action, **details)
+        self.log(logging.INFO, "begins", action=action, **details)
+        result, level, ongoing = "", logging.INFO, OngoingAction(self.clock)
+        uncertainty: dict[str, bool] = {}
         try:
-            yield deed
-            result = deed.result
+            yield ongoing
+            result = ongoing.result
         except asyncio.CancelledError as end:
             result = ": ".join(["stopped", *map(str, end.args)])
             raise
         except BaseException as error:
             result, level = f"failed: {error!r}", logging.WARNING
-            doubt = {"possibly_done": True} if may_be_done(error) else {}
+            uncertainty = {"possibly_done": True} if may_be_done(error) else {}
             raise
         finally:
             took = round(self.clock.now() - began, 6)
             self.note(
-                "ended", action=action, **particulars, result=result, took=took, **deed.had, **doubt
+                "ended",
+                action=action,
+                **details,
+                result=result,
+                took=took,
+                **ongoing.availability,
+                **uncertainty,
             )
-            self.log(level, "ended", action=action, **particulars, result=result, took=took)
+            self.log(level, "ended", action=action, **details, result=result, took=took)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,27 +241,27 @@ class RunContext:
     health: HealthSource = DEFAULT_HEALTH
     """Conditions of a volume from which its health is read."""
     shared: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """Objects that the run's actors share, by the name of the actor that made them."""
+    """Objects that the run's actors share, by the name of their creator."""
     keys: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Names of the run's volumes without the salt, by their names with it."""
     kinds: Counter[str] = field(default_factory=Counter, repr=False, compare=False)
-    """Number of actors of each kind of which there may be several."""
+    """Number of actors made for each kind that may have several."""
 
-    def one_more(self, kind: str) -> str:
+    def next_name(self, kind: str) -> str:
         """Return the name of another actor of this kind: the kind itself for the first,
-        `kind/2`, `kind/3` for those after it. So each draws from a stream of its own.
+        then `kind/2`, `kind/3`. So each draws from a stream of its own.
         """
         self.kinds[kind] += 1
         return f"{kind}/{self.kinds[kind]}" if self.kinds[kind] > 1 else kind
 
-    def actor(self, name: str, *, key: str = "", passing: bool = False) -> Actor:
-        """Make an actor for this name. Its stream goes by `key` where the name contains a salt,
-        so that draws follow the seed.
+    def actor(self, name: str, *, key: str = "", temporary: bool = False) -> Actor:
+        """Make an actor for this name. Its stream is selected by `key` where the name contains a
+        salt, so that draws depend on the seed alone.
 
-        A passing actor lives once; its stream is not kept.
+        A temporary actor is made once; its stream is not kept.
         """
         return self._actor(
-            name, self.api_for, self.journal.witness(name), key=key or name, passing=passing
+            name, self.api_for, self.journal.for_actor(name), key=key or name, temporary=temporary
         )
 
     def in_parent(self, name: str) -> Actor:
@@ -265,19 +271,19 @@ class RunContext:
                 f"{name} acts on virtual machines, and this run has no parent cluster that has them"
             )
         return self._actor(
-            name, self.parent.api_for, self.journal.witness(name).called("parent"), key=name
+            name, self.parent.api_for, self.journal.for_actor(name).called("parent"), key=name
         )
 
     def _actor(
         self,
         name: str,
         api_for: Callable[[str], Api],
-        witness: JournalWriter,
+        journal: JournalWriter,
         *,
         key: str,
-        passing: bool = False,
+        temporary: bool = False,
     ) -> Actor:
-        stream = self.chance.passing_stream if passing else self.chance.stream
-        api = RecordingApi(api_for(name.partition("/")[0]), witness)
+        stream = self.chance.temporary_stream if temporary else self.chance.stream
+        api = RecordingApi(api_for(name.partition("/")[0]), journal)
         patient = RetryingApi(api, self.clock, stream(f"{key} tries again"))
-        return Actor(name, patient, self.clock, stream(key), witness, {RUN_LABEL: self.run_id})
+        return Actor(name, patient, self.clock, stream(key), journal, {RUN_LABEL: self.run_id})

@@ -1,7 +1,7 @@
-"""Requests to an API server and their answers, for every client: actors, the official client, a
-socket.
+"""Protocols and data classes of requests to an API server, and of its answers.
 
-`Api` is the protocol that actors use; `Server` is what answers in process.
+Actors use the protocol `Api`; a server in this process implements `Server`. The official client
+and the HTTP port use the same requests.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ DEFAULTS = Options()
 
 def log_options(container: str, limit: int) -> dict[str, Any]:
     """Return the options of a request for a container's log; empty values are left out."""
-    asked = {"container": container, "limitBytes": str(limit or "")}
-    return {"extra": tuple((name, value) for name, value in asked.items() if value)}
+    values = {"container": container, "limitBytes": str(limit or "")}
+    return {"extra": tuple((name, value) for name, value in values.items() if value)}
 
 
 @dataclass(slots=True)
@@ -74,15 +74,15 @@ class Request:
     user: str = "system:admin"
     agent: str = ""
     warnings: list[str] = field(default_factory=list)
-    stays: bool = False
-    """A watch that goes on until it is closed, if it asks for no time-out: who is in the
-    server's process is sent nowhere else.
+    unlimited: bool = False
+    """True if a watch without a timeout stays open until it is closed. A real server closes such
+    a watch so that clients spread over its instances; clients in this process need not reconnect.
     """
 
 
 @dataclass(slots=True)
 class Answer:
-    """Response of the API. A log is a string, or `Texts` when it is followed; refusals are
+    """Response of the API. A log is a string, or a `TextChunks` when it is followed; refusals are
     exceptions (`objects.errors`).
 
     A proxied request has an HttpCall as its body and an HttpAnswer as its answer.
@@ -94,8 +94,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """HTTP request to something behind the API server's proxy. The target is a quoted path with
-    its query.
+    """HTTP request that the API server's proxy forwards. The target is a quoted path with its
+    query.
     """
 
     method: str = "GET"
@@ -104,12 +104,12 @@ class HttpCall:
     body: bytes = b""
 
 
-LARGEST_ANSWER = 8 * 1024 * 1024  # bytes of an answer that are read
+MAX_ANSWER_SIZE = 8 * 1024 * 1024  # bytes; the rest of an answer is not read
 
 
 @dataclass(frozen=True, slots=True)
 class HttpAnswer:
-    """HTTP response from behind the API server's proxy."""
+    """HTTP response that the API server's proxy forwards."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -121,7 +121,7 @@ class HttpAnswer:
 
 
 class Event(NamedTuple):
-    """Line of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status as its
+    """Event of a watch: ADDED, MODIFIED, DELETED, BOOKMARK, or ERROR with a Status as its
     object.
     """
 
@@ -141,17 +141,17 @@ class Watch(Protocol):
 
 @runtime_checkable
 class PushWatch(Protocol):
-    """Watch that calls its reader for each event instead of waking a task, which saves a turn
+    """Watch that calls its receiver for each event instead of waking a task, which saves a turn
     of the loop.
     """
 
-    async def hand_to(self, taker: Callable[[Event], None]) -> None:
-        """Call `taker` with each event until the watch ends; an exception of the taker is
+    async def deliver_to(self, receiver: Callable[[Event], None]) -> None:
+        """Call `receiver` with each event until the watch ends; an exception of the receiver is
         raised here.
         """
 
 
-class Texts(Protocol):
+class TextChunks(Protocol):
     """Text that arrives in pieces; a reader that stops early must close it."""
 
     async def __anext__(self) -> str: ...
@@ -166,10 +166,10 @@ class Server(Protocol):
         """Answer any request except a watch."""
 
     def watch(self, request: Request) -> Watch:
-        """Open a watch; a refusal is raised here and not later."""
+        """Open a watch. Refusals are raised by this call, not by the watch."""
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
-        """Return the resource that serves this kind, as discovery has it."""
+        """Return the resource that serves this kind, by discovery."""
 
     async def resources(self) -> list[Resource]:
         """Return every resource that can be listed, watched and deleted, in its preferred
@@ -179,7 +179,7 @@ class Server(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Items of a list, and the resource version that they are as of."""
+    """Items of a list, and the resource version of this state."""
 
     items: list[Obj]
     resource_version: str
@@ -267,11 +267,11 @@ class Api(Protocol):
 
 
 class RequestApi:
-    """Base of Apis that make a request of each call: in this process, or over HTTP. A subclass
-    adds `_ask`, and the calls that are not one request with one object as its answer.
+    """Base of Apis that turn each call into a request: in this process, or over HTTP. A subclass
+    adds `_request`, and the calls that are not one request with one object as its answer.
     """
 
-    async def _ask(
+    async def _request(
         self,
         verb: str,
         resource: Resource,
@@ -289,7 +289,7 @@ class RequestApi:
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
     ) -> Obj:
-        return await self._ask("get", resource, namespace, name, subresource)  # type: ignore[no-any-return]
+        return await self._request("get", resource, namespace, name, subresource)  # type: ignore[no-any-return]
 
     async def create(
         self,
@@ -302,7 +302,7 @@ class RequestApi:
         **options: Any,
     ) -> Obj:
         namespace = namespace or obj.get("metadata", {}).get("namespace", "")
-        return await self._ask(  # type: ignore[no-any-return]
+        return await self._request(  # type: ignore[no-any-return]
             "create", resource, namespace, name, subresource, body=obj, options=options
         )
 
@@ -310,7 +310,7 @@ class RequestApi:
         self, resource: Resource, obj: Obj, *, subresource: str = "", **options: Any
     ) -> Obj:
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        return await self._ask(  # type: ignore[no-any-return]
+        return await self._request(  # type: ignore[no-any-return]
             "update", resource, namespace, name, subresource, body=obj, options=options
         )
 
@@ -325,7 +325,7 @@ class RequestApi:
         patch_type: str = MERGE_PATCH,
         **options: Any,
     ) -> Obj:
-        return await self._ask(  # type: ignore[no-any-return]
+        return await self._request(  # type: ignore[no-any-return]
             "patch",
             resource,
             namespace,
@@ -346,7 +346,7 @@ class RequestApi:
         subresource: str = "",
     ) -> Obj:
         namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-        return await self._ask(  # type: ignore[no-any-return]
+        return await self._request(  # type: ignore[no-any-return]
             "patch",
             resource,
             namespace,
@@ -360,12 +360,12 @@ class RequestApi:
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", **options: Any
     ) -> Obj:
-        return await self._ask("delete", resource, namespace, name, options=options)  # type: ignore[no-any-return]
+        return await self._request("delete", resource, namespace, name, options=options)  # type: ignore[no-any-return]
 
     async def delete_collection(
         self, resource: Resource, namespace: str = "", **options: Any
     ) -> None:
-        await self._ask("deletecollection", resource, namespace, options=options)
+        await self._request("deletecollection", resource, namespace, options=options)
 
 
 class ApiWrite(NamedTuple):
@@ -436,10 +436,10 @@ class ForwardingApi:
         **options: Any,
     ) -> Obj:
         metadata = obj.get("metadata", {})
-        called = name or metadata.get("name") or f"{metadata.get('generateName', '')}*"
-        place = namespace or metadata.get("namespace", "")
+        object_name = name or metadata.get("name") or f"{metadata.get('generateName', '')}*"
+        object_namespace = namespace or metadata.get("namespace", "")
         return await self._write(
-            ApiWrite("create", resource, called, place, subresource, obj),
+            ApiWrite("create", resource, object_name, object_namespace, subresource, obj),
             lambda: self._api.create(
                 resource, obj, namespace, name=name, subresource=subresource, **options
             ),

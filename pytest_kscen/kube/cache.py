@@ -31,7 +31,7 @@ class Ref(NamedTuple):
         metadata = obj["metadata"]
         return tuple.__new__(
             cls, (metadata.get("namespace", ""), metadata["name"])
-        )  # twice as fast as cls(...): so many are made
+        )  # twice as fast as cls(...), and called for every event
 
 
 def version_key(version: str) -> tuple[int, str]:
@@ -40,13 +40,13 @@ def version_key(version: str) -> tuple[int, str]:
 
 
 def is_newer(version: str, other: str) -> bool:
-    """Return True if the version is of a later state than the other."""
+    """Return True if the first version is later."""
     return version > other if len(version) == len(other) else len(version) > len(other)
 
 
-def _is_alike(new: Obj, old: Obj) -> bool:
-    """Return True if lasting keys cannot have changed: the parts they are made of are the same
-    objects in memory.
+def _has_same_sources(new: Obj, old: Obj) -> bool:
+    """Return True if stable keys cannot have changed: spec, labels and owners are the same objects
+    in memory.
     """
     now, before = new["metadata"], old["metadata"]
     return (
@@ -67,33 +67,33 @@ class Index:
     def __init__(self, objects: dict[Ref, Obj], keys: Keys) -> None:
         self._objects = objects
         self._keys = keys
-        self._shelves: dict[Hashable, dict[Ref, None]] = {}
-        self._known: dict[Ref, list[Hashable]] = {}
-        """The keys that were found in each."""
+        self._buckets: dict[Hashable, dict[Ref, None]] = {}
+        self._keys_of: dict[Ref, list[Hashable]] = {}
+        """Keys of each object, as last computed."""
 
     def of(self, key: Hashable) -> list[Obj]:
-        shelf = self._shelves.get(key)
-        return [*map(self._objects.__getitem__, shelf)] if shelf else []
+        bucket = self._buckets.get(key)
+        return [*map(self._objects.__getitem__, bucket)] if bucket else []
 
     def clear(self) -> None:
-        self._shelves.clear()
-        self._known.clear()
+        self._buckets.clear()
+        self._keys_of.clear()
 
-    def see(self, ref: Ref, new: Obj | None) -> None:
-        before = self._known.get(ref, NO_KEYS)
+    def update(self, ref: Ref, new: Obj | None) -> None:
+        before = self._keys_of.get(ref, NO_KEYS)
         wanted = list(self._keys(new)) if new else NO_KEYS
         if wanted != before:
             for key in before:
                 if key not in wanted:
-                    del self._shelves[key][ref]
-                    if not self._shelves[key]:
-                        del self._shelves[key]
+                    del self._buckets[key][ref]
+                    if not self._buckets[key]:
+                        del self._buckets[key]
             for key in wanted:
-                self._shelves.setdefault(key, {})[ref] = None
+                self._buckets.setdefault(key, {})[ref] = None
             if wanted:
-                self._known[ref] = wanted
+                self._keys_of[ref] = wanted
             else:
-                del self._known[ref]
+                del self._keys_of[ref]
 
 
 class ObjectCache:
@@ -105,8 +105,8 @@ class ObjectCache:
         self.version = ""
         self._handlers: list[Handler] = []
         self._indexes: dict[Hashable, Index] = {}
-        self._lasting: list[Index] = []
-        self._passing: list[Index] = []
+        self._stable_indexes: list[Index] = []
+        self._volatile_indexes: list[Index] = []
         self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
 
     def get(self, name: str, namespace: str = "") -> Obj | None:
@@ -116,16 +116,17 @@ class ObjectCache:
     def __iter__(self) -> Iterator[Obj]:
         return iter(list(self.objects.values()))
 
-    def index(self, name: Hashable, keys: Keys, *, lasting: bool = False) -> Index:
+    def index(self, name: Hashable, keys: Keys, *, stable: bool = False) -> Index:
         """Return the index of this name; callers with one name share it.
 
-        Lasting keys are made of spec, labels, owners and place, which seldom change.
+        Stable keys are computed from spec, labels, owners, namespace and name only, which seldom
+        change. The index is then updated only when one of these has changed.
         """
         if name not in self._indexes:
             index = self._indexes[name] = Index(self.objects, keys)
-            (self._lasting if lasting else self._passing).append(index)
+            (self._stable_indexes if stable else self._volatile_indexes).append(index)
             for ref, obj in self.objects.items():
-                index.see(ref, obj)
+                index.update(ref, obj)
         return self._indexes[name]
 
     def on_change(self, handler: Handler) -> None:
@@ -161,10 +162,10 @@ class ObjectCache:
     def has_lost(self, ref: Ref, uid: str) -> bool:
         return ref not in self.objects or self.objects[ref]["metadata"]["uid"] != uid
 
-    async def _until(self, held: Callable[[], bool]) -> None:
-        if not held():
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        if not condition():
             future = asyncio.get_running_loop().create_future()
-            self._waiting[future] = held
+            self._waiting[future] = condition
             try:
                 await future
             finally:
@@ -185,11 +186,11 @@ class ObjectCache:
 
     # --- changing it ---
 
-    def _stand_at(self, version: str) -> None:
+    def _set_version(self, version: str) -> None:
         self.version = version
         if self._waiting:
-            for future, held in list(self._waiting.items()):
-                if not future.done() and held():
+            for future, condition in list(self._waiting.items()):
+                if not future.done() and condition():
                     future.set_result(None)
 
     def _remove(self, ref: Ref) -> None:
@@ -202,15 +203,15 @@ class ObjectCache:
             self.objects[ref] = new
         else:
             del self.objects[ref]
-        for index in self._passing:
-            index.see(ref, new)
-        if self._lasting and not (new and old and _is_alike(new, old)):
-            for index in self._lasting:
-                index.see(ref, new)
+        for index in self._volatile_indexes:
+            index.update(ref, new)
+        if self._stable_indexes and not (new and old and _has_same_sources(new, old)):
+            for index in self._stable_indexes:
+                index.update(ref, new)
         try:
             for handler in self._handlers:
                 handler(new, old)
-        except (ApiError, OSError) as error:  # which would pass for the server's
+        except (ApiError, OSError) as error:  # callers would take it for an error of the server
             raise RuntimeError(
                 f"a handler of {self.resource.qualified} crashed: {error!r}"
             ) from error

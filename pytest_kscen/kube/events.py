@@ -1,8 +1,8 @@
-"""Events as client-go's recorder writes them: repeated ones counted, similar ones combined,
-floods limited.
+"""Event recorder that follows client-go: repeated events are counted, similar ones combined, and
+their rate is limited.
 
-A controller reports without waiting. A task writes the events in order while there are any. An
-event that the API refuses is lost, as in Kubernetes.
+A controller reports without waiting. A task writes the queued events in order. An event that the
+API refuses is lost, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CACHE = 4096  # entries that each memory holds at most
-ALIKE, ALIKE_WITHIN = (
+MAX_ENTRIES = 4096  # of each cache
+SIMILAR_LIMIT, SIMILAR_PERIOD = (
     10,
     600.0,
-)  # so many messages of one reason within so many seconds are combined
+)  # number of messages of one reason, and seconds, from which on they are combined
 IDENTITY = ("kind", "namespace", "name", "uid", "apiVersion")
-BURST, REFILL = (
+BURST, REFILL_TIME = (
     25,
     300.0,
-)  # events that one object may have at once, and seconds until it may have one more
+)  # events per object at once, and seconds until one more is allowed
 
 
-class Recent(Generic[T]):
+class ExpiringDict(Generic[T]):
     """Dict that drops entries older than a limit, and the oldest when there are too many."""
 
     def __init__(self, lifetime: float) -> None:
@@ -59,114 +59,125 @@ class Recent(Generic[T]):
         entries = self._entries
         entries[key] = now, value
         entries.move_to_end(key)
-        while len(entries) > CACHE or now - next(iter(entries.values()))[0] > self._lifetime:
+        while len(entries) > MAX_ENTRIES or now - next(iter(entries.values()))[0] > self._lifetime:
             entries.popitem(last=False)
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """Token bucket: how many more events an object may have now."""
+    """Token bucket: number of events that an object may still have now."""
 
     tokens: float
     since: float
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """Event that is being written; its name may still change."""
+class _CachedEvent:
+    """Earlier event. Its metadata is shared with the event in the queue, since the writer may still
+    change its name.
+    """
 
     metadata: Obj
     first: str
     count: int
 
 
-class _Memory:
-    """Earlier events, by what makes two events equal. Of each only what counting it again needs
-    is kept.
+class _EventCache:
+    """Earlier events by a digest of the fields in which repeated events are equal. Of a written
+    event only a short text is kept: count, first timestamp and number.
     """
 
     def __init__(self) -> None:
-        self._entries: collections.OrderedDict[Hashable, _Seen | str] = collections.OrderedDict()
+        self._entries: collections.OrderedDict[Hashable, _CachedEvent | str] = (
+            collections.OrderedDict()
+        )
         self._unwritten: list[Hashable] = []
 
-    def get(self, key: Hashable, metadata: Obj) -> _Seen | None:
-        """Return the earlier event of this key, if any. `metadata` is what the event would have
-        as the first of its kind; the name of the earlier one differs in its number alone.
+    def get(self, key: Hashable, metadata: Obj) -> _CachedEvent | None:
+        """Return the earlier event of this key, if any. `metadata` is that of the new event: the
+        earlier one's name differs only in its number.
         """
-        seen = self._entries.get(key)
-        if not isinstance(seen, str):
-            return seen
-        count, first, number = seen.split()
-        return _Seen(
+        earlier = self._entries.get(key)
+        if not isinstance(earlier, str):
+            return earlier
+        count, first, number = earlier.split()
+        return _CachedEvent(
             {**metadata, "name": f"{metadata['name'].rpartition('.')[0]}.{number}"},
             first,
             int(count),
         )
 
-    def put(self, key: Hashable, seen: _Seen) -> None:
-        self._entries[key] = seen
+    def put(self, key: Hashable, earlier: _CachedEvent) -> None:
+        self._entries[key] = earlier
         self._entries.move_to_end(key)
         self._unwritten.append(key)
-        if len(self._entries) > CACHE:
+        if len(self._entries) > MAX_ENTRIES:
             self._entries.popitem(last=False)
 
-    def settle(self) -> None:
+    def mark_written(self) -> None:
         for key in self._unwritten:
-            seen = self._entries.get(key)
-            if isinstance(seen, _Seen):
+            earlier = self._entries.get(key)
+            if isinstance(earlier, _CachedEvent):
                 self._entries[key] = (
-                    f"{seen.count} {seen.first} {seen.metadata['name'].rpartition('.')[2]}"
+                    f"{earlier.count} {earlier.first} {earlier.metadata['name'].rpartition('.')[2]}"
                 )
         self._unwritten.clear()
 
 
 class Correlator:
-    """Decide, like client-go's correlator, what becomes of an event.
+    """Count, combine or drop events, like client-go's correlator.
 
-    A source may report BURST events about one object, then one every REFILL seconds; more are
-    dropped. From the ALIKE-th message of one reason on, messages are combined into one event. A
-    repeated message is one more count of its event, any other message a new object.
+    A source may report BURST events about one object, then one every REFILL_TIME seconds; more are
+    dropped. From the SIMILAR_LIMIT-th message of one reason on, messages are combined into one
+    event. A repeated message increases the count of its event; any other message is a new event.
     """
 
     def __init__(self) -> None:
-        self._buckets: Recent[_Bucket] = Recent(BURST * REFILL)  # then it is full again
-        self._alike: Recent[dict[str, None]] = Recent(
-            ALIKE_WITHIN
+        self._buckets: ExpiringDict[_Bucket] = ExpiringDict(
+            BURST * REFILL_TIME
+        )  # after that time a bucket is full again
+        self._alike: ExpiringDict[dict[str, None]] = ExpiringDict(
+            SIMILAR_PERIOD
         )  # the messages that were seen for one reason
-        self._seen = _Memory()
+        self._earlier = _EventCache()
 
     def correlate(self, event: Obj, now: float) -> Obj | None:
         """Return the event to write, with name and count of the earlier one if it repeats it;
         None if it is dropped.
         """
         involved = event["involvedObject"]
-        about = _mark(
+        about = _digest(
             event["source"].get("host"), event["type"], *(involved.get(part) for part in IDENTITY)
         )
         if not self._may_pass(about, now):
             return None
-        message, alike = event["message"], _mark(about, involved.get("fieldPath"), event["reason"])
-        key = _mark(alike, message)
+        message, alike = (
+            event["message"],
+            _digest(about, involved.get("fieldPath"), event["reason"]),
+        )
+        key = _digest(alike, message)
         if self._are_many(alike, message, now):
             event, key = {**event, "message": f"(combined from similar events): {message}"}, alike
-        seen = self._seen.get(key, event["metadata"])
-        if seen:
+        earlier = self._earlier.get(key, event["metadata"])
+        if earlier:
             event = {
                 **event,
-                "metadata": seen.metadata,
-                "firstTimestamp": seen.first,
-                "count": seen.count + 1,
+                "metadata": earlier.metadata,
+                "firstTimestamp": earlier.first,
+                "count": earlier.count + 1,
             }
-        self._seen.put(key, _Seen(event["metadata"], event["firstTimestamp"], event["count"]))
+        self._earlier.put(
+            key, _CachedEvent(event["metadata"], event["firstTimestamp"], event["count"])
+        )
         return event
 
-    def settle(self) -> None:
+    def mark_written(self) -> None:
         """Note that all pending events have been written."""
-        self._seen.settle()
+        self._earlier.mark_written()
 
     def _may_pass(self, about: Hashable, now: float) -> bool:
         bucket = self._buckets.get(about, now) or _Bucket(BURST, now)
-        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.since) / REFILL)
+        bucket.tokens = min(BURST, bucket.tokens + (now - bucket.since) / REFILL_TIME)
         bucket.since = now
         self._buckets.put(about, bucket, now)
         if bucket.tokens < 1:
@@ -178,25 +189,25 @@ class Correlator:
         messages = self._alike.get(alike, now) or {}
         messages[message] = None
         self._alike.put(alike, messages, now)
-        if len(messages) < ALIKE:
+        if len(messages) < SIMILAR_LIMIT:
             return False
         messages.popitem()
         return True
 
 
-def _mark(*parts: object) -> bytes:
-    """Return a short digest that stands for these parts, since many are kept for long."""
+def _digest(*parts: object) -> bytes:
+    """Return a digest of these parts: a short key, since many are kept for long."""
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
 logger = logging.getLogger(__name__)
 
-TRIES, RETRY = 12, 10.0
-INSTANCE = "kscen"  # the host of those that report in the newer way
+ATTEMPTS, RETRY_DELAY = 12, 10.0
+INSTANCE = "kscen"  # suffix of reportingInstance in events of the newer form
 
 
 class _Writer:
-    """Write events in the order in which they were reported."""
+    """Queue of one component's events, written in the order in which they were reported."""
 
     def __init__(self, api: Api, clock: Clock, component: str) -> None:
         self.component = component
@@ -216,27 +227,27 @@ class _Writer:
         while self._queue:
             event = self._queue.popleft()
             try:
-                for _ in range(TRIES):
+                for _ in range(ATTEMPTS):
                     try:
                         await self._write(event)
                         break
                     except (ConnectionError, TimeoutError):
-                        await self.clock.sleep(RETRY, background=True)
+                        await self.clock.sleep(RETRY_DELAY, background=True)
             except ApiError as error:
                 logger.debug(
                     "%s: the event %s was refused: %s", self.component, event["reason"], error
                 )
-        self.correlator.settle()
+        self.correlator.mark_written()
 
     async def _write(self, event: Obj) -> None:
-        """Add to the count of the event, or create it; if another of the same instant has its
-        name, take the next free one.
+        """Increase the count of the event, or create it. If its name is in use by an event of the
+        same instant, use the next free name.
         """
         metadata = event["metadata"]
         if event.get("count", 1) > 1:
-            again = {name: event[name] for name in ("count", "lastTimestamp", "message")}
+            changes = {name: event[name] for name in ("count", "lastTimestamp", "message")}
             try:
-                await self._api.patch(EVENTS, metadata["name"], again, metadata["namespace"])
+                await self._api.patch(EVENTS, metadata["name"], changes, metadata["namespace"])
             except NotFound:
                 pass
             else:
@@ -252,9 +263,7 @@ class _Writer:
 
 
 class EventRecorder:
-    """Recorder that a controller reports with: `recorder.normal(pod, "Started", "Container
-    started")`.
-    """
+    """Recorder of a controller's events: `recorder.normal(pod, "Started", "Container started")`."""
 
     def __init__(
         self,
@@ -270,7 +279,7 @@ class EventRecorder:
         self._api = api
 
     def on(self, host: str) -> EventRecorder:
-        """Return the same recorder, reporting from this machine."""
+        """Return the same recorder with this machine as the source."""
         return EventRecorder(
             self._api, self._writer.clock, self._writer.component, host, writer=self._writer
         )
@@ -281,7 +290,7 @@ class EventRecorder:
     def warning(self, about: Obj, reason: str, message: str, *, field_path: str = "") -> None:
         self._report("Warning", about, reason, message, field_path)
 
-    def did(
+    def report_action(
         self,
         about: Obj,
         reason: str,
@@ -291,8 +300,8 @@ class EventRecorder:
         kind: str = "Normal",
         related: Obj | None = None,
     ) -> None:
-        """Report in the newer form, as the scheduler does: an action, to the microsecond, never
-        counted.
+        """Report in the newer form, as the scheduler does: with an action and a time in
+        microseconds, never counted.
         """
         component = self._source["component"]
         event = self._event(about, reason, message, "")
@@ -354,8 +363,8 @@ def reference_to(obj: Obj, field_path: str = "") -> Obj:
 
 
 def event_name(about: str, now: float, what: str) -> str:
-    """Return an event's name: the object's name and the instant in nanoseconds, of which the
-    digits below the microsecond come from the message.
+    """Return an event's name: the object's name and the instant in nanoseconds. The digits below
+    the microsecond are a checksum of the message.
     """
     nanoseconds = int(now * 1_000_000) * 1000 + zlib.crc32(what.encode()) % 1000
     return f"{about}.{nanoseconds:x}"

@@ -1,7 +1,7 @@
 """Gates that hold controllers at the end of each loop while a Scenario requires them to pause.
 
-The Scenario's status names which controllers may work. No controller is held before Scenarios are
-followed.
+The Scenario's status names the controllers that may work. `Gates` holds no controller before
+`follow` runs.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
-AGAIN = 0.5  # seconds before a watch that broke is opened again
+REOPEN_DELAY = 0.5  # seconds before a watch that broke is opened again
 
 
-class Attendance:
-    """Presence of controllers at a gate: which wait there, and which have passed and not come
-    back.
-    """
+class GateAttendance:
+    """State of each controller at its gate: held there, or passed and not yet back."""
 
     _all: ClassVar[weakref.WeakKeyDictionary[Clock, Self]] = weakref.WeakKeyDictionary()
 
     def __init__(self) -> None:
-        self._stands: dict[str, dict[object, bool]] = {}
-        """True while a visitor is held, by controller and visitor."""
+        self._held: dict[str, dict[object, bool]] = {}
+        """True while a visitor is held, by controller and visitor. A visitor is a task of the
+        controller, or its `Gates`.
+        """
         self.notify: Callable[[], None] = lambda: None
         """Called when a controller begins to wait."""
 
@@ -45,95 +45,91 @@ class Attendance:
             cls._all[clock] = cls()
         return cls._all[clock]
 
-    def asks(self, controller: str, visitor: object) -> None:
-        """Note that the controller has come to its gate; it goes on unless it is held."""
-        visitors = self._stands.setdefault(controller, {})
-        for each in [each for each in visitors if _is_gone(each)]:
+    def arrive(self, controller: str, visitor: object) -> None:
+        """Record that the controller has reached its gate; it passes unless `hold` follows."""
+        visitors = self._held.setdefault(controller, {})
+        for each in [each for each in visitors if _has_ended(each)]:
             del visitors[each]
         visitors[visitor] = False
 
-    def waits(self, controller: str, visitor: object) -> None:
-        """Note that the controller is held."""
-        self._stands[controller][visitor] = True
+    def hold(self, controller: str, visitor: object) -> None:
+        """Record that the controller is held, and notify."""
+        self._held[controller][visitor] = True
         self.notify()
 
-    def is_away(self, controller: str) -> bool:
+    def is_in_loop(self, controller: str) -> bool:
         """Return True if the controller may be in the middle of a loop."""
-        visitors = self._stands.get(controller) or {}
-        return any(not stands and not _is_gone(each) for each, stands in visitors.items())
+        visitors = self._held.get(controller) or {}
+        return any(not held and not _has_ended(each) for each, held in visitors.items())
 
 
-def _is_gone(visitor: object) -> bool:
+def _has_ended(visitor: object) -> bool:
     return isinstance(visitor, asyncio.Task) and visitor.done()
 
 
 async def check_scenario_step_phase(controller: str, api: Api, clock: Clock) -> None:
-    """Wait, at the end of a controller's loop, until the active Scenario allows the controller
-    to go on. Returns at once if no Scenario is active.
+    """Wait, at the end of a controller's loop, until the active Scenario lets the controller
+    continue. Returns at once if no Scenario is active.
     """
-    attendance, this = Attendance.of(clock), asyncio.current_task()
+    attendance, task = GateAttendance.of(clock), asyncio.current_task()
     while True:
-        attendance.asks(controller, this)
+        attendance.arrive(controller, task)
         listing = await api.list(SCENARIOS)
         if may_work(listing.items, controller):
             return
-        attendance.waits(controller, this)
+        attendance.hold(controller, task)
         watch = api.watch(SCENARIOS, resource_version=listing.resource_version)
         try:
             async for event in watch:
                 if event.type in ("ERROR", "DELETED") or may_work([event.object], controller):
                     break
         except OSError:
-            await clock.sleep(AGAIN)
+            await clock.sleep(REOPEN_DELAY)
         finally:
             watch.close()
 
 
 class Gates:
-    """Gates of one cluster: which controllers pass, and which wait."""
+    """Gates of one cluster: they hold controllers that the active Scenario pauses."""
 
     def __init__(self) -> None:
         self._api: Api | None = None
         self._scenarios: Informer | None = None
         self._listeners: list[Callable[[], None]] = []
-        self._attendance = Attendance()
+        self._attendance = GateAttendance()
         self._changed = asyncio.Event()
 
     async def follow(self, api: Api, clock: Clock) -> Never:
-        """Follow Scenarios, and hold controllers as their status demands."""
+        """Follow Scenarios until cancelled, and hold controllers as their status requires."""
         self._api, self._scenarios, self._attendance = (
             api,
             Informer(api, clock, SCENARIOS),
-            Attendance.of(clock),
+            GateAttendance.of(clock),
         )
-        self._scenarios.on_change(self._look_again)
+        self._scenarios.on_change(self._notify_change)
         try:
             await self._scenarios.run()
         finally:
             self._api = self._scenarios = None
-            self._look_again(None, None)
+            self._notify_change(None, None)
 
-    # every change is one
-    def _look_again(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002
+    # called for every change of a Scenario
+    def _notify_change(self, new: Obj | None, old: Obj | None) -> None:  # noqa: ARG002
         self._changed.set()
-        self._changed = (
-            asyncio.Event()
-        )  # one for each change: who waits for this one has not seen it
+        self._changed = asyncio.Event()  # a new event for the next change
         for listener in self._listeners:
             listener()
 
     def holds(self, controller: str) -> bool:
-        """Return True if the controller was to pause as of the last seen state of the
-        Scenarios.
-        """
+        """Return True if the controller has to pause, by the last observed Scenarios."""
         return self._scenarios is not None and not may_work(self._scenarios, controller)
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call this listener when a controller may have to pause, or may go on."""
+        """Call this listener at every change that may pause or release a controller."""
         self._listeners.append(listener)
 
     def of(self, controller: str) -> Callable[[], Awaitable[None]]:
-        """Return the function that this controller awaits before its next loop."""
+        """Return the function that this controller awaits before each loop."""
 
         async def passed() -> None:
             if self._api is not None:
@@ -150,14 +146,16 @@ class Gates:
             await changed.wait()
 
     async def visited(self, controller: str) -> None:
-        """Wait until a controller outside the process may work; only its visits are known."""
+        """Wait until a controller in another process may work. Only its calls are known, not its
+        tasks.
+        """
         attendance = self._attendance
         while True:
             changed = self._changed
-            attendance.asks(controller, self)
+            attendance.arrive(controller, self)
             if not await self._holds_now(controller):
                 return
-            attendance.waits(controller, self)
+            attendance.hold(controller, self)
             await changed.wait()
 
     async def _holds_now(self, controller: str) -> bool:

@@ -1,6 +1,4 @@
-"""Api of an embedded cluster: a call becomes a Request, which the server in this process
-answers.
-"""
+"""Api of an embedded cluster: each call is a Request that the server in this process answers."""
 
 from __future__ import annotations
 
@@ -37,7 +35,7 @@ PROXY_VERBS = {
 
 
 class InProcessApi(RequestApi):
-    """Api on a `Server` without a wire; nothing is copied, so returned objects must not be
+    """Api on a `Server` in this process. Nothing is copied, so returned objects must not be
     changed.
     """
 
@@ -46,7 +44,7 @@ class InProcessApi(RequestApi):
         self._user = user
         self._agent = agent
 
-    async def _ask(
+    async def _request(
         self,
         verb: str,
         resource: Resource,
@@ -73,7 +71,7 @@ class InProcessApi(RequestApi):
         return (await self._server.handle(request)).body
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
-        body = await self._ask("list", resource, namespace, options=options)
+        body = await self._request("list", resource, namespace, options=options)
         metadata = body["metadata"]
         return Listing(body["items"], metadata["resourceVersion"], metadata.get("continue", ""))
 
@@ -103,20 +101,20 @@ class InProcessApi(RequestApi):
             namespace=namespace,
             options=Options(**options) if options else DEFAULTS,
             user=self._user,
-            stays=True,
+            unlimited=True,
         )
         return self._server.watch(request)
 
     async def log(self, name: str, namespace: str, *, container: str = "", limit: int = 0) -> str:
         options = log_options(container, limit)
-        return str(await self._ask("get", PODS, namespace, name, "log", options=options))
+        return str(await self._request("get", PODS, namespace, name, "log", options=options))
 
     async def proxy(
         self, resource: Resource, name: str, namespace: str, call: HttpCall
     ) -> HttpAnswer:
         verb = PROXY_VERBS.get(call.method, "get")
         try:
-            answer = await self._ask(verb, resource, namespace, name, "proxy", body=call)
+            answer = await self._request(verb, resource, namespace, name, "proxy", body=call)
         except ApiError as error:
             body = orjson.dumps(error.status)
             return HttpAnswer(

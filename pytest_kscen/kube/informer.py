@@ -1,7 +1,7 @@
-"""Informers: keep the cache of a resource by a list in pages, then a watch, and a new list when
-the watch lost its place.
+"""Informers: keep the cache of a resource by a paged list, then a watch, and a new list when the
+watch's version has expired.
 
-A watch that breaks off is opened again at its last version. A new list is compared with the cache,
+A broken watch is opened again at its last version. A new list is compared with the cache,
 so that each change is reported exactly once.
 """
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.8, 30.0
-CALM = 120.0  # seconds without a failure, after which back-off begins anew
+BACKOFF_RESET_TIME = 120.0  # seconds without a failure, after which the back-off is reset
 PAGE = 500
-VAIN = 4  # watches that end at once without events; then lists are used until one works again
-LASTS = 60.0  # seconds after which a watch without events counts as working
+MAX_EMPTY_WATCHES = 4  # in a row, that end at once without events; then the informer lists again
+WORKING_WATCH_TIME = 60.0  # seconds after which a watch without events counts as working
 
 
 class Backoff:
@@ -47,7 +47,7 @@ class Backoff:
         self._last_failure = 0.0
 
     async def wait(self) -> None:
-        if self._clock.now() - self._last_failure > CALM:
+        if self._clock.now() - self._last_failure > BACKOFF_RESET_TIME:
             self._next = FIRST_BACKOFF
         seconds = self._next * (self._jitter.between(1, 2) if self._jitter else 1)
         self._next = min(self._next * 2, LONGEST_BACKOFF)
@@ -75,7 +75,7 @@ class Informer(ObjectCache):
         self._selectors = {"labels": labels, "fields": fields}
         self._clock = clock
         self._backoff = Backoff(clock, jitter)
-        self._vain = 0
+        self._empty_watches = 0
         self.refusal = ""
         """Error of the last failed list or watch."""
 
@@ -92,14 +92,14 @@ class Informer(ObjectCache):
                 for ref in [ref for ref in self.objects if ref not in found]:
                     self._remove(ref)
                 for ref, obj in found.items():
-                    # A list shows only what has become of an object: it may be another one now.
+                    # The object may have been deleted and created again since the last event.
                     before = self.objects[ref]["metadata"] if ref in self.objects else None
                     if before and obj["metadata"]["resourceVersion"] == before["resourceVersion"]:
                         continue
                     if before and obj["metadata"]["uid"] != before["uid"]:
                         self._remove(ref)
                     self._put(ref, obj)
-                self._stand_at(listing.resource_version)
+                self._set_version(listing.resource_version)
                 await self._follow()
             except (ApiError, OSError) as error:
                 self.refusal = str(error)
@@ -111,8 +111,8 @@ class Informer(ObjectCache):
         )
 
     async def _follow(self) -> None:
-        """Watch, and watch again from where the last watch broke off. A refusal, such as 410,
-        ends it; so do watches without events.
+        """Watch, and reopen broken watches at the last version. Returns after MAX_EMPTY_WATCHES;
+        a refusal such as 410 is raised.
         """
         while True:
             before, began = self.version, self._clock.now()
@@ -120,13 +120,13 @@ class Informer(ObjectCache):
                 await self._watch()
             except OSError as error:
                 self.refusal = str(error)
-            if self.version != before or self._clock.now() - began >= LASTS:
-                self._vain = 0
+            if self.version != before or self._clock.now() - began >= WORKING_WATCH_TIME:
+                self._empty_watches = 0
             else:
-                self._vain += 1
+                self._empty_watches += 1
             if self.version == before:
                 await self._backoff.wait()
-            if self._vain >= VAIN:
+            if self._empty_watches >= MAX_EMPTY_WATCHES:
                 return
 
     async def _watch(self) -> None:
@@ -139,30 +139,30 @@ class Informer(ObjectCache):
         )
         try:
             if isinstance(watch, PushWatch):
-                await watch.hand_to(self._take)
+                await watch.deliver_to(self._handle_event)
                 return
             async for event in watch:
-                self._take(event)
+                self._handle_event(event)
         finally:
             watch.close()
 
-    def _take(self, event: Event) -> None:
-        what, obj = event
-        if what == "ERROR":
+    def _handle_event(self, event: Event) -> None:
+        event_type, obj = event
+        if event_type == "ERROR":
             raise error_of(obj)
         version = obj["metadata"]["resourceVersion"]
         if not is_newer(version, self.version):
             return
-        if what == "DELETED":
+        if event_type == "DELETED":
             self._remove(Ref.of(obj))
-        elif what != "BOOKMARK":
+        elif event_type != "BOOKMARK":
             self._put(Ref.of(obj), obj)
-        self._stand_at(version)
+        self._set_version(version)
 
 
 class Informers:
-    """Informers by resource, shared by all callers. Running it keeps them up to date; a crash
-    of one ends it.
+    """Informers by resource, shared by all callers. `run` keeps them up to date until one of them
+    crashes.
     """
 
     def __init__(self, api: Api, clock: Clock, chance: Chance | None = None) -> None:
@@ -235,61 +235,63 @@ class Informers:
             self._crash.set_exception(error)
 
 
-NAME = "onlookers"
+SHARED_INFORMERS_ACTOR = "onlookers"
+"""Name of the actor whose API they use. Recorded journals contain it."""
 
 
 class SharedInformers(Informers):
     """Informers with one watch of each resource for a whole run, while any listener needs them."""
 
-    _lookers = 0
-    _life: asyncio.Task[None] | None = None
+    _users = 0
+    _task: asyncio.Task[None] | None = None
 
     @classmethod
     def of_run(cls, context: RunContext) -> SharedInformers:
         """Return the shared informers of the tested cluster; the first call makes them."""
-        if NAME not in context.shared:
-            actor = context.actor(NAME)
-            context.shared[NAME] = cls(actor.api, actor.clock, context.chance)
-        informers: SharedInformers = context.shared[NAME]
+        if SHARED_INFORMERS_ACTOR not in context.shared:
+            actor = context.actor(SHARED_INFORMERS_ACTOR)
+            context.shared[SHARED_INFORMERS_ACTOR] = cls(actor.api, actor.clock, context.chance)
+        informers: SharedInformers = context.shared[SHARED_INFORMERS_ACTOR]
         return informers
 
-    def look(self) -> asyncio.Task[None]:
-        """Start watching; the returned task ends when no listener is left, or when a handler
-        has crashed.
+    def acquire(self) -> asyncio.Task[None]:
+        """Add a user, and start watching for the first one. The returned task ends when the last
+        user has released the informers, or when a handler has crashed.
         """
-        self._lookers += 1
-        if self._life is None or self._life.done():
+        self._users += 1
+        if self._task is None or self._task.done():
             self.forget()
-            self._life = asyncio.get_running_loop().create_task(
-                self.run(), name="the pictures that actors share"
+            self._task = asyncio.get_running_loop().create_task(
+                self.run(), name="informers shared by actors"
             )
-        return self._life
+        return self._task
 
-    async def leave(self) -> None:
-        self._lookers -= 1
-        if not self._lookers and self._life:
-            life, self._life = self._life, None
-            life.cancel()
-            await asyncio.wait((life,))
+    async def release(self) -> None:
+        """Remove a user, and stop watching after the last one."""
+        self._users -= 1
+        if not self._users and self._task:
+            task, self._task = self._task, None
+            task.cancel()
+            await asyncio.wait((task,))
 
     @contextlib.asynccontextmanager
     async def listen(self) -> AsyncIterator[ListenerHandlers]:
-        """Look, and listen for a while."""
-        ears = ListenerHandlers(self.look())
+        """Acquire the informers for the block, and return the handlers of a new listener."""
+        handlers = ListenerHandlers(self.acquire())
         try:
-            yield ears
+            yield handlers
         finally:
-            ears.close()
-            await self.leave()
+            handlers.close()
+            await self.release()
 
 
 class ListenerHandlers:
-    """Handlers of one listener among others: a crash of one of them ends these handlers and no
-    others.
+    """Handlers of one listener. An exception of one of them ends this listener, and no other
+    listener of the shared informers.
     """
 
-    def __init__(self, life: asyncio.Task[None]) -> None:
-        self._life = life
+    def __init__(self, task: asyncio.Task[None]) -> None:
+        self._task = task
         self._crash: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._handlers: list[tuple[Informer, Handler]] = []
 
@@ -299,7 +301,7 @@ class ListenerHandlers:
                 return
             try:
                 handler(new, old)
-            except Exception as error:  # noqa: BLE001  # whatever it is, it is not the others'
+            except Exception as error:  # noqa: BLE001  # other listeners go on
                 self._crash.set_exception(error)
 
         self._handlers.append((informer, handle))
@@ -307,82 +309,80 @@ class ListenerHandlers:
 
     async def run(self) -> None:
         """Run until a handler or the informers crash."""
-        await asyncio.wait((self._crash, self._life), return_when=asyncio.FIRST_COMPLETED)
-        (self._crash if self._crash.done() else self._life).result()
+        await asyncio.wait((self._crash, self._task), return_when=asyncio.FIRST_COMPLETED)
+        (self._crash if self._crash.done() else self._task).result()
 
     def close(self) -> None:
         for informer, handler in self._handlers:
             informer.off_change(handler)
 
 
-MANY = 100  # subjects that are remembered before those already shown are dropped
+MAX_REMEMBERED_SUBJECTS = 100  # then subjects whose writes the caches show are dropped
 
 
 class OwnWrites(ForwardingApi):
     """Api that remembers the versions it wrote and the objects it removed, by subject.
 
-    Its holder waits until the informers show its writes about a subject before reading it again;
-    writes about other subjects do not hold it up.
+    A subject is a controller's reconcile key. The controller waits until the informers show its
+    own writes for this key before it reads the caches; writes for other keys do not delay it.
     """
 
     def __init__(self, api: Api, informers: Informers) -> None:
         super().__init__(api)
         self._informers = informers
-        self._about: Hashable = None
+        self._subject: Hashable = None
         self._written: dict[Hashable, dict[Resource, str]] = {}
         self._removed: dict[Hashable, list[tuple[Resource, Ref, str]]] = {}
 
     @property
     def plain(self) -> Api:
-        """The Api alone, for writes that their holder does not wait to see."""
+        """The wrapped Api, for writes that need not be visible before the next read."""
         return self._api
 
-    async def turn_to(self, about: Hashable) -> None:
-        """Look at this from now on, as soon as the shared pictures show what was written about
-        it.
+    async def select_subject(self, subject: Hashable) -> None:
+        """Attribute further writes to this subject. Wait first until the caches show earlier writes
+        for it.
         """
-        if about in self._written or about in self._removed:
-            await self._see(about)
-        self._about = about
-        if len(self._written) + len(self._removed) <= MANY:
+        if subject in self._written or subject in self._removed:
+            await self._wait_until_visible(subject)
+        self._subject = subject
+        if len(self._written) + len(self._removed) <= MAX_REMEMBERED_SUBJECTS:
             return
-        # Drop writes that the caches show, of objects that may never be looked at again.
+        # Drop writes that the caches show: their subjects may never be selected again.
         known = self._informers.known
-        for subject in [*self._written]:
-            seen = (
-                (known(resource), version) for resource, version in self._written[subject].items()
-            )
+        for each in [*self._written]:
+            seen = ((known(resource), version) for resource, version in self._written[each].items())
             if all(informer is None or informer.has_reached(version) for informer, version in seen):
-                del self._written[subject]
-        for subject in [*self._removed]:
-            gone = ((known(resource), ref, uid) for resource, ref, uid in self._removed[subject])
+                del self._written[each]
+        for each in [*self._removed]:
+            gone = ((known(resource), ref, uid) for resource, ref, uid in self._removed[each])
             if all(informer is None or informer.has_lost(ref, uid) for informer, ref, uid in gone):
-                del self._removed[subject]
+                del self._removed[each]
 
-    async def caught_up(self) -> None:
-        """Wait until the shared pictures show everything that was written here."""
-        for about in [*self._written, *self._removed]:
-            await self._see(about)
+    async def wait_until_visible(self) -> None:
+        """Wait until the caches show every write of this Api."""
+        for subject in [*self._written, *self._removed]:
+            await self._wait_until_visible(subject)
 
-    async def _see(self, about: Hashable) -> None:
-        for resource, version in self._written.pop(about, {}).items():
+    async def _wait_until_visible(self, subject: Hashable) -> None:
+        for resource, version in self._written.pop(subject, {}).items():
             informer = self._informers.known(resource)
             if informer and not informer.has_reached(version):
                 await informer.reached(version)
-        for resource, ref, uid in self._removed.pop(about, ()):
+        for resource, ref, uid in self._removed.pop(subject, ()):
             if informer := self._informers.known(resource):
                 await informer.lost(ref, uid)
 
     async def _write(self, write: ApiWrite, send: Callable[[], Awaitable[T]]) -> T:
         answer = await send()
         if not isinstance(answer, dict):
-            return answer  # a deleted collection has none
+            return answer  # deletecollection returns no object
         if write.verb == "delete" and (uid := (answer.get("details") or {}).get("uid")):
             # a Status: the object is gone, at an unknown version
-            removed = self._removed.setdefault(self._about, [])
+            removed = self._removed.setdefault(self._subject, [])
             removed.append((write.resource, Ref(write.namespace, write.name), uid))
         version = (answer.get("metadata") or {}).get("resourceVersion", "")
-        written = self._written.setdefault(self._about, {})
+        written = self._written.setdefault(self._subject, {})
         if is_newer(version, written.get(write.resource, "")):
             written[write.resource] = version
         return answer

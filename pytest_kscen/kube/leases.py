@@ -1,11 +1,11 @@
-"""Leases as controllers hold them: the holder acts, others wait until the Lease is given back
+"""Leases for leader election: the holder acts, other candidates wait until the Lease is released
 or has expired.
 
 Expiry of another holder's Lease is measured by this process' clock from its last observed change,
 since clocks of two machines need not agree. While the API does not answer, no other candidate can
-take the Lease there, so its holder goes on. It is lost when another holder has it or removed it,
-or when this holder is refused. A holder that alone is cut off from the API learns at its next
-answer that the Lease has another holder.
+take the Lease, so its holder continues. The Lease is lost when it was taken or removed by another
+client, or when renewal is refused. A holder that alone was disconnected from the API detects the
+loss with the next answer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import timestamp_of
-from pytest_kscen.kube.retrying import may_pass
+from pytest_kscen.kube.retrying import is_transient
 from pytest_kscen.objects.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pytest_kscen.objects.resources import LEASES
 
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj
 
-LASTS = 15.0  # seconds for which a renewal holds
-RENEWED_EVERY = 2.0
-PATIENCE = 5.0  # seconds that one request to renew it, or to give it back, may take
+LEASE_DURATION = 15.0  # seconds from a renewal until the Lease expires
+RENEW_INTERVAL = 2.0
+REQUEST_TIMEOUT = 5.0  # seconds that renewing or releasing may take
 
 
 class LeaseLost(Exception):
-    """Lease that has another holder now, which the message names."""
+    """Raised when another client has taken or removed the Lease; the message names it."""
 
 
 class Lease:
-    """Lease as one candidate sees it."""
+    """Lease, for one candidate for it."""
 
     def __init__(self, api: Api, clock: Clock, name: str, namespace: str, holder: str) -> None:
         """Prepare the candidate. `holder` must be unique among candidates."""
@@ -51,46 +51,48 @@ class Lease:
         self._version = ""
         self._expires_at = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.is_kept = False
+        self.is_renewed = False
         """True once another holder has been observed to renew the Lease."""
 
     def __str__(self) -> str:
         return f"{self._namespace}/{self._name}"
 
     async def take(self) -> str:
-        """Try once; return the present holder, or an empty text if the Lease is ours now."""
+        """Try once. Return the present holder, or an empty text if this candidate holds the Lease
+        now.
+        """
         while True:
             found = await self._read()
             if found and (holder := holder_of(found)) not in {"", self.holder}:
                 version = found["metadata"]["resourceVersion"]
                 if version != self._version:
-                    self.is_kept = bool(self._version)
+                    self.is_renewed = bool(self._version)
                     self._version = version
                     self._loop = asyncio.get_running_loop()
-                    lasts = found["spec"].get("leaseDurationSeconds", LASTS)
+                    lasts = found["spec"].get("leaseDurationSeconds", LEASE_DURATION)
                     self._expires_at = self._loop.time() + lasts
                 if self._seconds_left > 0:
                     return holder
             quicker = (
                 (Conflict, NotFound) if found else (Conflict, AlreadyExists)
-            )  # without its namespace it cannot be made
-            with contextlib.suppress(*quicker):  # another candidate was
+            )  # a NotFound of a creation is raised: the namespace does not exist
+            with contextlib.suppress(*quicker):  # another candidate was quicker
                 await self._write(found)
                 return ""
 
-    async def claim(self, word: Signal) -> str:
-        """Try until the Lease is taken, perhaps from a holder that was killed. Return its holder as
-        soon as another one is seen to renew it, or the signal comes.
+    async def claim(self, stop: Signal) -> str:
+        """Try until the Lease is taken, perhaps after a killed holder's Lease has expired. Return
+        the other holder as soon as it has renewed the Lease, or at the signal; else an empty text.
         """
-        while (holder := await self.take()) and not self.is_kept:
-            if await word.within(self.pause):
+        while (holder := await self.take()) and not self.is_renewed:
+            if await stop.within(self.pause):
                 break
         return holder
 
     @property
     def pause(self) -> float:
         """Return the seconds until another attempt can succeed."""
-        return min(RENEWED_EVERY, max(self._seconds_left, 0.0))
+        return min(RENEW_INTERVAL, max(self._seconds_left, 0.0))
 
     @property
     def _seconds_left(self) -> float:
@@ -119,12 +121,12 @@ class Lease:
 
     async def _renew_forever(self) -> Never:
         while True:
-            await self._clock.sleep(RENEWED_EVERY, background=True)
+            await self._clock.sleep(RENEW_INTERVAL, background=True)
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(REQUEST_TIMEOUT):
                     await self._renew()
             except (ApiError, OSError) as error:
-                if not may_pass(error):
+                if not is_transient(error):
                     raise LeaseLost(f"the Lease {self} cannot be renewed: {error}") from error
 
     async def _renew(self) -> None:
@@ -139,9 +141,9 @@ class Lease:
             await self._renew()
 
     async def _release(self) -> None:
-        """Give the Lease back; if that fails it expires by itself."""
+        """Release the Lease; if that fails, it expires by itself."""
         with contextlib.suppress(ApiError, OSError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(REQUEST_TIMEOUT):
                 found = await self._read()
                 if found and holder_of(found) == self.holder:
                     spec = {
@@ -158,7 +160,7 @@ class Lease:
             return None
 
     async def _write(self, before: Obj | None) -> None:
-        spec = lease_spec(self.holder, LASTS, self._clock.now(), before)
+        spec = lease_spec(self.holder, LEASE_DURATION, self._clock.now(), before)
         if before:
             await self._api.update(LEASES, {**before, "spec": spec})
         else:
@@ -172,9 +174,9 @@ class Lease:
             await self._api.create(LEASES, new, self._namespace)
 
 
-def holder_name(who: str) -> str:
-    """Return a holder's name with its process and machine."""
-    return f"{who}, process {os.getpid()} on {platform.node()}"
+def holder_name(role: str) -> str:
+    """Return a holder's name: its role, process and machine."""
+    return f"{role}, process {os.getpid()} on {platform.node()}"
 
 
 def holder_of(lease: Obj) -> str:
@@ -183,15 +185,15 @@ def holder_of(lease: Obj) -> str:
 
 
 def lease_spec(holder: str, lasts: float, now: float, before: Obj | None = None) -> Obj:
-    """Return the spec of a Lease that this holder takes now, or renews; `before` is its present
-    state.
+    """Return the spec of a Lease that this holder takes or renews now. `before` is the present
+    Lease.
     """
-    was = (before or {}).get("spec") or {}
-    timestamp, is_ours = timestamp_of(now, micro=True), was.get("holderIdentity") == holder
+    previous = (before or {}).get("spec") or {}
+    timestamp, is_ours = timestamp_of(now, micro=True), previous.get("holderIdentity") == holder
     return {
         "holderIdentity": holder,
         "leaseDurationSeconds": int(lasts),
-        "acquireTime": was.get("acquireTime", timestamp) if is_ours else timestamp,
+        "acquireTime": previous.get("acquireTime", timestamp) if is_ours else timestamp,
         "renewTime": timestamp,
-        "leaseTransitions": was.get("leaseTransitions", 0) + (not is_ours) if before else 0,
+        "leaseTransitions": previous.get("leaseTransitions", 0) + (not is_ours) if before else 0,
     }

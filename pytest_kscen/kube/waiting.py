@@ -1,5 +1,6 @@
-"""Wait until one object, or several, meet a condition: a watch of just these, for a stated
-time.
+"""Wait, with a timeout, until one object or a selection of objects meets a condition.
+
+Each wait has a watch of its own, which selects only these objects.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AGAIN = 1.0  # seconds before a watch that broke or ended is opened again
+REOPEN_DELAY = 1.0  # seconds before a watch that broke or ended is opened again
 
 
-class Unseen(TimeoutError):
-    """Timeout at whose end the state is unknown, because lists were not answered any more."""
+class StateUnknown(TimeoutError):
+    """Timeout with unknown state, because the last list was not answered."""
 
 
 async def wait_for(
@@ -33,7 +34,7 @@ async def wait_for(
     namespace: str = "",
     *,
     condition: Callable[[Obj | None], T],
-    # part of what is waited for: callers state it beside the condition
+    # callers give it with the condition
     timeout: float,  # noqa: ASYNC109
 ) -> T:
     """Wait for a condition on one object and return its first true value; the condition gets
@@ -44,11 +45,11 @@ async def wait_for(
         *(api, clock, resource, namespace, {"fields": f"metadata.name={name}"}),
         condition=lambda objects: condition(next(iter(objects), None)),
         timeout=timeout,
-        what=f"{resource.qualified} {where} was",
+        what=f"{resource.qualified} {where}",
     )
 
 
-async def wait_for_those(
+async def wait_for_list(
     api: Api,
     clock: Clock,
     resource: Resource,
@@ -58,12 +59,12 @@ async def wait_for_those(
     condition: Callable[[Iterable[Obj]], T],
     timeout: float,  # noqa: ASYNC109  # as above
 ) -> T:
-    """Wait for a condition on the list of objects that have these labels."""
+    """Wait for a condition on the list of objects that these labels select."""
     return await _wait(
         *(api, clock, resource, namespace, {"labels": labels}),
         condition=condition,
         timeout=timeout,
-        what=f"{resource.qualified} with {labels} were",
+        what=f"{resource.qualified} with {labels}",
     )
 
 
@@ -72,7 +73,7 @@ async def _wait(
     clock: Clock,
     resource: Resource,
     namespace: str,
-    chosen: dict[str, str],
+    selectors: dict[str, str],
     *,
     condition: Callable[[Iterable[Obj]], T],
     timeout: float,  # noqa: ASYNC109  # as above
@@ -84,33 +85,35 @@ async def _wait(
             while True:
                 try:
                     seen = False
-                    listing = await api.list(resource, namespace, **chosen)
+                    listing = await api.list(resource, namespace, **selectors)
                     seen = True
-                    if held := await _watch_once(
-                        api, resource, namespace, chosen, condition, listing=listing
+                    if result := await _watch_once(
+                        api, resource, namespace, selectors, condition, listing=listing
                     ):
-                        return held
+                        return result
                 except (ApiError, ConnectionError) as error:
                     refused = f"; the last refusal was {error!r}"
-                await clock.sleep(AGAIN)
+                await clock.sleep(REOPEN_DELAY)
     except TimeoutError:
-        kind = TimeoutError if seen else Unseen
-        raise kind(f"{what} not as awaited within {timeout:g} s{refused}") from None
+        kind = TimeoutError if seen else StateUnknown
+        raise kind(
+            f"{what} did not reach the awaited state within {timeout:g} s{refused}"
+        ) from None
 
 
 async def _watch_once(
     api: Api,
     resource: Resource,
     namespace: str,
-    chosen: dict[str, str],
+    selectors: dict[str, str],
     condition: Callable[[Iterable[Obj]], T],
     *,
     listing: Listing,
 ) -> T | None:
     objects = {_key(each): each for each in listing.items}
-    if held := condition(objects.values()):
-        return held
-    watch = api.watch(resource, namespace, **chosen, resource_version=listing.resource_version)
+    if result := condition(objects.values()):
+        return result
+    watch = api.watch(resource, namespace, **selectors, resource_version=listing.resource_version)
     try:
         async for event in watch:
             if event.type == "ERROR":
@@ -119,8 +122,8 @@ async def _watch_once(
                 objects.pop(_key(event.object), None)
             else:
                 objects[_key(event.object)] = event.object
-            if held := condition(objects.values()):
-                return held
+            if result := condition(objects.values()):
+                return result
     finally:
         watch.close()
     return None

@@ -1,7 +1,6 @@
-"""Webhooks that a real API server calls: served over HTTPS on loopback, registered, and
-answered.
+"""Webhooks that a real API server calls: their local HTTPS servers, configurations and responses.
 
-The owner opens them inside a loop and then stays until it is cancelled.
+The owner opens the servers inside a loop and then runs `stay` until it is cancelled.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ TIMEOUT = 10
 DENIED = 403
 
 
-class Served:
+class LocalServers:
     """HTTP servers on local ports, open until they are closed."""
 
     def __init__(self) -> None:
@@ -50,15 +49,15 @@ class Served:
             await asyncio.get_running_loop().create_future()
         finally:
             for runner in self._runners:
-                # An API server keeps its connections, opens new ones while it can, and would
-                # not answer a farewell.
+                # An API server keeps its connections, opens new ones while it can, and does not
+                # take part in an orderly shutdown.
                 for site in list(runner.sites):
                     await site.stop()
                 for each in runner.server.connections if runner.server else ():
                     if each.transport:
                         each.transport.abort()
                 await runner.cleanup()
-            # a turn of the loop, no time
+            # one turn of the loop, without waiting
             await self._sockets.end(lambda: asyncio.sleep(0))  # noqa: TID251
         raise AssertionError
 
@@ -80,9 +79,9 @@ def allowed(review: Obj, patch: Iterable[Obj] = (), warnings: Iterable[str] = ()
     return _answer(response, warnings)
 
 
-def denied(review: Obj, why: str, warnings: Iterable[str] = ()) -> web.Response:
+def denied(review: Obj, message: str, warnings: Iterable[str] = ()) -> web.Response:
     return _answer(
-        {"uid": review["uid"], "allowed": False, "status": {"message": why, "code": DENIED}},
+        {"uid": review["uid"], "allowed": False, "status": {"message": message, "code": DENIED}},
         warnings,
     )
 

@@ -247,7 +247,7 @@ async def _swept(rv: Subject, actor: Actor) -> bool:
     async with attempt(actor, "look for replicas that were left", volume=rv.name):
         left = [
             name_of(one)
-            for one in await actor.own(REPLICATED_VOLUME_REPLICAS)
+            for one in await actor.list_own(REPLICATED_VOLUME_REPLICAS)
             if volume_of(one) == rv.name
         ]
     is_swept = left is not None

@@ -47,7 +47,7 @@ class Subject:
 
     def actor(self, role: str) -> Actor:
         return self.context.actor(
-            f"{role}/{self.name}", key=f"{role}/{self.key or self.name}", passing=True
+            f"{role}/{self.name}", key=f"{role}/{self.key or self.name}", temporary=True
         )
 
     @contextlib.contextmanager

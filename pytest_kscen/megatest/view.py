@@ -51,8 +51,8 @@ class VolumesWatch:
         self._volumes = self._informers.of(REPLICATED_VOLUMES)
         self._replicas = self._informers.of(REPLICATED_VOLUME_REPLICAS)
         self._attachments = self._informers.of(REPLICATED_VOLUME_ATTACHMENTS)
-        self._replicas_of = self._replicas.index("volume", _volume_key, lasting=True)
-        self._attachments_of = self._attachments.index("volume", _volume_key, lasting=True)
+        self._replicas_of = self._replicas.index("volume", _volume_key, stable=True)
+        self._attachments_of = self._attachments.index("volume", _volume_key, stable=True)
         self._volumes.on_change(
             lambda new, old: self._changed((new or old or {})["metadata"]["name"], VOLUME)
         )
@@ -61,20 +61,20 @@ class VolumesWatch:
             lambda new, old: self._changed(volume_of(_either(new, old)), ATTACHMENT)
         )
         self._users = 0
-        self._life: asyncio.Task[None] | None = None
+        self._informers_task: asyncio.Task[None] | None = None
         self._crash: RuntimeError | None = None
 
     async def __aenter__(self) -> Self:
         self._users += 1
         if self._users == 1:
-            self._life = self._informers.look()
-            self._life.add_done_callback(self._report_crash)
+            self._informers_task = self._informers.acquire()
+            self._informers_task.add_done_callback(self._report_crash)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._users -= 1
         if self._users == 0:
-            await self._informers.leave()
+            await self._informers.release()
 
     def volume(self, name: str) -> Obj | None:
         return self._volumes.get(name)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.clock import Signal
 from pytest_kscen.kube.actor import RUN_LABEL
-from pytest_kscen.kube.retrying import may_pass
+from pytest_kscen.kube.retrying import is_transient
 from pytest_kscen.megatest.actors import (
     attach_and_detach,
     create_replicas,
@@ -98,7 +98,7 @@ async def create_volume(rv: Subject, volume_plan: VolumePlan) -> Life:
             )
             actor.note("volume", volume=rv.name, **what, attach=list(nodes))
     except REFUSALS as error:
-        if may_pass(error):
+        if is_transient(error):
             # The answer may have been lost: what was made all the same goes, and nothing that
             # others made.
             with contextlib.suppress(*REFUSALS):
@@ -245,7 +245,7 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
                 what = "never-gone" if round(waited, 6) >= PATIENCE else "not-deleted"
                 why = "" if isinstance(error, TimeoutError) else str(error)
                 actor.note(what, volume=rv.name, waited=round(waited, 6), why=why)
-                if actor.clock.now() >= over_at + (PATIENCE if may_pass(error) else AT_LAST):
+                if actor.clock.now() >= over_at + (PATIENCE if is_transient(error) else AT_LAST):
                     raise
             if math.isinf(over_at):
                 await rv.state.cleanup_started.within(TRY_AGAIN)
@@ -262,7 +262,7 @@ async def clear_volumes(context: RunContext) -> None:
     actor = context.actor("volume-main")
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
         async with attempt(actor, "clear away", resource=resource.qualified):
-            for left in await actor.own(resource):
+            for left in await actor.list_own(resource):
                 with note_if_gone(actor, left=left["metadata"]["name"]):
                     await actor.api.delete(
                         resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"]

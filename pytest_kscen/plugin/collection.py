@@ -49,7 +49,7 @@ class Play:
     """Play it, and return the expectations that do not hold."""
 
 
-class Genre(Protocol):
+class DocumentKind(Protocol):
     """Kind of test files: Scenarios or Workflows."""
 
     word: str
@@ -71,7 +71,7 @@ class Genre(Protocol):
 class PlayedFile(pytest.File):
     """File of Scenarios or Workflows, with their expectations."""
 
-    genre: Genre
+    document_kind: DocumentKind
 
     def collect(self) -> Iterator[pytest.Item]:
         # The file may name modules: its folder goes to sys.path, as that of a module of tests does.
@@ -79,7 +79,7 @@ class PlayedFile(pytest.File):
         if mode != "importlib" and folder not in sys.path:
             sys.path.insert(0 if mode == "prepend" else len(sys.path), folder)
         try:
-            plays = list(_plays(self.genre, self.path))
+            plays = list(_plays(self.document_kind, self.path))
         # warnings arrive here where options make them errors
         except (DocumentRefused, ExtensionError, Warning) as refusal:
             raise self.CollectError(str(refusal)) from None
@@ -98,12 +98,12 @@ class PlayedItem(pytest.Function):
 
         def perform(scenario_runner: ScenarioRunner) -> None:
             if unmet := list(play.perform(scenario_runner)):
-                what = f"what is expected of the {parent.genre.word} does not hold"
+                what = f"what is expected of the {parent.document_kind.word} does not hold"
                 pytest.fail("\n".join([what, *(f"  {each}" for each in unmet)]), pytrace=False)
 
         made: PlayedItem = cls.from_parent(parent, name=name, callobj=perform)
         made.line = play.document.line_at() - 1
-        for mark in parent.genre.marks(parent.config.stash[SETTINGS]):
+        for mark in parent.document_kind.marks(parent.config.stash[SETTINGS]):
             made.add_marker(mark)
         return made
 
@@ -120,20 +120,22 @@ class PlayedItem(pytest.Function):
         return self.path, self.line, self.name
 
 
-def _plays(genre: Genre, path: pathlib.Path) -> Iterator[tuple[str, Play]]:
+def _plays(document_kind: DocumentKind, path: pathlib.Path) -> Iterator[tuple[str, Play]]:
     """Yield names and plays, with expectations from the file or the one beside it."""
     everything = documents(path)
     found = [document for document in everything if not document.kind_is(API_VERSION, KIND)]
     expected = [document for document in everything if document.kind_is(API_VERSION, KIND)]
-    named = genre.named(found, path)
-    by_name = _by_name(genre, [*expected, *_beside(genre, path)], list(named), path)
+    named = document_kind.named(found, path)
+    by_name = _by_name(
+        document_kind, [*expected, *_companion_documents(document_kind, path)], list(named), path
+    )
     for name, document in named.items():
-        yield name, genre.play(document, by_name.get(name), found)
+        yield name, document_kind.play(document, by_name.get(name), found)
 
 
-def _beside(genre: Genre, path: pathlib.Path) -> list[Document]:
+def _companion_documents(document_kind: DocumentKind, path: pathlib.Path) -> list[Document]:
     """Return the expectations of NAME.expect.yaml."""
-    stem, _, ending = path.name.rpartition(f".{genre.word}.")
+    stem, _, ending = path.name.rpartition(f".{document_kind.word}.")
     file = path.with_name(f"{stem}.expect.{ending}")
     found = documents(file) if file.is_file() else []
     for document in found:
@@ -146,10 +148,10 @@ def _beside(genre: Genre, path: pathlib.Path) -> list[Document]:
 
 
 def _by_name(
-    genre: Genre, expected: list[Document], names: list[str], path: pathlib.Path
+    document_kind: DocumentKind, expected: list[Document], names: list[str], path: pathlib.Path
 ) -> dict[str, Document]:
     """Return expectations by the names that they are of; a file with one object needs no names."""
-    word = genre.word
+    word = document_kind.word
     found: dict[str, Document] = {}
     for document in expected:
         of: Any = document.content.get(word) or (names[0] if len(names) == 1 else None)
@@ -160,7 +162,7 @@ def _by_name(
             )
         if of not in names:
             raise DocumentRefused(
-                f"{document.at(word)}: there is no {genre.kind} "
+                f"{document.at(word)}: there is no {document_kind.kind} "
                 f"{of!r}{nearest(str(of), names)}; {there}"
             )
         if of in found:
@@ -176,9 +178,9 @@ def file_of_tests(path: pathlib.Path, parent: pytest.Collector) -> pytest.Collec
     made: PlayedFile = PlayedFile.from_parent(parent, path=path)
     word = path.name.split(".")[-2]
     if word == "workflow":
-        made.genre = Workflows()
+        made.document_kind = Workflows()
     else:
-        made.genre = Scenarios()
+        made.document_kind = Scenarios()
     return made
 
 

@@ -84,7 +84,9 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cl
 
         def open_one(backend: str | None = None, nodes: int | None = None) -> Cluster:
             default = request.config.stash[SETTINGS].kscen_cluster
-            cluster = _open(request, planning.ClusterWish(backend or default, nodes), request.node)
+            cluster = _open(
+                request, planning.ClusterRequest(backend or default, nodes), request.node
+            )
             opened.callback(cluster.close)
             return cluster
 
@@ -95,12 +97,14 @@ def cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., Cl
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Return the test's cluster: fresh, unless @pytest.mark.cluster(scope=...) shares it."""
     # A cluster that is not ours to recreate lasts for the session.
-    wish = planning.cluster_wish(request.node)
-    backend = wish.backend or request.config.stash[SETTINGS].kscen_cluster
-    scope = wish.scope if BACKENDS[backend].recreated else "session"
-    wish = planning.ClusterWish(backend, wish.nodes, scope)
+    wanted_cluster = planning.cluster_request(request.node)
+    backend = wanted_cluster.backend or request.config.stash[SETTINGS].kscen_cluster
+    scope = wanted_cluster.scope if BACKENDS[backend].recreated else "session"
+    wanted_cluster = planning.ClusterRequest(backend, wanted_cluster.nodes, scope)
     shared = scope != "function"
-    cluster = _shared(request, wish) if shared else _open(request, wish, request.node)
+    cluster = (
+        _shared(request, wanted_cluster) if shared else _open(request, wanted_cluster, request.node)
+    )
     state = _state(request.node, cluster.chance.seed)
     state.cluster = cluster
     yield cluster
@@ -184,14 +188,19 @@ def workflow(request: pytest.FixtureRequest, scenario_runner: ScenarioRunner) ->
     """Play the workflow of @pytest.mark.workflow(file) to its end, and return it."""
     from pytest_kscen.run.workflows import play_to_end
 
-    wish = markers.workflow_wish(request.node)
-    if wish is None:
+    wanted_workflow = markers.workflow_request(request.node)
+    if wanted_workflow is None:
         pytest.fail(
             "the fixture workflow plays what the test's @pytest.mark.workflow(file) names",
             pytrace=False,
         )
     with without_traceback():
-        return play_to_end(scenario_runner, wish.workflow, wish.cast, within=wish.within)
+        return play_to_end(
+            scenario_runner,
+            wanted_workflow.workflow,
+            wanted_workflow.cast,
+            within=wanted_workflow.within,
+        )
 
 
 class _SessionStop(Report):
@@ -335,7 +344,7 @@ def _state(item: pytest.Item, seed: str) -> ItemState:
 
 def _open(
     request: pytest.FixtureRequest,
-    wish: planning.ClusterWish,
+    wanted_cluster: planning.ClusterRequest,
     owner: pytest.Item | pytest.Collector,
 ) -> Cluster:
     from pytest_kscen.clusters import ClusterRefused, open_cluster
@@ -348,12 +357,12 @@ def _open(
         pytest.exit(error, pytest.ExitCode.USAGE_ERROR)
     settings = request.config.stash[SETTINGS]
     seed = _state(request.node, seed_of(owner)).seed
-    backend = wish.backend or settings.kscen_cluster
+    backend = wanted_cluster.backend or settings.kscen_cluster
     try:
         return open_cluster(
             backend,
             seed=seed,
-            nodes=wish.nodes,
+            nodes=wanted_cluster.nodes,
             kubeconfig=settings.kubeconfig,
             context=settings.kscen_context,
             kind=hold_kind_cluster(request.config) if backend == "kind" else None,
@@ -372,28 +381,32 @@ def hold_kind_cluster(config: pytest.Config, run: str = "") -> KindOptions:
     """
     from pytest_kscen.clusters.kind import KindOptions, hold_cluster
 
-    wish = KindOptions.of(
+    kind_options = KindOptions.of(
         config.getoption, run or getattr(config, "workerinput", {}).get("testrunuid", "")
     )
     if not config.stash.get(_KIND_HELD, False):
         config.stash[_KIND_HELD] = True
-        config.add_cleanup(hold_cluster(wish))
-    return wish
+        config.add_cleanup(hold_cluster(kind_options))
+    return kind_options
 
 
-def _shared(request: pytest.FixtureRequest, wish: planning.ClusterWish) -> Cluster:
+def _shared(request: pytest.FixtureRequest, wanted_cluster: planning.ClusterRequest) -> Cluster:
     """Return the cluster of this test's module or session, opened for its first test."""
-    owner = request.node.getparent(pytest.Module) if wish.scope == "module" else request.session
-    clusters: dict[planning.ClusterWish, tuple[Cluster, list[str]]] = owner.stash.setdefault(
+    owner = (
+        request.node.getparent(pytest.Module)
+        if wanted_cluster.scope == "module"
+        else request.session
+    )
+    clusters: dict[planning.ClusterRequest, tuple[Cluster, list[str]]] = owner.stash.setdefault(
         _SHARED_CLUSTERS, {}
     )
-    if wish not in clusters:
-        clusters[wish] = _open(request, wish, owner), []
+    if wanted_cluster not in clusters:
+        clusters[wanted_cluster] = _open(request, wanted_cluster, owner), []
         # popped then, not now
-        owner.addfinalizer(lambda: clusters.pop(wish)[0].close())  # noqa: PLW0108
-    cluster, tests = clusters[wish]
+        owner.addfinalizer(lambda: clusters.pop(wanted_cluster)[0].close())  # noqa: PLW0108
+    cluster, tests = clusters[wanted_cluster]
     if (
-        wish.backend and BACKENDS[wish.backend].recreated
+        wanted_cluster.backend and BACKENDS[wanted_cluster.backend].recreated
     ):  # the history of any other cluster cannot be repeated
         _state(request.node, cluster.chance.seed).earlier_tests = tests.copy()
         tests.append(_id_from(request.config.invocation_params.dir, request.node))

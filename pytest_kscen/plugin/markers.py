@@ -18,7 +18,7 @@ from pytest_kscen.plugin.options import (
     SETTINGS,
     VM_NAMESPACE,
 )
-from pytest_kscen.plugin.planning import PLAN_FROM_COMMAND_LINE, cluster_wish, plan, reached
+from pytest_kscen.plugin.planning import PLAN_FROM_COMMAND_LINE, cluster_request, plan, reached
 
 if TYPE_CHECKING:
     import pathlib
@@ -36,7 +36,7 @@ WORKFLOW = "workflow"
 
 
 @dataclass(frozen=True, slots=True)
-class WorkflowWish:
+class WorkflowRequest:
     """Workflow to run, objects to apply before it, and its time limit."""
 
     workflow: Obj
@@ -44,7 +44,7 @@ class WorkflowWish:
     within: str
 
 
-def workflow_wish(item: pytest.Item) -> WorkflowWish | None:
+def workflow_request(item: pytest.Item) -> WorkflowRequest | None:
     """Read the marker, or raise a ValueError that names the mistake; None if it names no file."""
     mark = item.get_closest_marker(WORKFLOW)
     if mark is None or not (mark.args or mark.kwargs):
@@ -63,7 +63,7 @@ def _read(
     *,
     parameters: Mapping[str, Any] | None = None,
     within: str = "1h",
-) -> WorkflowWish:
+) -> WorkflowRequest:
     from pytest_kscen.objects.arguments import seconds_of_text
     from pytest_kscen.objects.documents import documents
     from pytest_kscen.workflow.files import companion_objects, workflow_of
@@ -72,7 +72,9 @@ def _read(
     path = beside if beside.exists() else item.config.rootpath / file
     path = path if path.exists() else beside
     seconds_of_text(within)
-    return WorkflowWish(workflow_of(path, parameters), companion_objects(documents(path)), within)
+    return WorkflowRequest(
+        workflow_of(path, parameters), companion_objects(documents(path)), within
+    )
 
 
 def unusable(items: Iterable[pytest.Item]) -> Iterator[str]:
@@ -144,16 +146,16 @@ def idle(items: Sequence[pytest.Item]) -> list[str]:
             why.setdefault(f"all markers set {option.effect.parameter} themselves", []).append(
                 option.flag
             )
-    return [f"{', '.join(said)}: without effect, {reason}" for reason, said in why.items()]
+    return [f"{', '.join(unused)}: without effect, {reason}" for reason, unused in why.items()]
 
 
-def idle_in_runs(config: pytest.Config, asked: Container[str]) -> list[str]:
+def idle_in_runs(config: pytest.Config, used_flags: Container[str]) -> list[str]:
     """Return a line for each given flag that no run has used."""
     given = config.stash[SETTINGS].given
     flags = [
         flag
         for flag in RUN_TIME_FLAGS
-        if flag in given and given[flag].source == flag and flag not in asked
+        if flag in given and given[flag].source == flag and flag not in used_flags
     ]
     return [f"{flag}: without effect, {RUN_TIME_FLAGS[flag]}" for flag in flags]
 
@@ -223,8 +225,8 @@ def check(items: Iterable[pytest.Item]) -> list[str]:
         for complaint in dict.fromkeys(_complaints(item)):
             concerned.setdefault(complaint, []).append(item.nodeid)
     of_tests = (
-        f"{first}{f' and {len(more)} more' if more else ''}: {said}"
-        for said, (first, *more) in concerned.items()
+        f"{first}{f' and {len(more)} more' if more else ''}: {text}"
+        for text, (first, *more) in concerned.items()
     )
     return [*unusable(items), *of_tests]
 
@@ -233,20 +235,20 @@ def _complaints(item: pytest.Item) -> list[str]:
     declares_ours = any(item.get_closest_marker(name) for name in DECLARING)
     if not declares_ours and SCENARIO_RUNNER not in getattr(item, "fixturenames", ()):
         return []  # markers of other plugins may have the same names
-    said = [
+    texts = [
         f"@pytest.mark.{name} takes no parameters: remove them"
         for name in BARE
         if any(mark.args or mark.kwargs for mark in item.iter_markers(name))
     ]
     if not declares_ours:
-        return said
-    said += _unused(item)
-    for read in (cluster_wish, plan, workflow_wish):
+        return texts
+    texts += _unused(item)
+    for read in (cluster_request, plan, workflow_request):
         try:
             read(item)
         except (TypeError, ValueError) as error:
-            said += str(error).splitlines()
-    return said
+            texts += str(error).splitlines()
+    return texts
 
 
 def declares(item: pytest.Item) -> list[str]:

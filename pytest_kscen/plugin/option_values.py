@@ -57,9 +57,9 @@ def misspelt(options: Iterable[Option]) -> list[str]:
 
 
 def _given(config: pytest.Config, option: Option) -> Given | None:
-    # Where pytest has an ini key from: its command line may say it too.
+    # The source of an ini key: the file, or the command line's -o.
     key = option.name
-    overridden = [said.partition("=")[0].strip() for said in config.getoption("override_ini") or ()]
+    overridden = [text.partition("=")[0].strip() for text in config.getoption("override_ini") or ()]
     in_file: str = f"-o {key}" if key in overridden else f"{key} in {config.inipath}"
     try:
         written = config.getini(option.name)

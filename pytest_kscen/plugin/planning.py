@@ -190,7 +190,7 @@ SCOPES = ("function", "module", "session")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ClusterWish:
+class ClusterRequest:
     """Cluster that a test requests; None leaves a value to the options and the backend."""
 
     backend: str | None = None
@@ -208,17 +208,17 @@ class ClusterWish:
             raise ValueError(f"nodes={self.nodes!r}: give a whole number, 0 or more")
 
 
-def cluster_wish(item: pytest.Item) -> ClusterWish:
-    arguments = keywords_of_all(item, "cluster", ClusterWish)
+def cluster_request(item: pytest.Item) -> ClusterRequest:
+    arguments = keywords_of_all(item, "cluster", ClusterRequest)
     try:
-        return ClusterWish(**arguments)
+        return ClusterRequest(**arguments)
     except ValueError as error:
         raise ValueError(f"@pytest.mark.cluster: {error}") from error
 
 
 def backend_of(item: pytest.Item) -> str:
     """Return the backend of this test's cluster."""
-    return cluster_wish(item).backend or item.config.stash[SETTINGS].kscen_cluster
+    return cluster_request(item).backend or item.config.stash[SETTINGS].kscen_cluster
 
 
 def unmet(

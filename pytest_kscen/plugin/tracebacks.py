@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 STATED = (ValueError, TypeError, RuntimeError, TimeoutError, FaultImpossible, ApiError)
-OURS = __name__.partition(".")[0]
+PACKAGE = __name__.partition(".")[0]
 RAISES_CRASH = "raise_crash"
 """Function that raises an actor's crash again; such a traceback is kept whole."""
 
@@ -28,12 +28,12 @@ def shorten(error: BaseException) -> None:
     while step:
         steps.append(step)
         step = step.tb_next
-    if not steps or not isinstance(error, STATED) or _package(steps[-1]) != OURS:
+    if not steps or not isinstance(error, STATED) or _package(steps[-1]) != PACKAGE:
         return
     line = linecache.getline(steps[-1].tb_frame.f_code.co_filename, steps[-1].tb_lineno)
     if not line.lstrip().startswith("raise "):
         return  # a defect
-    outside = [step for step in steps if _package(step) not in {OURS, *sys.stdlib_module_names}]
+    outside = [step for step in steps if _package(step) not in {PACKAGE, *sys.stdlib_module_names}]
     if outside and not any(step.tb_frame.f_code.co_name == RAISES_CRASH for step in steps):
         outside[-1].tb_next = None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.clients import NAMESPACE
 from pytest_kscen.clock import Signal
-from pytest_kscen.kube.leases import LASTS, Lease, holder_name
+from pytest_kscen.kube.leases import LEASE_DURATION, Lease, holder_name
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.objects.errors import Forbidden, NotFound
 from pytest_kscen.run.preflight import PreflightRefused
@@ -74,7 +74,7 @@ class ChaosLease:
                     claim.result = "stopped"
                 if holder and not stop.given:
                     raise PreflightRefused(
-                        TAKEN.format(where=where, holder=holder, lease=lease, lasts=LASTS)
+                        TAKEN.format(where=where, holder=holder, lease=lease, lasts=LEASE_DURATION)
                     )
         except Forbidden as error:
             raise PreflightRefused(

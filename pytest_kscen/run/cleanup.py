@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.kube.actor import RUN_LABEL
-from pytest_kscen.kube.waiting import Unseen, wait_for
+from pytest_kscen.kube.waiting import StateUnknown, wait_for
 from pytest_kscen.objects.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
@@ -43,7 +43,7 @@ async def unrecovered_volumes(
     actor = context.actor("run")
     staying = [
         volume["metadata"]["name"]
-        for volume in await actor.own(REPLICATED_VOLUMES)
+        for volume in await actor.list_own(REPLICATED_VOLUMES)
         if not volume["metadata"].get("deletionTimestamp")
     ]
     async with asyncio.TaskGroup() as waiting:
@@ -61,14 +61,14 @@ async def unrecovered_volumes(
 async def _recovers(context: RunContext, actor: Actor, name: str, deadline: float) -> bool | None:
     try:
         await wait_for(
-            actor.with_patience(LOGGED_AFTER).api,
+            actor.with_retry_time(LOGGED_AFTER).api,
             actor.clock,
             REPLICATED_VOLUMES,
             name,
             condition=lambda volume: volume is None or context.health.is_ready(volume),
             timeout=max(RECOVERY, deadline - actor.clock.now()),
         )
-    except Unseen as unseen:
+    except StateUnknown as unseen:
         actor.log(
             logging.WARNING,
             "cannot read whether the volume became ready again",

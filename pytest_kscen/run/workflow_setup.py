@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_kscen.clock import Signal
-from pytest_kscen.kube.leases import LASTS, Lease, holder_name
+from pytest_kscen.kube.leases import LEASE_DURATION, Lease, holder_name
 from pytest_kscen.kube.retrying import RetryingApi
 from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, OWN_GROUP
 from pytest_kscen.objects.errors import NotFound
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.embedded.apiserver.admission import Review
     from pytest_kscen.kube.api import Api
-    from pytest_kscen.kube.webhooks import Served
+    from pytest_kscen.kube.webhooks import LocalServers
     from pytest_kscen.objects.chaos_mesh import EngineResources
     from pytest_kscen.objects.resources import Obj, Resource
 
@@ -48,18 +48,18 @@ def start_admission(cluster: Cluster, family: EngineResources) -> None:
         cluster.admission.add(hook)  # type: ignore[attr-defined]  # what embedded clusters have
         return
     from pytest_kscen.embedded.apiserver.credentials import make_keys
-    from pytest_kscen.kube.webhooks import Served
+    from pytest_kscen.kube.webhooks import LocalServers
 
-    keys, served = make_keys(), Served()
+    keys, servers = make_keys(), LocalServers()
 
     async def begin() -> None:
-        api, url = cluster.api(AGENT), await serve(served, keys.context())
+        api, url = cluster.api(AGENT), await serve(servers, keys.context())
         await unregister(api)
         policy = "Fail" if cluster.owned else "Ignore"
         await register(api, url, keys.authority, family, policy=policy)
 
     cluster.runner.call(begin())
-    cluster.runner.start(served.stay(), AGENT)
+    cluster.runner.start(servers.stay(), AGENT)
 
 
 def verdict(new: Obj | None, old: Obj | None) -> tuple[str, list[str]]:
@@ -77,7 +77,7 @@ def _judge_in_process(review: Review) -> str:
     return refusal
 
 
-async def serve(served: Served, tls: ssl.SSLContext) -> str:
+async def serve(servers: LocalServers, tls: ssl.SSLContext) -> str:
     """Serve the webhook and return its address."""
     from aiohttp import web
 
@@ -88,7 +88,7 @@ async def serve(served: Served, tls: ssl.SSLContext) -> str:
         refusal, warnings = verdict(review.get("object"), review.get("oldObject"))
         return denied(review, refusal, warnings) if refusal else allowed(review, warnings=warnings)
 
-    return f"https://{HOST}:{await served.serve([web.post('/judge', judge)], tls)}/judge"
+    return f"https://{HOST}:{await servers.serve([web.post('/judge', judge)], tls)}/judge"
 
 
 async def register(
@@ -146,7 +146,9 @@ class EngineLease:
     async def claim(self) -> None:
         """Take the Lease, or raise a PreflightRefused that names its holder."""
         if holder := await self.lease.claim(Signal()):
-            raise PreflightRefused(REFUSED.format(holder=holder, lease=self.lease, lasts=LASTS))
+            raise PreflightRefused(
+                REFUSED.format(holder=holder, lease=self.lease, lasts=LEASE_DURATION)
+            )
 
     async def wait(self, stop: Signal, report: Callable[[str], None]) -> bool:
         """Take the Lease, however long that takes; return False if `stop` comes first.

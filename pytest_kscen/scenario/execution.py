@@ -9,7 +9,7 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_kscen.kube.gate import Attendance
+from pytest_kscen.kube.gate import GateAttendance
 from pytest_kscen.objects.errors import ApiError
 from pytest_kscen.objects.resources import PODS
 from pytest_kscen.objects.scenarios import (
@@ -423,7 +423,7 @@ class ScenarioExecution:
         """
 
         def away() -> list[str]:
-            return [name for name in names if self._attendance.is_away(name)]
+            return [name for name in names if self._attendance.is_in_loop(name)]
 
         if not await self.convergence.until(
             lambda: self._failure or or_when() or not away(), self.patience
@@ -437,8 +437,8 @@ class ScenarioExecution:
         self._raise_failure()
 
     @property
-    def _attendance(self) -> Attendance:
-        return Attendance.of(self.progress.actor.clock)
+    def _attendance(self) -> GateAttendance:
+        return GateAttendance.of(self.progress.actor.clock)
 
     async def _enter_phase(self, phase: str, following: str) -> bool:
         """Enter the next phase, unless a minor step has come, or comes while the phase is

@@ -14,7 +14,7 @@ from pytest_kscen.kube.api import STRATEGIC_PATCH
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.kube.webhooks import (
     HOST,
-    Served,
+    LocalServers,
     admission_request,
     allowed,
     configuration,
@@ -156,7 +156,7 @@ BY_OTHERS = (
 KINDS = {(each.group, each.plural): each.kind for each in (PODS, *SCALED)}
 
 
-class WebhookServer(Served):
+class WebhookServer(LocalServers):
     """Server of the admission webhooks and of the gate, from `open` until it is closed."""
 
     def __init__(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pytest_kscen.chaos.troubles import (
+    DETECTION_TIME,
     LINK,
     MACHINE,
     NODE,
-    NOTICING,
     NOWHERE,
     SETTLED,
     VOLUME,
@@ -74,9 +74,9 @@ def test_single_candidate_incident_is_the_cause():
 
 
 def test_link_loss_too_early_for_drbd_to_detect_is_not_attributed():
-    assert attribution(LOST, NOTICING - 0.1, cut=cut(0)) == ("", ["cut"])
-    assert attribution(LOST, NOTICING, cut=cut(0)) == ("cut", [])
-    assert attribution(LOST, 8, short=cut(0, until=NOTICING - 0.1)) == ("", [])
+    assert attribution(LOST, DETECTION_TIME - 0.1, cut=cut(0)) == ("", ["cut"])
+    assert attribution(LOST, DETECTION_TIME, cut=cut(0)) == ("cut", [])
+    assert attribution(LOST, 8, short=cut(0, until=DETECTION_TIME - 0.1)) == ("", [])
     assert attribution(LOST, 8, short=degradation(3)) == ("", ["short"])
 
 
@@ -164,7 +164,7 @@ def test_ended_incident_answers_for_its_effects_and_for_their_immediate_follower
 
 
 def test_link_not_established_is_attributed_to_earlier_block():
-    at = UNMADE.due + NOTICING
+    at = UNMADE.due + DETECTION_TIME
     assert attribution(UNMADE, at, cut=cut(10)) == ("cut", [])
     assert attribution(UNMADE, at, cut=cut(9, until=at)) == ("cut", [])
     assert attribution(UNMADE, at, late=cut(10.1)) == ("", ["late"])
@@ -178,7 +178,7 @@ def test_link_not_established_is_attributed_to_earlier_block():
 
 
 def test_link_is_no_proof_while_an_end_may_be_down():
-    at = UNMADE.due + NOTICING
+    at = UNMADE.due + DETECTION_TIME
     assert attribution(UNMADE, at, cut=cut(0), agent=pods(12, node="b")) == ("", ["cut"])
     assert attribution(UNMADE, at, cut=cut(0), elsewhere=pods(12, node="c")) == ("cut", [])
     assert attribution(UNMADE, at, cut=cut(0), gone=machine(0, seen=12)) == ("", ["cut", "gone"])

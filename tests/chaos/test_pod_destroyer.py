@@ -11,7 +11,7 @@ from pytest_kscen.chaos.incidents import cause_incident
 from pytest_kscen.chaos.pod_deletions import PodDeletion
 from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.clock import Signal
-from pytest_kscen.kube.waiting import wait_for_those
+from pytest_kscen.kube.waiting import wait_for_list
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import DAEMON_SETS, DEPLOYMENTS, NAMESPACES, PODS
 from pytest_kscen.objects.storage import NAMESPACE
@@ -52,7 +52,7 @@ async def new_ready_pods(world, app, before, count):
             == count
         )
 
-    await wait_for_those(
+    await wait_for_list(
         *(world.api, world.runner.clock, PODS, NAMESPACE),
         labels=f"app={app}",
         condition=has_come,

@@ -144,7 +144,7 @@ def test_failed_parent_start_raises_timeout(cluster, monkeypatch):
     monkeypatch.setattr(assembly, "READY_TIMEOUT", 0.5)
     with pytest.raises(
         TimeoutError,
-        match=r"virtualmachines\.virtualization\.deckhouse\.io vms/node-1 was not as awaited",
+        match=r"virtualmachines\.virtualization\.deckhouse\.io vms/node-1 did not reach the awaited state",
     ):
         cluster.parent()
 

@@ -113,7 +113,7 @@ def test_address_forms_are_resolved(cluster):
     address = cluster.runner.call(api.get(SERVICES, "found", "default"))["spec"]["clusterIP"]
     own = cluster.runner.call(api.get(PODS, "found-0", "default"))["status"]["podIP"]
     for url in (f"http://{address}", f"http://{own}:8080", "http://found.default.svc"):
-        assert cluster.runner.call(urls.ask(api, url, HttpCall(), 5.0)).text == "found-0\n"
+        assert cluster.runner.call(urls.send_request(api, url, HttpCall(), 5.0)).text == "found-0\n"
 
 
 def test_service_without_ready_pods_is_unavailable(cluster):

@@ -18,7 +18,7 @@ def test_written_records_are_read_back(tmp_path):
     runner.advance(5)
     path = tmp_path / "journal.jsonl"
     journal = Journal(runner.clock, path)
-    actor = journal.witness("actor")
+    actor = journal.for_actor("actor")
     actor.note("began", volume="v")
     runner.advance(2.5)
     actor.called("part").note("ended", took=2.5)
@@ -56,7 +56,7 @@ def test_journal_kept_later_is_complete_in_its_file(tmp_path):
 def test_journal_larger_than_memory_is_equal():
     runner = VirtualRunner()
     journal = Journal(runner.clock)
-    actor = journal.witness("actor")
+    actor = journal.for_actor("actor")
     for number in range(700):
         actor.note("began", number=number, text="x" * 10_000)
         if not number % 300:

@@ -103,7 +103,7 @@ def test_cancelled_action_is_not_failed(runner, journal, run_context, caplog):
 
 def test_transient_actor_chance_is_equal_and_not_kept(run_context):
     passing = [
-        run_context.actor("volume-main/v", passing=True).chance.below(10**9) for _ in range(2)
+        run_context.actor("volume-main/v", temporary=True).chance.below(10**9) for _ in range(2)
     ]
     staying = run_context.actor("volume-main/v").chance.below(10**9)
     assert passing == [staying, staying]
@@ -122,7 +122,7 @@ def test_chance_uses_key_and_rest_uses_name(run_context, journal):
 
 def test_numbered_actor_logs_under_its_kind(run_context, caplog):
     names = [
-        run_context.one_more(kind)
+        run_context.next_name(kind)
         for kind in ("blocker", "blocker", "pods/app=agent", "blocker", "pods/app=agent")
     ]
     assert names == ["blocker", "blocker/2", "pods/app=agent", "blocker/3", "pods/app=agent/2"]

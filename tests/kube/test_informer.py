@@ -371,7 +371,7 @@ def test_index_follows_cache(runner, api, informer, start):
 
 
 def test_lasting_index_returns_current_object(runner, api, informer, start):
-    by_name = informer.index("name", lambda obj: [obj["metadata"]["name"]], lasting=True)
+    by_name = informer.index("name", lambda obj: [obj["metadata"]["name"]], stable=True)
     start()
     api.write("a", color="red")
     runner.advance(0)
@@ -381,7 +381,7 @@ def test_lasting_index_returns_current_object(runner, api, informer, start):
 
 
 def test_lasting_index_follows_changed_keys(runner, api, informer, start):
-    by_place = informer.index("place", lambda obj: [obj["spec"]], lasting=True)
+    by_place = informer.index("place", lambda obj: [obj["spec"]], stable=True)
     start()
     for place, other in (("here", "there"), ("there", "here")):
         api.write("a", spec=place)

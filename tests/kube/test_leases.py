@@ -127,10 +127,10 @@ def test_held_lease_is_renewed(lease_test):
     lease_test.try_take(a)
     lease_test.hold(a)
     assert lease_test.try_take(b) == "a"
-    assert not b.is_kept
+    assert not b.is_renewed
     lease_test.runner.advance(2)
     assert lease_test.try_take(b) == "a"
-    assert b.is_kept
+    assert b.is_renewed
     lease_test.runner.advance(1000)
     assert lease_test.try_take(b) == "a"
     assert lease_test.record == ["a begins at 0"]
@@ -154,7 +154,7 @@ def test_abandoned_lease_expires_15_seconds_after_first_seen(lease_test, killed_
     lease_test.try_take(a)
     lease_test.runner.advance(killed_before)
     assert lease_test.wait_for(b) == pytest.approx(15)
-    assert not b.is_kept
+    assert not b.is_renewed
     assert lease_test.spec["holderIdentity"] == "b"
 
 

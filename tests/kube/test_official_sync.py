@@ -211,7 +211,7 @@ def test_swallowed_thread_refusal_is_raised_later(runner, server, caplog):
     )
     informer.start()
     informer.stop()
-    with pytest.raises(RuntimeError, match="a SharedInformer lives"):
+    with pytest.raises(RuntimeError, match="a SharedInformer, too, runs"):
         client.close()
 
 

@@ -8,7 +8,7 @@ from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.kube.in_process import InProcessApi
-from pytest_kscen.kube.informer import MANY, Informers, OwnWrites
+from pytest_kscen.kube.informer import MAX_REMEMBERED_SUBJECTS, Informers, OwnWrites
 from pytest_kscen.objects.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 
 
@@ -39,16 +39,16 @@ def test_turn_waits_until_cache_has_own_writes(api, runner, informers):
     own, cache = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
 
     async def act():
-        await own.turn_to("a")
+        await own.select_subject("a")
         await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
         seen = [cache.get("a", "ns")]
-        await own.turn_to("a")
+        await own.select_subject("a")
         seen.append(cache.get("a", "ns"))
         await own.patch(CONFIG_MAPS, "a", {"data": {"x": "1"}}, "ns")
-        await own.turn_to("a")
+        await own.select_subject("a")
         seen.append(cache.get("a", "ns")["data"])
         await own.delete(CONFIG_MAPS, "a", "ns")
-        await own.caught_up()
+        await own.wait_until_visible()
         return [*seen, cache.get("a", "ns")]
 
     before, made, data, after = runner.call(act())
@@ -63,7 +63,7 @@ def test_unfollowed_resources_are_not_awaited(api, runner, informers):
 
     async def act():
         await own.create(SECRETS, {"metadata": {"name": "a"}}, "ns")
-        await own.caught_up()
+        await own.wait_until_visible()
 
     runner.call(act())
     assert informers.known(SECRETS) is None
@@ -73,11 +73,11 @@ def test_writes_of_other_keys_are_not_awaited(api, runner, informers):
     own, cache = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
 
     async def act():
-        await own.turn_to("a")
+        await own.select_subject("a")
         await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
-        await own.turn_to("b")
+        await own.select_subject("b")
         seen = [cache.get("a", "ns")]
-        await own.turn_to("a")
+        await own.select_subject("a")
         return [*seen, cache.get("a", "ns")]
 
     before, after = runner.call(act())
@@ -89,12 +89,12 @@ def test_repeated_turn_keeps_key(api, runner, informers):
     own, cache = OwnWrites(api, informers), informers.of(CONFIG_MAPS)
 
     async def act():
-        await own.turn_to("a")
+        await own.select_subject("a")
         await own.create(CONFIG_MAPS, {"metadata": {"name": "a"}}, "ns")
-        await own.turn_to("b")
-        await own.caught_up()
+        await own.select_subject("b")
+        await own.wait_until_visible()
         await own.create(CONFIG_MAPS, {"metadata": {"name": "b"}}, "ns")
-        await own.turn_to("b")
+        await own.select_subject("b")
         return cache.get("b", "ns")
 
     assert runner.call(act())
@@ -110,7 +110,7 @@ def test_finished_keys_are_forgotten(api, runner, informers):
     async def act(number):
         thing = Thing()
         remembered.add(thing)
-        await own.turn_to(thing)
+        await own.select_subject(thing)
         await own.create(CONFIG_MAPS, {"metadata": {"name": f"x{number}"}}, "ns")
         if number % 2:
             await own.delete(CONFIG_MAPS, f"x{number}", "ns")
@@ -120,7 +120,7 @@ def test_finished_keys_are_forgotten(api, runner, informers):
         runner.call(act(number))
         runner.advance(0)
         most = max(most, len(remembered))
-    assert most <= MANY + 2
+    assert most <= MAX_REMEMBERED_SUBJECTS + 2
 
 
 def test_unseen_writes_are_kept_without_limit(api, runner, informers):
@@ -128,10 +128,10 @@ def test_unseen_writes_are_kept_without_limit(api, runner, informers):
 
     async def act():
         for number in range(500):
-            await own.turn_to(number)
+            await own.select_subject(number)
             await own.create(CONFIG_MAPS, {"metadata": {"name": f"x{number}"}}, "ns")
         before = cache.get("x0", "ns")
-        await own.turn_to(0)
+        await own.select_subject(0)
         return before, cache.get("x0", "ns")
 
     before, after = runner.call(act())

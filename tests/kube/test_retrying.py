@@ -195,7 +195,7 @@ def test_timeout_error_names_refusal(retry):
     with pytest.raises(
         TimeoutError,
         match=(
-            r"namespaces n was not as awaited within 30 s; .* Forbidden\('you cannot list "
+            r"namespaces n did not reach the awaited state within 30 s; .* Forbidden\('you cannot list "
             r"namespaces'"
         ),
     ):

@@ -47,16 +47,16 @@ def names(notified_names):
 def test_shared_caches_live_while_in_use(cluster, shared):
     cache = shared.of(CONFIG_MAPS)
 
-    async def look():
-        life = shared.look()
-        assert shared.look() is life
+    async def acquire():
+        task = shared.acquire()
+        assert shared.acquire() is task
         await cache.synced()
-        await shared.leave()
-        assert not life.done()
-        await shared.leave()
-        return life
+        await shared.release()
+        assert not task.done()
+        await shared.release()
+        return task
 
-    assert cluster.runner.call(look()).cancelled()
+    assert cluster.runner.call(acquire()).cancelled()
     write(cluster, "unseen")
     assert cache.get("unseen", "default") is None
 

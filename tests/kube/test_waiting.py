@@ -9,7 +9,7 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.clock.virtual import START
 from pytest_kscen.kube.api import Event, Listing
 from pytest_kscen.kube.retrying import RetryingApi
-from pytest_kscen.kube.waiting import Unseen, wait_for
+from pytest_kscen.kube.waiting import StateUnknown, wait_for
 from pytest_kscen.objects.errors import Expired, ServiceUnavailable
 from pytest_kscen.objects.resources import CONFIG_MAPS
 
@@ -77,7 +77,7 @@ def test_ended_watch_is_reopened_after_a_second(runner, says):
 def test_timeout_error_names_watch_refusal(runner):
     with pytest.raises(
         TimeoutError,
-        match=r"configmaps ns/a was not as awaited within 5 s; the last refusal was Expired",
+        match=r"configmaps ns/a did not reach the awaited state within 5 s; the last refusal was Expired",
     ):
         wait(runner, ShortWatchApi(runner.clock, [GONE], there_at=1000), timeout=5)
 
@@ -86,13 +86,15 @@ def test_timeout_error_names_watch_refusal(runner):
 def test_failing_lists_raise_unseen(runner, down_from):
     api = ShortWatchApi(runner.clock, [], there_at=1000, down_from=down_from)
     patient = RetryingApi(api, runner.clock, Chance("waiting").stream("x"), 10.0)
-    with pytest.raises(Unseen, match="configmaps ns/a was not as awaited within 60 s"):
+    with pytest.raises(
+        StateUnknown, match="configmaps ns/a did not reach the awaited state within 60 s"
+    ):
         wait(runner, patient)
 
 
 def test_observed_state_is_not_reported_as_refusal(runner):
     with pytest.raises(
-        TimeoutError, match=r"configmaps ns/a was not as awaited within 5.5 s$"
+        TimeoutError, match=r"configmaps ns/a did not reach the awaited state within 5.5 s$"
     ) as late:
         wait(runner, ShortWatchApi(runner.clock, [], there_at=1000), timeout=5.5)
     assert type(late.value) is TimeoutError

@@ -41,7 +41,7 @@ def reported(text, names):
 
 
 def test_salt_changes_only_the_names_in_a_story(monkeypatch):
-    same_for_all = lambda kernel, _, one, other: kernel._links_chance.passing_stream(  # noqa: E731
+    same_for_all = lambda kernel, _, one, other: kernel._links_chance.temporary_stream(  # noqa: E731
         f"{one}/{other}"
     )
     monkeypatch.setattr(

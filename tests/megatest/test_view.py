@@ -15,9 +15,9 @@ def test_view_is_kept_while_it_is_used(world):
         async with view:
             async with view:
                 pass
-            assert not view._life.done()
+            assert not view._informers_task.done()
             assert await view.storage_nodes() == ["node-1", "node-2", "node-3", "node-4"]
-        assert view._life.done()
+        assert view._informers_task.done()
 
     world.ask(both())
     world.ask(both())  # and again

@@ -12,7 +12,7 @@ from pytest_kscen.chaos.profiles import NetworkBlock, PodDestroy
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import JournalLost, read
 from pytest_kscen.kube.api import ForwardingApi
-from pytest_kscen.kube.leases import LASTS, LeaseLost, holder_of, lease_spec
+from pytest_kscen.kube.leases import LEASE_DURATION, LeaseLost, holder_of, lease_spec
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.errors import ApiError, Forbidden
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS, LEASES
@@ -75,7 +75,7 @@ class World:
 
     def held_by(self, holder):
         metadata = {"name": NAME, "namespace": self.parent.namespace}
-        spec = lease_spec(holder, LASTS, self.cluster.runner.clock.now())
+        spec = lease_spec(holder, LEASE_DURATION, self.cluster.runner.clock.now())
         self.call(self.api.create(LEASES, {"metadata": metadata, "spec": spec}))
 
     def call(self, coroutine):
@@ -151,24 +151,24 @@ def test_run_losing_the_lease_to_another_touches_nothing(world):
 
 def test_run_suspended_while_waiting_keeps_the_lease(world, tmp_path):
     world.held_by("a run that is no more")
-    world.cluster.runner.loop.call_later(LASTS / 2, os.kill, os.getpid(), signal.SIGINT)
+    world.cluster.runner.loop.call_later(LEASE_DURATION / 2, os.kill, os.getpid(), signal.SIGINT)
     runner = world.runner(lambda journal: journal.keep_in(tmp_path / "journal.jsonl"))
     outcome = runner.run("1h")
     assert (outcome.judged, outcome.stopped_early) == ("unknown", True)
-    assert 0 < outcome.lasted < LASTS
+    assert 0 < outcome.lasted < LEASE_DURATION
     assert "stopped-early" in [entry.what for entry in read(tmp_path / "journal.jsonl")]
 
 
 def test_expiry_of_a_killed_runs_lease_is_awaited(world):
     world.held_by("a run that is no more")
     with world.runner() as run:
-        assert run.journal.now == LASTS
+        assert run.journal.now == LEASE_DURATION
         (claimed_at,) = [
             entry.at
             for entry in run.journal
             if entry.what == "ended" and entry.data["action"] == "claim the Lease"
         ]
-        assert claimed_at == LASTS
+        assert claimed_at == LEASE_DURATION
         assert run.context.run_id in world.holder
 
 
@@ -296,7 +296,7 @@ def test_stopped_run_waits_no_longer(world):
     world.cluster.runner.start(stop(), "somebody")
     runner.run("10m")
     assert runner.runs[0].outcome.stopped_early
-    assert runner.runs[0].outcome.lasted < LASTS
+    assert runner.runs[0].outcome.lasted < LEASE_DURATION
     assert claims(runner.runs[0]) == ["stopped"]
     assert world.holder == "a run that is no more"
 

@@ -14,7 +14,7 @@ import yaml
 
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.clusters.kubeconfig import KubeconfigCluster
-from pytest_kscen.kube.leases import LASTS, LeaseLost
+from pytest_kscen.kube.leases import LEASE_DURATION, LeaseLost
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.resources import (
     CONFIG_MAPS,
@@ -111,7 +111,7 @@ def test_second_engine_waits_and_takes_over(start):
     began = time.monotonic()
     ends(second, signal.SIGKILL)
     assert third.stdout.readline() == DRIVES
-    assert time.monotonic() - began < LASTS + 5
+    assert time.monotonic() - began < LEASE_DURATION + 5
     assert ends(third, signal.SIGINT) == 0
 
 

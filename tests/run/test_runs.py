@@ -12,7 +12,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.apiserver.admission.chain import Hook
 from pytest_kscen.journal import Entry
 from pytest_kscen.judge.outcome import judge
-from pytest_kscen.kube.waiting import Unseen
+from pytest_kscen.kube.waiting import StateUnknown
 from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.models.storage import attachment_rules, decisions
 from pytest_kscen.objects.errors import NotFound
@@ -290,7 +290,9 @@ def test_replacement_of_our_deletion_is_observed(play, generation):
 
 def test_unobserved_volumes_are_not_late(play, monkeypatch):
     async def refused(*_, **__):
-        raise Unseen("not as awaited within 300 s; the last refusal was ServiceUnavailable('')")
+        raise StateUnknown(
+            "did not reach the awaited state within 300 s; the last refusal was ServiceUnavailable('')"
+        )
 
     monkeypatch.setattr(cleanup, "wait_for", refused)
     outcome, _ = play(Plan(Churn(max_volumes=1, lifetime=(3600.0, 3600.0))), "2m")

@@ -59,8 +59,8 @@ ABORTED_WHILE = {"both": 8.0, "judge": 27.5}
 class InterruptAfterWrites(RecordingApi):
     """API that cancels its engine after so many writes."""
 
-    def __init__(self, api, witness, workflow_cluster, writes):
-        super().__init__(api, witness)
+    def __init__(self, api, journal, workflow_cluster, writes):
+        super().__init__(api, journal)
         self._cluster, self.left, self.writes = workflow_cluster, writes, 0
 
     async def _write(self, write, send):
@@ -108,7 +108,7 @@ def played(workflow_cluster, recorded_entries, writes=-1, abort_after=None):
     }
     actor = workflow_cluster.actor()
     cut = InterruptAfterWrites(
-        workflow_cluster.cluster.api("engine"), actor.witness, workflow_cluster, writes
+        workflow_cluster.cluster.api("engine"), actor.journal, workflow_cluster, writes
     )
     workflow_cluster.start(dataclasses.replace(actor, api=cut))
     name = workflow_cluster.create_workflow(EVERYTHING)
@@ -194,7 +194,7 @@ def test_pod_removed_without_an_engine_is_not_created_again(workflow_cluster):
         dataclasses.replace(
             actor,
             api=InterruptAtPod(
-                workflow_cluster.cluster.api("engine"), actor.witness, workflow_cluster, 2
+                workflow_cluster.cluster.api("engine"), actor.journal, workflow_cluster, 2
             ),
         )
     )

@@ -75,7 +75,7 @@ class WebhookEngine(EngineEnv):
 
         async def begin():
             return asyncio.get_running_loop().create_task(
-                WorkflowManager(context.actor("workflow-engine", passing=True)).run()
+                WorkflowManager(context.actor("workflow-engine", temporary=True)).run()
             )
 
         self.engine = self.call(begin())

@@ -10,7 +10,7 @@ from kubernetes import config
 from kubernetes.client import CustomObjectsApi
 
 from pytest_kscen.embedded.apiserver.credentials import make_keys
-from pytest_kscen.kube.webhooks import Served
+from pytest_kscen.kube.webhooks import LocalServers
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.run import workflow_setup
@@ -31,7 +31,7 @@ def in_process(cluster):
 @pytest.fixture
 def over_https():
     """Serve the webhook in a thread, since the embedded cluster's loop has no ports."""
-    loop, served, keys = asyncio.new_event_loop(), Served(), make_keys()
+    loop, served, keys = asyncio.new_event_loop(), LocalServers(), make_keys()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 

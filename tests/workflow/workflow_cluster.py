@@ -296,7 +296,7 @@ class WorkflowCluster:
     def actor(self, name="workflow-engine"):
         clock, chance = self.runner.clock, self.cluster.chance
         return RunContext(self.cluster.api, clock, chance, self.journal, "run").actor(
-            name, passing=True
+            name, temporary=True
         )
 
     def start(self, actor=None):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Clock
     from pytest_kscen.embedded.apiserver.kinds import Kind, Kinds
     from pytest_kscen.embedded.apiserver.store import Key
-    from pytest_kscen.kube.api import HttpAnswer, HttpCall, Request, Texts
+    from pytest_kscen.kube.api import HttpAnswer, HttpCall, Request, TextChunks
     from pytest_kscen.objects.resources import Obj
 
 HOUSEKEEPING_PERIOD = 60.0
@@ -47,7 +47,9 @@ class LogSource(Protocol):
         timestamps, limitBytes.
         """
 
-    def follow(self, namespace: str, pod: str, container: str, options: Mapping[str, str]) -> Texts:
+    def follow(
+        self, namespace: str, pod: str, container: str, options: Mapping[str, str]
+    ) -> TextChunks:
         """Return the log that is there now and all later output, until the container's run ends."""
 
 

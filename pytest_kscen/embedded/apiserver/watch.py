@@ -41,7 +41,11 @@ LAST_BOOKMARK = 2.0  # seconds before the timeout
 def watch(core: Core, kind: Kind, request: Request) -> Subscription:
     options = request.options
     subscription = Subscription(
-        core, kind, selection_of(kind, request), bookmarks=options.bookmarks, stays=request.stays
+        core,
+        kind,
+        selection_of(kind, request),
+        bookmarks=options.bookmarks,
+        unlimited=request.unlimited,
     )
     try:
         since = parse_version(options.resource_version or "0")
@@ -53,7 +57,7 @@ def watch(core: Core, kind: Kind, request: Request) -> Subscription:
         subscription.start_after(since)
     if options.timeout is not None and not subscription.ended:
         subscription.end_after(options.timeout)
-    elif not request.stays:
+    elif not request.unlimited:
         life = core.chance.stream("watches").between(SHORTEST_TIMEOUT, LONGEST_TIMEOUT)
         subscription.deadline = core.clock.now() + life
     return subscription
@@ -63,7 +67,7 @@ class Subscription:
     """Open watch; starts at the end of the history unless positioned elsewhere.
 
     Implements `kube.api.Watch` for the reader and `store.Listener` for the store. A watch with
-    `stays` (of an actor in this process) has no deadline.
+    `unlimited` (of an actor in this process) has no deadline.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class Subscription:
         selection: ObjectSelection,
         *,
         bookmarks: bool,
-        stays: bool = False,
+        unlimited: bool = False,
     ) -> None:
         self.deadline = math.inf
         self._core, self._store = core, core.store
@@ -84,7 +88,7 @@ class Subscription:
         self._resource_store = core.store.resource_store(*kind.home)
         self._position, self._end = self._resource_store.end, math.inf
         self._sent_position = self._position
-        self._permanent = stays
+        self._permanent = unlimited
         self._since = core.store.revision
         self._initial_events: Iterator[Event] | None = None
         self._pending_event: Event | None = None
@@ -283,7 +287,7 @@ class Subscription:
         self._resource_store.listeners.pop(self, None)
         self._store.timed_listeners.pop(self, None)
 
-    async def hand_to(self, callback: Callable[[Event], None]) -> None:
+    async def deliver_to(self, callback: Callable[[Event], None]) -> None:
         """Read to the end and pass each event to a callback.
 
         Cheaper than iteration, as no task is resumed per event. The callback runs in the reader's

@@ -189,7 +189,9 @@ class Endpoints(Reconciler):
         service, existing = self._services.objects.get(ref), self._endpoints.objects.get(ref)
         if service is None:
             if existing:
-                await _ignore_gone(self._context.api.delete(ENDPOINTS, ref.name, ref.namespace))
+                await _ignore_not_found(
+                    self._context.api.delete(ENDPOINTS, ref.name, ref.namespace)
+                )
         elif service["spec"].get("selector"):
             pods = self._selection.select(
                 {"matchLabels": service["spec"]["selector"]}, ref.namespace
@@ -208,7 +210,7 @@ class Endpoints(Reconciler):
             about = {"name": service["metadata"]["name"], "labels": labels}
             made = {"metadata": {**about, "annotations": truncated}, "subsets": wanted}
             marked = _with_trigger_time(made, is_new=True, now=self._context.timestamp())
-            await _ignore_gone(
+            await _ignore_not_found(
                 self._context.api.create(ENDPOINTS, marked, service["metadata"]["namespace"])
             )
         elif (existing.get("subsets") or []) != wanted or existing["metadata"].get(
@@ -220,7 +222,7 @@ class Endpoints(Reconciler):
                 addresses_of(wanted), addresses_of(existing.get("subsets") or ())
             )
             changed = {**existing, "metadata": metadata, "subsets": wanted}
-            await _ignore_gone(
+            await _ignore_not_found(
                 self._context.api.update(
                     ENDPOINTS,
                     _with_trigger_time(changed, is_new=is_new, now=self._context.timestamp()),
@@ -297,20 +299,20 @@ class EndpointSlices(Reconciler):
         now = self._context.timestamp()
         for one in changes.create:
             marked = _with_trigger_time(one, is_new=True, now=now)
-            await _ignore_gone(
+            await _ignore_not_found(
                 self._context.api.create(ENDPOINT_SLICES, marked, one["metadata"]["namespace"])
             )
         for one in changes.update:
             before = self._slices.objects.get(Ref.of(one)) or {}
             is_new = _has_new_address(one.get("endpoints") or (), before.get("endpoints") or ())
-            await _ignore_gone(
+            await _ignore_not_found(
                 self._context.api.update(
                     ENDPOINT_SLICES, _with_trigger_time(one, is_new=is_new, now=now)
                 )
             )
         for one in changes.delete:
             metadata = one["metadata"]
-            await _ignore_gone(
+            await _ignore_not_found(
                 self._context.api.delete(ENDPOINT_SLICES, metadata["name"], metadata["namespace"])
             )
 
@@ -337,7 +339,7 @@ def _with_trigger_time(obj: Obj, *, is_new: bool, now: str) -> Obj:
     return {**obj, "metadata": {**obj["metadata"], "annotations": marked}}
 
 
-async def _ignore_gone(write: Awaitable[Any]) -> None:
+async def _ignore_not_found(write: Awaitable[Any]) -> None:
     try:
         await write
     except (AlreadyExists, NotFound):

@@ -310,7 +310,7 @@ class NodeLifecycle:
                             node, "NodeNotReady", f"Node {name} status is now: NodeNotReady"
                         )
                         await self._mark_pods_not_ready(name)
-            await self._context.api.caught_up()
+            await self._context.api.wait_until_visible()
             if await self._tainter.process():
                 # The other nodes' silence may have had the same cause.
                 for name in list(self._last_heartbeats):

@@ -92,11 +92,11 @@ def by_namespace(obj: Obj) -> Iterator[Hashable]:
 
 
 def controller_index(informer: Informer) -> Index:
-    return informer.index("controller", by_controller, lasting=True)
+    return informer.index("controller", by_controller, stable=True)
 
 
 def namespace_index(informer: Informer) -> Index:
-    return informer.index("namespace", by_namespace, lasting=True)
+    return informer.index("namespace", by_namespace, stable=True)
 
 
 class OwnerEnqueuer:
@@ -264,7 +264,7 @@ class LabelSelectorIndex:
 
     def __init__(self, informer: Informer) -> None:
         self._by_namespace = namespace_index(informer)
-        self._by_label = informer.index("label", _by_label, lasting=True)
+        self._by_label = informer.index("label", _by_label, stable=True)
 
     def select(self, selector: Obj, namespace: str) -> list[Obj]:
         """Return the objects of a namespace that a LabelSelector selects. One `matchLabels`

@@ -78,7 +78,7 @@ class FailureHandler:
             self._nominated.add(queued.pod, node)
         else:
             self._nominated.remove(pod.uid)
-        self._context.recorder.did(
+        self._context.recorder.report_action(
             live, "FailedScheduling", shorten_note(words), action="Scheduling", kind="Warning"
         )
         reason = "Unschedulable" if unschedulable else "SchedulerError"
@@ -156,7 +156,7 @@ class SchedulingCycle:
         pod = queued.pod
         if pod.obj["metadata"].get("deletionTimestamp"):
             words = f"skip schedule deleting pod: {pod.namespace}/{pod.name}"
-            self._context.recorder.did(
+            self._context.recorder.report_action(
                 pod.obj, "FailedScheduling", words, action="Scheduling", kind="Warning"
             )
             self._queue.done(pod.uid)
@@ -378,7 +378,7 @@ class SchedulingCycle:
             await self._revert_and_wake(current, node, status)
             return
         words = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
-        self._context.recorder.did(pod.obj, "Scheduled", words, action="Binding")
+        self._context.recorder.report_action(pod.obj, "Scheduled", words, action="Binding")
         profile.post_bind(state, pod, node)
         if state.attempt is not None and self.sink is not None:
             state.attempt.bound = True

@@ -1,8 +1,8 @@
-"""Official `kubernetes` client answered in this process, without a socket: sync, aio, and
-dynamic on both.
+"""Official `kubernetes` clients answered in this process, without a socket: sync, aio, and dynamic
+on both.
 
-Must not import a server, which comes as a `Transport`. The modules `sync` and `aio` load the
-client, which is slow, so they are imported when a client is first requested.
+Must not import a server: callers pass it as a `Transport`. Importing the official client is slow,
+so the modules `sync` and `aio` are imported when a client is first requested.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def sync_client(transport: Transport, runner: Runner) -> kubernetes.client.ApiCl
 def aio_client(
     transport: Transport, loop: asyncio.AbstractEventLoop | None = None
 ) -> kubernetes.aio.client.ApiClient:
-    """Make the asynchronous client for the loop of the server, and for no other if that loop is
-    given.
-    """
+    """Make the asynchronous client. If `loop` is given, requests from another loop are refused."""
     from pytest_kscen.kube.official.aio import InProcessAioClient
 
     return InProcessAioClient(transport, loop)

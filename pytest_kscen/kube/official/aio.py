@@ -1,4 +1,4 @@
-"""Asynchronous client inside the cluster's running loop: it awaits the server itself."""
+"""Asynchronous official client inside the cluster's running loop; it awaits the server directly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 OTHER_LOOP = (
-    "this client lives in the cluster's own loop, in cluster time, and was used in "
+    "this client belongs to the cluster's own loop and was used in "
     "another: make the test function async,"
     " or run the coroutine with cluster.runner.call(...)"
 )
@@ -113,7 +113,7 @@ class AioResponse:
         self.release()
 
     def __del__(self) -> None:
-        self.content.close()  # a watch that was left with `break` ends here
+        self.content.close()  # ends a watch that its reader left with `break`
 
 
 class Content:
@@ -167,9 +167,9 @@ class Content:
         if self._chunks is None:
             return False
         try:
-            coming = next_chunk(self._chunks)
+            chunk = next_chunk(self._chunks)
             piece = await (
-                coming if self._timeout is None else asyncio.wait_for(coming, self._timeout)
+                chunk if self._timeout is None else asyncio.wait_for(chunk, self._timeout)
             )
         except TimeoutError:
             self.close()

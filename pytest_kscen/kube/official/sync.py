@@ -1,9 +1,9 @@
-"""Synchronous client: each call is answered within its instant; a watch runs the loop until its
-next event.
+"""Synchronous official client: calls are answered without moving time; a watch runs the loop until
+its next event.
 
-It belongs to the thread that made it. A call from another thread would move time during the test's
-own call, so it is refused. Some helpers swallow that refusal (SharedInformer), so the client
-repeats it at its next call.
+The client belongs to the thread that made it. A call from another thread would move time during a
+call of the test, so it is refused. Some helpers (SharedInformer) catch the refusal, so the next
+call raises it again.
 """
 
 from __future__ import annotations
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.official.transport import Chunks, Transport, TransportAnswer
 
 
-# Responses as the synchronous client's users know them, urllib3's: one that is there, and one
-# that comes piece by piece.
-
-
 def whole(answer: TransportAnswer, url: str) -> HTTPResponse:
     return HTTPResponse(
         BytesIO(answer.body),
@@ -51,7 +47,7 @@ def whole(answer: TransportAnswer, url: str) -> HTTPResponse:
 
 
 class Reader:
-    """Reader of a stream's pieces, which lets cluster time pass for each if it must."""
+    """Reader of a stream's pieces. Cluster time passes while it waits for the next piece."""
 
     def __init__(self, chunks: Chunks, runner: Runner, limit: float | None) -> None:
         self.limit = limit
@@ -60,8 +56,8 @@ class Reader:
         self._runner = runner
 
     def next(self) -> bytes | None:
-        """Return the next piece, None at the end; raises TimeoutError when the client's read
-        timeout is over.
+        """Return the next piece, None at the end; raises TimeoutError after the client's read
+        timeout.
         """
         if self.closed:
             return None
@@ -84,7 +80,7 @@ async def _close(chunks: Chunks) -> None:
 
 
 class StreamedResponse(HTTPResponse):
-    """Response that is read piece by piece, as far as the caller requests."""
+    """Response of urllib3 that is read piece by piece."""
 
     def __init__(self, answer: TransportAnswer, url: str, reader: Reader) -> None:
         self._reader = reader
@@ -143,14 +139,13 @@ class StreamedResponse(HTTPResponse):
 
 
 ASYNC_REQ = (
-    "async_req=True would ask from another thread, and the in-process client belongs to "
-    "the test's own:"
-    " call it without async_req, or use kubernetes.aio"
+    "async_req=True sends the request from another thread, and the in-process client works in "
+    "the test's thread only: call it without async_req, or use kubernetes.aio"
 )
 OTHER_THREAD = (
     "the in-process client was used in the thread {name!r}, but it belongs to the test's "
-    "own thread (a SharedInformer lives"
-    " in a thread of its own too): there, make a client from the cluster's kubeconfig, with"
+    "own thread (a SharedInformer, too, runs"
+    " in a thread of its own): there, make a client from the cluster's kubeconfig, with"
     " kubernetes.config.new_client_from_config(str(cluster.kubeconfig)), or use kubernetes.aio"
 )
 IN_LOOP = (
@@ -160,8 +155,8 @@ IN_LOOP = (
 
 
 class InProcessClient(ApiClient):
-    """Official synchronous client with a transport in place of its connection pool; ways around
-    it are closed.
+    """Official synchronous client with a transport in place of its connection pool. `async_req` and
+    streaming calls, which would not use the transport, are refused.
     """
 
     def __init__(self, transport: Transport, runner: Runner) -> None:

@@ -24,7 +24,7 @@ JSON_PATCH, STRATEGIC_PATCH = (
 )
 WITH_BODY = ("POST", "PUT", "PATCH", "OPTIONS", "DELETE")
 STREAMED = (
-    "exec, attach and port-forward reach into a container, and this cluster's containers are "
+    "exec, attach and port-forward need a real container, and this cluster's containers are "
     "simulated: read its log instead"
 )
 GO_PHRASES = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
@@ -41,7 +41,7 @@ class Chunks(Protocol):
 
 
 class TransportAnswer(Protocol):
-    """Response whose body is complete, or comes as a stream."""
+    """Response with a complete body, or with a stream."""
 
     @property
     def status(self) -> int: ...
@@ -90,12 +90,12 @@ def _bytes_of(body: Any, type_: str) -> bytes:
         return orjson.dumps(body)
     except (
         TypeError
-    ):  # what only Python's own encoder takes: keys that are numbers, numbers beyond 64 bits
+    ):  # only Python's encoder accepts keys that are numbers, and numbers beyond 64 bits
         return json.dumps(body).encode()
 
 
 def phrase_of(status: int) -> str:
-    """Return the reason phrase of Go's HTTP server, which tests may compare."""
+    """Return the reason phrase of Go's HTTP server; tests may compare it."""
     return GO_PHRASES.get(status) or HTTPStatus(status).phrase
 
 
@@ -108,8 +108,8 @@ async def next_chunk(chunks: Chunks) -> bytes | None:
 
 
 def new_host() -> str:
-    """Return a host name for one client's server: the dynamic client names its discovery file
-    by it.
+    """Return a unique host name for one client's server. The dynamic client derives the name of its
+    discovery file from it.
     """
     return f"https://embedded-{os.getpid()}-{next(_count)}.kscen.invalid"
 

@@ -1,7 +1,7 @@
-"""Api of a cluster behind a socket: kubeconfig, connections, requests over HTTPS. The only
-module that opens sockets to servers.
+"""Api of a remote cluster: kubeconfig, connections, requests over HTTPS. The only package that
+opens sockets to servers.
 
-Must not start or end clusters; a cluster's owner passes its kubeconfig.
+Must not create or delete clusters; a cluster's owner passes its kubeconfig.
 """
 
 from pytest_kscen.kube.remote.api import RemoteApi

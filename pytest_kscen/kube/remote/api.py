@@ -1,5 +1,5 @@
-"""Api of a real cluster: a call becomes one request over the shared connection, under its
-actor's name.
+"""Api of a remote cluster: each call is one request over the shared connection, with the actor's
+name as its user agent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KEPT = {"list", "watch", "delete"}  # verbs of objects that are kept until they are deleted
+REQUIRED_VERBS = {"list", "watch", "delete"}  # of the resources that discovery returns
 
 
 class Discovery:
@@ -51,10 +51,10 @@ class Discovery:
         return found
 
     async def resources(self, *, agent: str) -> list[Resource]:
-        """Return the resources that can be listed, watched and deleted, each in the first
-        version of its group that has it, the preferred one first.
+        """Return the resources that can be listed, watched and deleted, each in its
+        group's preferred version, or else in the first version that has it.
 
-        A group that alone cannot be read belongs to an aggregated server and is left out.
+        A group that cannot be read is left out: its aggregated server does not answer.
         """
         groups = orjson.loads(await self._connection.request("GET", "/apis", agent=agent))["groups"]
         versions = ["v1"]
@@ -72,7 +72,7 @@ class Discovery:
                 continue
             for row in rows:
                 resource = _resource_of(version, row)
-                if set(row["verbs"]) >= KEPT:
+                if set(row["verbs"]) >= REQUIRED_VERBS:
                     found.setdefault((resource.group, resource.plural), resource)
         return list(found.values())
 
@@ -169,7 +169,7 @@ class RemoteWatch:
         self._opening: asyncio.Task[aiohttp.ClientResponse] | None = None
         self._response: aiohttp.ClientResponse | None = None
         self._open = True
-        self._forget = connection.remember(self.close)
+        self._unregister = connection.register(self.close)
 
     def __aiter__(self) -> Self:
         return self
@@ -192,12 +192,12 @@ class RemoteWatch:
     def close(self) -> None:
         """End the watch at once, also for a task that is reading it."""
         self._open = False
-        self._forget()
+        self._unregister()
         if self._opening and not self._opening.done():
             self._opening.cancel()
         if self._response:
             if (connection := self._response.connection) and connection.transport:
-                connection.transport.abort()  # TLS would wait for the other side to say good-bye
+                connection.transport.abort()  # TLS would wait for the close-notify of the peer
             self._response.close()
 
     async def _more(self) -> bytes:
@@ -211,12 +211,12 @@ class RemoteWatch:
             if not self._open:
                 raise StopAsyncIteration from None
             raise ConnectionError(
-                f"the watch {self._target} broke off: {error_message(error)}"
+                f"the watch {self._target} was interrupted: {error_message(error)}"
             ) from error
         if chunk:
             return chunk
         if self._open and any(self._partial):
-            raise ConnectionError(f"the watch {self._target} broke off within a line")
+            raise ConnectionError(f"the watch {self._target} was interrupted within a line")
         raise StopAsyncIteration
 
     async def _begin(self) -> aiohttp.ClientResponse:
@@ -259,7 +259,7 @@ class RemoteApi(RequestApi):
         """Return the same server's Api for another actor."""
         return RemoteApi(self._connection, agent, self._discovery)
 
-    async def _ask(
+    async def _request(
         self,
         verb: str,
         resource: Resource,
@@ -284,13 +284,11 @@ class RemoteApi(RequestApi):
         return orjson.loads(answer)
 
     async def list(self, resource: Resource, namespace: str = "", **options: Any) -> Listing:
-        body = await self._ask("list", resource, namespace, options=options)
-        about = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-        }  # items of a list do not say what they are
+        body = await self._request("list", resource, namespace, options=options)
+        # items of a list have no apiVersion and kind
+        type_fields = {"apiVersion": resource.api_version, "kind": resource.kind}
         metadata = body["metadata"]
-        items = [about | item for item in body.get("items") or ()]
+        items = [type_fields | item for item in body.get("items") or ()]
         return Listing(items, metadata["resourceVersion"], metadata.get("continue", ""))
 
     def watch(self, resource: Resource, namespace: str = "", **options: Any) -> RemoteWatch:
@@ -309,7 +307,7 @@ class RemoteApi(RequestApi):
         self, resource: Resource, name: str, namespace: str, call: HttpCall
     ) -> HttpAnswer:
         target = _target(resource, namespace, name, "proxy") + call.target
-        return await self._connection.pass_on(target, call, agent=self._agent)
+        return await self._connection.forward(target, call, agent=self._agent)
 
     async def resource_of(self, api_version: str, kind: str) -> Resource:
         return await self._discovery.resource_of(api_version, kind, agent=self._agent)

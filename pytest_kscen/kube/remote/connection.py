@@ -13,7 +13,7 @@ import ipaddress
 import itertools
 import logging
 import os
-import socket  # noqa: TID251  # this is the door
+import socket  # noqa: TID251  # the one module that opens sockets
 import ssl
 import weakref
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ import aiohttp
 import orjson
 import yarl
 
-from pytest_kscen.kube.api import LARGEST_ANSWER, HttpAnswer
+from pytest_kscen.kube.api import MAX_ANSWER_SIZE, HttpAnswer
 from pytest_kscen.objects.errors import Unauthorized, error_of
 
 if TYPE_CHECKING:
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.errors import ApiError
 
 
-PROBES = {
+KEEPALIVE_OPTIONS = {
     "TCP_KEEPIDLE": 15,
     "TCP_KEEPINTVL": 15,
     "TCP_KEEPCNT": 3,
-}  # a peer that is gone is noticed within a minute
-TURNS = 1000  # of the loop; a handful does
+}  # a lost peer is detected within a minute
+MAX_CLOSE_STEPS = 1000  # turns of the loop; a few suffice
 
 
 class Sockets:
-    """Sockets of one connection or server, closed with it whatever their peers do.
+    """Sockets of one connection or server, closed with it without waiting for their peers.
 
-    The wait for the peer's TLS goodbye is cut short, since the loop may end before it comes.
+    The peer's TLS close-notify is not awaited, since the loop may be closed before it arrives.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Sockets:
         family, kind, protocol, *_ = address
         made = socket.socket(family, kind, protocol)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, seconds in PROBES.items():
+        for name, seconds in KEEPALIVE_OPTIONS.items():
             if hasattr(socket, name):
                 made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)
         self._made.add(made)
@@ -71,11 +71,11 @@ class Sockets:
         return listening
 
     async def end(self, turn: Callable[[], Awaitable[None]]) -> None:
-        """Close all sockets. `turn` lets the loop run once."""
+        """Close all sockets. `turn` runs the loop once."""
         for one in self._open():
-            with contextlib.suppress(OSError):  # it was never connected, or its peer was quicker
+            with contextlib.suppress(OSError):  # it was never connected, or the peer has closed it
                 one.shutdown(socket.SHUT_RDWR)
-        for _ in range(TURNS):
+        for _ in range(MAX_CLOSE_STEPS):
             if not self._open():
                 return
             await turn()
@@ -92,38 +92,38 @@ class _Listening(socket.socket):
     accepted: weakref.WeakSet[socket.socket]
 
     def accept(self) -> tuple[socket.socket, Any]:
-        visitor, address = super().accept()
-        self.accepted.add(visitor)
-        return visitor, address
+        connected, address = super().accept()
+        self.accepted.add(connected)
+        return connected, address
 
 
 T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
-IN_FLIGHT = 64  # requests at once; watches do not count
+IN_FLIGHT = 64  # concurrent requests, watches not counted
 ATTEMPTS = 5
 FIRST_BACKOFF = 0.1
 CONNECT_TIMEOUT, ANSWER_TIMEOUT = 10.0, 75.0  # a server gives a request 60 s
 KEEP_IDLE = 30.0
 JSON = "application/json"
-MASTERS = "system:masters"
+ADMIN_GROUP = "system:masters"
 READS = frozenset({"GET"})
-OURS = (
+FORBIDDEN_HEADERS = (
     "authorization",
     "impersonate-",
     "host",
-)  # what a header that is passed on may not begin with
-REFUSED = 400
+)  # beginnings of header names that are not forwarded
+FIRST_ERROR_STATUS = 400
 
 
 class _RefusedError(Exception):
     """Refusal by the server, with the seconds after which it accepts the request again."""
 
-    def __init__(self, error: ApiError, wait: float) -> None:
+    def __init__(self, error: ApiError, retry_after: float) -> None:
         super().__init__(error.message)
         self.error = error
-        self.wait = wait
+        self.retry_after = retry_after
 
 
 class Connection:
@@ -140,8 +140,8 @@ class Connection:
         *,
         users: str = "",
     ) -> None:
-        """Prepare the connections. With `users`, each actor is a user of its own, whose name
-        begins with this text, with all rights.
+        """Prepare the connections. With `users`, each actor impersonates a user of its own in
+        system:masters, whose name begins with this text.
         """
         self.access = access
         self.users = users
@@ -149,7 +149,7 @@ class Connection:
         self._reload = reload
         self._session: aiohttp.ClientSession | None = None
         self._sockets = Sockets()
-        self._turns = asyncio.Semaphore(IN_FLIGHT)
+        self._slots = asyncio.Semaphore(IN_FLIGHT)
         self._streams: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
         self._closed = False
@@ -170,29 +170,33 @@ class Connection:
             {"Content-Type": content_type} if body is not None else {}
         )
 
-        async def ask() -> bytes:
-            async with await self._once(method, target, headers, body) as response:
+        async def send() -> bytes:
+            async with await self._send_once(method, target, headers, body) as response:
                 return await response.read()
 
-        async with self._turns:
-            return await self._persist(method, target, ask, attempts)
+        async with self._slots:
+            return await self._retry(method, target, send, attempts)
 
-    async def pass_on(self, target: str, call: HttpCall, *, agent: str) -> HttpAnswer:
+    async def forward(self, target: str, call: HttpCall, *, agent: str) -> HttpAnswer:
         """Send a request through the server's proxy once; every response is returned.
 
-        Our credentials are not forwarded.
+        Headers in FORBIDDEN_HEADERS are dropped: the target must not get credentials.
         """
-        given = {name: value for name, value in call.headers if not name.lower().startswith(OURS)}
+        given = {
+            name: value
+            for name, value in call.headers
+            if not name.lower().startswith(FORBIDDEN_HEADERS)
+        }
         headers = self._headers(agent, "*/*") | given
-        async with self._turns:
+        async with self._slots:
             try:
-                async with await self._asked(
+                async with await self._send(
                     call.method, target, headers, call.body or None
                 ) as response:
                     return HttpAnswer(
                         response.status,
                         tuple(response.headers.items()),
-                        await _beginning_of(response),
+                        await _read_limited(response),
                     )
             except (aiohttp.ClientError, TimeoutError) as error:
                 raise ConnectionError(
@@ -203,20 +207,20 @@ class Connection:
         """Return a response that is read as it arrives; the caller closes it."""
         headers = self._headers(agent, JSON)
         patience = aiohttp.ClientTimeout(sock_connect=CONNECT_TIMEOUT)
-        return await self._persist(
-            "GET", target, lambda: self._once("GET", target, headers, timeout=patience)
+        return await self._retry(
+            "GET", target, lambda: self._send_once("GET", target, headers, timeout=patience)
         )
 
     def _headers(self, agent: str, accept: str) -> dict[str, str]:
         headers = {"User-Agent": agent, "Accept": accept}
         return (
-            headers | {"Impersonate-User": f"{self.users}{agent}", "Impersonate-Group": MASTERS}
+            headers | {"Impersonate-User": f"{self.users}{agent}", "Impersonate-Group": ADMIN_GROUP}
             if self.users
             else headers
         )
 
-    def remember(self, close: Callable[[], None]) -> Callable[[], None]:
-        """Call this with the connection's close; returns a function that cancels it."""
+    def register(self, close: Callable[[], None]) -> Callable[[], None]:
+        """Register a function that `close` calls; returns a function that removes it again."""
         number = next(self._numbers)
         self._streams[number] = close
 
@@ -226,7 +230,7 @@ class Connection:
         return forget
 
     async def close(self) -> None:
-        """End every watch, then the connections."""
+        """Close every watch, then the connections."""
         self._closed = True
         for close in list(self._streams.values()):
             close()
@@ -234,17 +238,17 @@ class Connection:
             await self._session.close()
             await self._sockets.end(lambda: self._clock.sleep(0))
 
-    async def _persist(
-        self, method: str, target: str, ask: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS
+    async def _retry(
+        self, method: str, target: str, send: Callable[[], Awaitable[T]], attempts: int = ATTEMPTS
     ) -> T:
-        """Repeat the request until there is a response, or a refusal or loss that another
-        attempt would not change.
+        """Repeat the request until there is a response, or an error that another attempt would not
+        change.
         """
         refreshed, attempt = False, 0
         while True:
             attempt += 1
             try:
-                return await ask()
+                return await send()
             except _RefusedError as refused:
                 if (
                     isinstance(refused.error, Unauthorized)
@@ -252,8 +256,8 @@ class Connection:
                     and await self._refresh()
                 ):
                     refreshed = True
-                elif refused.wait and attempt < attempts:
-                    await self._clock.sleep(refused.wait)
+                elif refused.retry_after and attempt < attempts:
+                    await self._clock.sleep(refused.retry_after)
                 else:
                     raise refused.error from None
             except (aiohttp.ClientError, TimeoutError) as error:
@@ -268,7 +272,7 @@ class Connection:
                     ) from error
                 await self._clock.sleep(FIRST_BACKOFF * 2 ** (attempt - 1))
 
-    async def _once(
+    async def _send_once(
         self,
         method: str,
         target: str,
@@ -276,17 +280,17 @@ class Connection:
         body: bytes | None = None,
         **options: Any,
     ) -> aiohttp.ClientResponse:
-        response = await self._asked(method, target, headers, body, **options)
-        if response.status >= REFUSED:
-            wait = response.headers.get("Retry-After", "")
+        response = await self._send(method, target, headers, body, **options)
+        if response.status >= FIRST_ERROR_STATUS:
+            retry_after = response.headers.get("Retry-After", "")
             raise _RefusedError(
-                await _refusal_of(response), float(wait) if wait.isdecimal() else 0.0
+                await _refusal_of(response), float(retry_after) if retry_after.isdecimal() else 0.0
             )
         for warning in response.headers.getall("Warning", ()):
             logger.warning("the API server warns: %s", warning)
         return response
 
-    async def _asked(
+    async def _send(
         self,
         method: str,
         target: str,
@@ -334,23 +338,23 @@ def _session(sockets: Sockets) -> aiohttp.ClientSession:
         trust_env=False,
         read_bufsize=2**18,
     )
-    # it would repeat a PUT or a DELETE that may have happened
+    # aiohttp would repeat a PUT or a DELETE that may have been done
     session._retry_connection = False  # noqa: SLF001
     return session
 
 
-async def _beginning_of(response: aiohttp.ClientResponse) -> bytes:
-    """Return the first bytes of a response's body, as much as a message needs."""
+async def _read_limited(response: aiohttp.ClientResponse) -> bytes:
+    """Return the first MAX_ANSWER_SIZE bytes of a response's body."""
     body = bytearray()
-    while len(body) < LARGEST_ANSWER and (
-        chunk := await response.content.read(LARGEST_ANSWER - len(body))
+    while len(body) < MAX_ANSWER_SIZE and (
+        chunk := await response.content.read(MAX_ANSWER_SIZE - len(body))
     ):
         body += chunk
     return bytes(body)
 
 
 def error_message(error: Exception) -> str:
-    """Return what went wrong, without the library's object representations."""
+    """Return the cause of an error as text, without the library's object representations."""
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     if words := getattr(cause, "verify_message", None):
         return f"its certificate is not trusted: {words}"
@@ -399,7 +403,7 @@ def configuration_of(path: pathlib.Path | str, context: str = "") -> Any:
     configuration = client.Configuration()
     config.load_kube_config(str(path), context or None, configuration, persist_config=False)  # type: ignore[no-untyped-call]
     configuration.disable_strict_ssl_verification = (
-        True  # as Go has it: many a cluster's own certificates are not strict
+        True  # as in Go: certificates of many clusters do not pass the strict checks
     )
     if _is_loopback(configuration.host):
         configuration.proxy = None

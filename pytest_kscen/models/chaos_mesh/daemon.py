@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_kscen.kube.cache import Ref
 from pytest_kscen.models.chaos_mesh import status as chaos_status
-from pytest_kscen.models.chaos_mesh.targets import GONE, Gone, NotYet, Target, targets_of
+from pytest_kscen.models.chaos_mesh.targets import (
+    TARGET_GONE,
+    Target,
+    TargetGone,
+    TargetPending,
+    targets_of,
+)
 from pytest_kscen.objects.chaos_mesh import KINDS, RECORDS_FINALIZER, RUN
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import NODES, PODS
@@ -173,16 +179,16 @@ class ChaosDaemon:
         pod = self._pod_of(chaos, target)
         if record["phase"] == chaos_status.INJECTED:
             if chaos_status.is_one_shot(chaos) or (
-                pod and await effect.inject(chaos, target, pod) is not GONE
+                pod and await effect.inject(chaos, target, pod) is not TARGET_GONE
             ):
                 return record, False
             await effect.recover(chaos, target, None)
             return chaos_status.vanished(record, now), False
         match await effect.inject(chaos, target, pod):
-            case Gone():
+            case TargetGone():
                 await effect.recover(chaos, target, None)
                 return chaos_status.vanished(record, now), False
-            case NotYet(reason):
+            case TargetPending(reason):
                 return self._not_injected(chaos, record, reason), False
         return record, True
 
@@ -204,7 +210,7 @@ class ChaosDaemon:
             return record
         target, now = Target.of(record), self._context.timestamp()
         match await effect.recover(chaos, target, self._pod_of(chaos, target)):
-            case NotYet(reason):
+            case TargetPending(reason):
                 return (
                     chaos_status.with_event(
                         record, chaos_status.RECOVER, chaos_status.FAILED, reason, now
@@ -212,7 +218,7 @@ class ChaosDaemon:
                     if reason
                     else record
                 )
-            case Gone():
+            case TargetGone():
                 return chaos_status.vanished(record, now)
         if record["phase"] == chaos_status.INJECTED:
             self._normal(chaos, "Recovered", f"Successfully recover chaos for {target.id}")

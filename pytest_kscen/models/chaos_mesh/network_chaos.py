@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_kscen.embedded.kubelet.network.flows import BLOCKED, NO_IMPAIRMENT, Flow, Impairment
-from pytest_kscen.models.chaos_mesh.targets import GONE, SELF, Gone, NotYet
+from pytest_kscen.models.chaos_mesh.targets import SELF, TARGET_GONE, TargetGone, TargetPending
 from pytest_kscen.objects.arguments import seconds_of_text
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.names import dns1035_label, dns1123_label, dns1123_subdomain
@@ -237,12 +237,14 @@ class NetworkEffect:
             self._decided[flow] = found
         return self._decided[flow]
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
+    async def inject(
+        self, chaos: Obj, target: Target, pod: Obj | None
+    ) -> TargetPending | TargetGone | None:
         if pod is None:
-            return GONE
+            return TARGET_GONE
         end = TrafficEnd.of(pod)
         if end is None:
-            return NotYet(f"pod {target.id} does not run")
+            return TargetPending(f"pod {target.id} does not run")
         uid = chaos["metadata"]["uid"]
         if uid not in self._rules:
             try:
@@ -252,7 +254,7 @@ class NetworkEffect:
                     (spec.get("targetDevice") or "") if spec.get("target") else "",
                 ):
                     if device not in DEVICES:
-                        return NotYet(f'Cannot find device "{device}"')
+                        return TargetPending(f'Cannot find device "{device}"')
                 outside = [
                     await self._names.resolve(each) for each in spec.get("externalTargets") or ()
                 ]
@@ -263,7 +265,7 @@ class NetworkEffect:
                     tuple(outside),
                 )
             except ValueError as why:
-                return NotYet(str(why))
+                return TargetPending(str(why))
         rule = self._rules[uid]
         if rule.ends.get(target) != end:
             rule.change(target, end)
@@ -283,7 +285,7 @@ class NetworkEffect:
         chaos: Obj,
         target: Target,
         pod: Obj | None,  # noqa: ARG002  # rules belong to the target's address
-    ) -> NotYet | Gone | None:
+    ) -> TargetPending | TargetGone | None:
         rule = self._rules.get(chaos["metadata"]["uid"])
         if rule and target in rule.ends:
             rule.change(target, None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from pytest_kscen.kube.api import STRATEGIC_PATCH
-from pytest_kscen.models.chaos_mesh.targets import GONE, Gone, NotYet
+from pytest_kscen.models.chaos_mesh.targets import TARGET_GONE, TargetGone, TargetPending
 from pytest_kscen.objects.chaos_mesh import GROUP
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.errors import Conflict, NotFound
@@ -35,12 +35,14 @@ class PodKill:
         self._context = context
         self._deleted: dict[str, dict[Target, None]] = {}
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
+    async def inject(
+        self, chaos: Obj, target: Target, pod: Obj | None
+    ) -> TargetPending | TargetGone | None:
         deleted = self._deleted.setdefault(chaos["metadata"]["uid"], {})
         if target in deleted:
-            return NotYet() if pod else None
+            return TargetPending() if pod else None
         if pod is None:
-            return GONE
+            return TARGET_GONE
         grace = chaos["spec"].get("gracePeriod") or 0
         try:
             await self._context.api.plain.delete(
@@ -51,9 +53,9 @@ class PodKill:
                 precondition_uid=pod["metadata"]["uid"],
             )
         except (NotFound, Conflict):
-            return GONE
+            return TARGET_GONE
         deleted[target] = None
-        return NotYet()
+        return TargetPending()
 
     def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # its absence was observed
         return ""
@@ -63,7 +65,7 @@ class PodKill:
         chaos: Obj,
         target: Target,
         pod: Obj | None,  # noqa: ARG002  # a deleted pod does not return
-    ) -> NotYet | Gone | None:
+    ) -> TargetPending | TargetGone | None:
         self._deleted.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
@@ -82,25 +84,27 @@ class ContainerKill:
         self._site = site
         self._killed: dict[str, dict[Target, str]] = {}
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
+    async def inject(
+        self, chaos: Obj, target: Target, pod: Obj | None
+    ) -> TargetPending | TargetGone | None:
         if pod is None:
-            return GONE
+            return TARGET_GONE
         killed = self._killed.setdefault(chaos["metadata"]["uid"], {})
         status = status_of(pod, target.container)
         if target in killed:
             return (
-                NotYet()
+                TargetPending()
                 if status.get("containerID") == killed[target] and "running" in status["state"]
                 else None
             )
         if self._site.kubelets is None or "running" not in (status.get("state") or {}):
-            return NotYet(f"container {target.id} does not run")
+            return TargetPending(f"container {target.id} does not run")
         try:
             self._site.kubelets.kill(*target[1:])
         except NotFound as why:
-            return NotYet(str(why))
+            return TargetPending(str(why))
         killed[target] = status["containerID"]
-        return NotYet()
+        return TargetPending()
 
     def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # its end was observed
         return ""
@@ -110,7 +114,7 @@ class ContainerKill:
         chaos: Obj,
         target: Target,
         pod: Obj | None,  # noqa: ARG002  # the kubelet restarts the container
-    ) -> NotYet | Gone | None:
+    ) -> TargetPending | TargetGone | None:
         self._killed.get(chaos["metadata"]["uid"], {}).pop(target, None)
         return None
 
@@ -159,9 +163,9 @@ class PodFailure:
         chaos: Obj,
         target: Target,  # noqa: ARG002  # the whole pod is the target
         pod: Obj | None,
-    ) -> NotYet | Gone | None:
+    ) -> TargetPending | TargetGone | None:
         if pod is None:
-            return GONE
+            return TARGET_GONE
         by, images = _failed_by(pod)
         if (uid := chaos["metadata"]["uid"]) not in by:
             images = images or {
@@ -169,17 +173,17 @@ class PodFailure:
                 for name in LISTS
             }
             swapped = {name: dict.fromkeys(there, IMAGE) for name, there in images.items()}
-            return await self._swap(pod, [*by, uid], images, swapped) or NotYet()
+            return await self._swap(pod, [*by, uid], images, swapped) or TargetPending()
         statuses = [status_of(pod, each["name"]) for each in pod["spec"]["containers"]]
         has_failed = all(one.get("image") == IMAGE and not one.get("ready") for one in statuses)
-        return None if has_failed and not is_true(pod, "Ready") else NotYet()
+        return None if has_failed and not is_true(pod, "Ready") else TargetPending()
 
     async def recover(
         self,
         chaos: Obj,
         target: Target,  # noqa: ARG002  # the whole pod is the target
         pod: Obj | None,
-    ) -> NotYet | Gone | None:
+    ) -> TargetPending | TargetGone | None:
         by, images = _failed_by(pod) if pod else ([], {})
         if pod is None or (uid := chaos["metadata"]["uid"]) not in by:
             return None
@@ -187,7 +191,7 @@ class PodFailure:
         await self._swap(pod, left, images, {} if left else images)
         return None
 
-    async def _swap(self, pod: Obj, by: list[str], kept: Obj, images: Obj) -> Gone | None:
+    async def _swap(self, pod: Obj, by: list[str], kept: Obj, images: Obj) -> TargetGone | None:
         annotation = orjson.dumps({"by": by, "images": kept}).decode() if by else None
         lists = {
             name: [{"name": each, "image": image} for each, image in there.items()]
@@ -204,7 +208,7 @@ class PodFailure:
                 PODS, metadata["name"], patch, metadata["namespace"], patch_type=STRATEGIC_PATCH
             )
         except (NotFound, Conflict):
-            return GONE
+            return TARGET_GONE
         return None
 
     def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # observed before
@@ -233,11 +237,13 @@ class AnnotationMarks:
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
+    async def inject(
+        self, chaos: Obj, target: Target, pod: Obj | None
+    ) -> TargetPending | TargetGone | None:
         if pod is None:
-            return GONE
+            return TARGET_GONE
         if (pod.get("status") or {}).get("phase") != "Running":
-            return NotYet(f"pod {target.pod} does not run")
+            return TargetPending(f"pod {target.pod} does not run")
         there = _mark_on(pod, chaos)
         containers = sorted(
             {*there.get("containers", ()), *([target.container] if target.container else ())}
@@ -256,7 +262,7 @@ class AnnotationMarks:
         return (
             None
             if there == wanted
-            else (await self._write(chaos, pod, orjson.dumps(wanted).decode()) or NotYet())
+            else (await self._write(chaos, pod, orjson.dumps(wanted).decode()) or TargetPending())
         )
 
     async def recover(
@@ -264,18 +270,18 @@ class AnnotationMarks:
         chaos: Obj,
         target: Target,  # noqa: ARG002  # the whole pod is the target
         pod: Obj | None,
-    ) -> NotYet | Gone | None:
+    ) -> TargetPending | TargetGone | None:
         if pod and _mark_on(pod, chaos):
             await self._write(chaos, pod, None)
         return None
 
-    async def _write(self, chaos: Obj, pod: Obj, mark: str | None) -> Gone | None:
+    async def _write(self, chaos: Obj, pod: Obj, mark: str | None) -> TargetGone | None:
         metadata = pod["metadata"]
         patch = {"metadata": {"uid": metadata["uid"], "annotations": {mark_key(chaos): mark}}}
         try:
             await self._context.api.patch(PODS, metadata["name"], patch, metadata["namespace"])
         except (NotFound, Conflict):
-            return GONE
+            return TARGET_GONE
         return None
 
     def unseen(self, chaos: Obj, target: Target) -> str:  # noqa: ARG002  # observed before

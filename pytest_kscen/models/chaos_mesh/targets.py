@@ -208,7 +208,7 @@ def targets_of(
 
 
 @dataclass(frozen=True, slots=True)
-class NotYet:
+class TargetPending:
     """Result of an effect that is not complete, with the reason. The daemon repeats the call when
     the target has changed.
     """
@@ -217,11 +217,11 @@ class NotYet:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    pass
+class TargetGone:
+    """Result of an effect whose target no longer exists."""
 
 
-GONE = Gone()
+TARGET_GONE = TargetGone()
 
 
 class Effect(Protocol):
@@ -230,7 +230,9 @@ class Effect(Protocol):
     A pod that is None has vanished, or another pod has its name.
     """
 
-    async def inject(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
+    async def inject(
+        self, chaos: Obj, target: Target, pod: Obj | None
+    ) -> TargetPending | TargetGone | None:
         """Do what is left to do; None if that is all. Called repeatedly until the effect is
         observed.
         """
@@ -240,9 +242,11 @@ class Effect(Protocol):
         after all targets were injected.
         """
 
-    async def recover(self, chaos: Obj, target: Target, pod: Obj | None) -> NotYet | Gone | None:
+    async def recover(
+        self, chaos: Obj, target: Target, pod: Obj | None
+    ) -> TargetPending | TargetGone | None:
         """Undo the effect on this target and forget it, even if it was never injected. The daemon
-        repeats the call while the result is NotYet.
+        repeats the call while the result is TargetPending.
         """
 
     def forget(self, chaos: Obj) -> None:

@@ -207,7 +207,7 @@ class StorageController:
 
     async def _reconcile(self, name: str) -> float | None:
         # with the numbers and nodes that were assigned a moment ago
-        await self._context.api.caught_up()
+        await self._context.api.wait_until_visible()
         volume = self._system.volumes.get(name)
         if volume is None:
             self._deferred_since.pop(name, None)

@@ -184,9 +184,9 @@ class StorageSystem:
         self.attachments = self.informers.of(REPLICATED_VOLUME_ATTACHMENTS)
         self.classes = self.informers.of(REPLICATED_STORAGE_CLASSES)
         self.storage_nodes = StorageNodes(self.informers)
-        self.replicas_by_volume = self.replicas.index("volume", _volumes_of, lasting=True)
-        self.replicas_by_node = self.replicas.index("node", _nodes_of, lasting=True)
-        self.attachments_by_volume = self.attachments.index("volume", _volumes_of, lasting=True)
+        self.replicas_by_volume = self.replicas.index("volume", _volumes_of, stable=True)
+        self.replicas_by_node = self.replicas.index("node", _nodes_of, stable=True)
+        self.attachments_by_volume = self.attachments.index("volume", _volumes_of, stable=True)
         self._controllers: list[VolumeListener] = []
         self._agents: dict[str, list[tuple[VolumeListener, VolumeListener]]] = {}
         self.volumes.on_change(self._volume_changed)

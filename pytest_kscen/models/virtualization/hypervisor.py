@@ -148,7 +148,7 @@ DOMAIN_START = 10.0  # the launcher creates a domain and starts it
 GUEST_BOOT = (60.0, 75.0)  # firmware, kernel and services, until the guest's kubelet is ready
 GUEST_SHUTDOWN = (8.0, 20.0)  # the guest stops its services one by one
 DISKS_LOCKED = 1.0  # interval of checks for disks that another launcher holds
-DOMAIN_TEAR_DOWN = 5.0  # the launcher releases the resources of an ended domain
+DOMAIN_TEARDOWN_TIME = 5.0  # the launcher releases the resources of an ended domain
 RECEIVER_PREPARE = 3.0  # the receiving launcher prepares for a running guest
 MEMORY_TRANSFER = (15.0, 40.0)  # the memory is copied while the guest runs
 
@@ -185,7 +185,7 @@ class Launcher:
                     if guest.state != OFF:
                         self._hypervisor.set_state(guest, OFF)
                     container.write("the guest is off\n")
-                    await container.sleep(DOMAIN_TEAR_DOWN)
+                    await container.sleep(DOMAIN_TEARDOWN_TIME)
         finally:
             self._hypervisor.release(guest, container)
         return 0 if ran else 1

@@ -256,7 +256,7 @@ class VirtualMachineOperations(Reconciler):
             await self._write(operation, "Completed", "True", "OperationCompleted", "")
 
     async def _begin(self, operation: Obj, vm: Obj | None) -> None:
-        await self._context.api.caught_up()  # with the operations that began a moment ago
+        await self._context.api.wait_until_visible()  # with the operations that began a moment ago
         older = [
             other
             for other in self._unfinished_on(_machine(operation))

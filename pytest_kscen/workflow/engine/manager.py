@@ -104,7 +104,7 @@ class WorkflowManager:
             await self._workflows.synced()
             await self._nodes.synced()
             watches = Watches(self._actor, self._family, self._trigger, group)
-            node_objects = NodeObjects(self._actor.with_patience(PATIENCE))
+            node_objects = NodeObjects(self._actor.with_retry_time(PATIENCE))
             clients = ActorClients(self._family, node_objects, watches)
             probe_coordinator = ProbeCoordinator(self._actor, self._trigger, group)
             self._cleaner = LeftoverCleaner(

@@ -88,7 +88,7 @@ class Repository:
         self.family = family
         self.trees: dict[WorkflowKey, Tree] = {}
         self._actor = actor
-        self._impatient_api = actor.with_patience(PATIENCE).api
+        self._impatient_api = actor.with_retry_time(PATIENCE).api
 
     # --- trees ---
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import orjson
 
 from pytest_kscen.kube.api import HttpCall
-from pytest_kscen.kube.urls import ask, parts_of
+from pytest_kscen.kube.urls import parts_of, send_request
 from pytest_kscen.workflow.expressions.values import ARRAY, FLOAT
 from pytest_kscen.workflow.probes.form import ProbeOutcome, judge_expression, read_expression
 
@@ -73,7 +73,7 @@ class HttpProbe:
         return cls(url, call, str(status), criteria.text("body"))
 
     async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
-        answer = await ask(context.actor.api, self.url, self.call, within)
+        answer = await send_request(context.actor.api, self.url, self.call, within)
         low, _, high = self.status_code.partition("-")
         if not int(low) <= answer.status <= int(high or low):
             return ProbeOutcome(
@@ -139,7 +139,7 @@ class PrometheusProbe:
 
     async def ask(self, context: ProbeContext, within: float) -> ProbeOutcome:
         url = f"{self.url}{QUERY}?{urlencode({'query': self.query})}"
-        answer = await ask(context.actor.api, url, HttpCall(), within)
+        answer = await send_request(context.actor.api, url, HttpCall(), within)
         values = values_in(answer)
         found = f"{self.query} is {', '.join(f'{value:g}' for value in values) or 'nothing'}"
         if not self.expression:

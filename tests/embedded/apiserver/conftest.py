@@ -91,11 +91,11 @@ class BareServer:
     def names(self, resource, **more):
         return [item["metadata"]["name"] for item in self.list(resource, **more)["items"]]
 
-    def watch(self, resource, *, namespace="default", stays=False, **options):
+    def watch(self, resource, *, namespace="default", unlimited=False, **options):
         async def opened():
             where = namespace if resource.namespaced else ""
             return self.server.watch(
-                Request("watch", resource, where, options=Options(**options), stays=stays)
+                Request("watch", resource, where, options=Options(**options), unlimited=unlimited)
             )
 
         return WatchReader(self.runner, self.runner.ask(opened()))

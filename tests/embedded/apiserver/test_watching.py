@@ -228,18 +228,18 @@ class TestTime:
         assert watch.new() == [bookmark("3")]
 
     def test_permanent_watch_has_no_timeout(self, site):
-        watch = site.watch(CONFIG_MAPS, stays=True)
+        watch = site.watch(CONFIG_MAPS, unlimited=True)
         site.runner.advance(30 * 24 * 3600)
         site.create(CONFIG_MAPS, "a")
         assert (watch.received(), watch.ended) == ([("ADDED", "a")], False)
-        short = site.watch(CONFIG_MAPS, stays=True, timeout=10.0)
+        short = site.watch(CONFIG_MAPS, unlimited=True, timeout=10.0)
         site.runner.advance(11)
         short.new()
         assert short.ended
 
     def test_permanent_watch_receives_bookmarks_for_filtered_changes(self, site):
-        all_of_them = site.watch(CONFIG_MAPS, bookmarks=True, stays=True)
-        mine = site.watch(CONFIG_MAPS, bookmarks=True, stays=True, labels="a=b")
+        all_of_them = site.watch(CONFIG_MAPS, bookmarks=True, unlimited=True)
+        mine = site.watch(CONFIG_MAPS, bookmarks=True, unlimited=True, labels="a=b")
         assert all_of_them.new() == mine.new() == [bookmark("1", annotations=END)]
         site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
         site.runner.advance(60)
@@ -255,7 +255,7 @@ class TestTime:
         assert mine.received() == [("ADDED", "b")]
 
     def test_idle_watches_need_no_timer(self, site):
-        site.watch(CONFIG_MAPS, bookmarks=True, stays=True, labels="a=b").new()
+        site.watch(CONFIG_MAPS, bookmarks=True, unlimited=True, labels="a=b").new()
         site.create(CONFIG_MAPS, "a")
         site.runner.advance(3600)
         assert site.runner.loop.next_timer() is None
@@ -271,7 +271,7 @@ class TestTime:
         assert site.watch(CONFIG_MAPS, resource_version=version).received() == []
 
     def test_watch_with_timeout_starts_timer(self, site):
-        site.watch(CONFIG_MAPS, stays=True).new()
+        site.watch(CONFIG_MAPS, unlimited=True).new()
         site.create(CONFIG_MAPS, "a")
         site.runner.advance(3600)
         watch = site.watch(CONFIG_MAPS)
@@ -350,14 +350,14 @@ class TestCallbacks:
         and the requesting task.
         """
 
-        def start_watch(taker=None, **options):
+        def start_watch(receiver=None, **options):
             taken = []
             seen = site.watch(CONFIG_MAPS, timeout=50.0, **options)
             seen._reads.cancel()  # before it has begun
-            taker = taker or (
+            receiver = receiver or (
                 lambda event: taken.append((event.type, event.object["metadata"].get("name")))
             )
-            task = site.runner.loop.create_task(seen.watch.hand_to(taker), name="taker")
+            task = site.runner.loop.create_task(seen.watch.deliver_to(receiver), name="taker")
             site.runner.advance(0)
             return seen.watch, taken, task
 

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from scripted_server import POD, refusal
 
-from pytest_kscen.kube.api import LARGEST_ANSWER, HttpCall
+from pytest_kscen.kube.api import MAX_ANSWER_SIZE, HttpCall
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import DEPLOYMENTS, NODES, PODS, SERVICES, Resource
 
@@ -192,4 +192,4 @@ def test_endless_response_is_truncated(runner, server, api):
     answer = runner.call(
         asyncio.wait_for(api.proxy(SERVICES, "web:80", "ns", HttpCall("GET", "/")), 20)
     )
-    assert (answer.status, len(answer.body)) == (200, LARGEST_ANSWER)
+    assert (answer.status, len(answer.body)) == (200, MAX_ANSWER_SIZE)

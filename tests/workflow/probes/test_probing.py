@@ -190,7 +190,7 @@ def test_unexpected_answer_fails_only_that_probe(probe_setup, flag_is, monkeypat
     async def break_down(*_):
         raise KeyError("nobody has foreseen this")
 
-    monkeypatch.setattr("pytest_kscen.workflow.probes.http.ask", break_down)
+    monkeypatch.setattr("pytest_kscen.workflow.probes.http.send_request", break_down)
     probing = probe_setup.probing(
         {"name": "a", "http": {"url": "http://somewhere.invalid"}}, {"name": "b", **flag_is("up")}
     )

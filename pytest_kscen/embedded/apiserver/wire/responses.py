@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pytest_kscen.embedded.apiserver.core import Core
     from pytest_kscen.embedded.apiserver.kinds import Kind
     from pytest_kscen.embedded.apiserver.wire.media_types import Media
-    from pytest_kscen.kube.api import Event, Texts, Watch
+    from pytest_kscen.kube.api import Event, TextChunks, Watch
     from pytest_kscen.objects.resources import Obj, Resource
 
 
@@ -285,7 +285,7 @@ class WatchStream:
 
 
 class TextStream:
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: TextChunks) -> None:
         self._texts = texts
 
     def __aiter__(self) -> Self:

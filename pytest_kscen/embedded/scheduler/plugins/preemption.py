@@ -269,7 +269,7 @@ class PreemptionExecutor:
                 await self._context.api.delete(PODS, victim.name, victim.namespace)
             except NotFound:
                 return
-        self._context.recorder.did(
+        self._context.recorder.report_action(
             victim.obj, "Preempted", words, action="Preempting", related=pod.obj
         )
 

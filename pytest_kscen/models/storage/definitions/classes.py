@@ -30,7 +30,7 @@ ACCESS = ("Local", "EventuallyLocal", "PreferablyLocal", "Any")
 LAYOUT = ("failuresToTolerate", "guaranteedMinimumDataRedundancy")
 BALANCED = "self.failuresToTolerate - self.guaranteedMinimumDataRedundancy in [-1, 0, 1]"
 BARE = "self.failuresToTolerate == 0 && self.guaranteedMinimumDataRedundancy == 0"
-APART = "failures to tolerate and guaranteed redundancy differ by one at most"
+TOLERANCE_RULE_TEXT = "failures to tolerate and guaranteed redundancy differ by one at most"
 BARE_ANYWHERE = "a single replica is not spread: its topology is Ignored"
 CONFIGURATION = record(
     [*LAYOUT, "topology", "volumeAccess", "replicatedStoragePoolName"],
@@ -39,7 +39,10 @@ CONFIGURATION = record(
     topology=TOPOLOGY,
     volumeAccess=one_of(*ACCESS),
     replicatedStoragePoolName=text(shortest=1),
-    rules=[rule(BALANCED, APART), rule(f"!({BARE}) || self.topology == 'Ignored'", BARE_ANYWHERE)],
+    rules=[
+        rule(BALANCED, TOLERANCE_RULE_TEXT),
+        rule(f"!({BARE}) || self.topology == 'Ignored'", BARE_ANYWHERE),
+    ],
 )
 
 EXPRESSION = record(["key", "operator"], key=text(), operator=text(), values=many(text()))
@@ -139,7 +142,7 @@ CLASS_RULES = [
             "!has(self.failuresToTolerate) || !has(self.guaranteedMinimumDataRedundancy) || "
             f"{BALANCED}"
         ),
-        APART,
+        TOLERANCE_RULE_TEXT,
     ),
     rule(
         (

@@ -140,4 +140,4 @@ class KernelServices:
         """Return the random stream of one connection, which ends with the connection: a long run
         has many, and none may stay in memory.
         """
-        return self._links_chance.passing_stream(f"{resource}/{one}/{other}")
+        return self._links_chance.temporary_stream(f"{resource}/{one}/{other}")
