@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> int:
                     chosen.name,
                     namespaces=chosen.namespace,
                     reschedule=chosen.reschedule,
-                    spared=[each["metadata"]["name"] for each in BUILT_IN_CLASSES],
+                    preinstalled=[each["metadata"]["name"] for each in BUILT_IN_CLASSES],
                 )
             )
         text = written(recorded)

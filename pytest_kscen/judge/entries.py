@@ -59,14 +59,14 @@ def names(key: str) -> Reader:
 
 @lru_cache(maxsize=NAMES_KEPT)
 def shared(text: str) -> str:
-    """Return the first string of those that are equal, so that a long journal has each name once.
+    """Return one shared string for equal strings, so that memory holds each name once.
 
-    Strings that were not used for a long time are forgotten, and then kept a second time.
+    The cache is bounded: a string that was not used for a long time may be held twice.
     """
     return text
 
 
 @lru_cache(maxsize=NAMES_KEPT)
 def shared_names(*names: str) -> tuple[str, ...]:
-    """Return one tuple for all calls with these names; its strings are those of `shared`."""
+    """Return one shared tuple for equal names; its strings are shared too."""
     return tuple(map(shared, names))

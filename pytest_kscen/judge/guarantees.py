@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from pytest_kscen.judge.volumes import FailedOperation, OverdueDeletion, VolumeRecord
 
-MIN_INTERRUPTED = 5  # volumes without a condition: of fewer, each may have had no time
+MIN_INTERRUPTED = 5  # volumes without a condition; fewer may all have lacked time
 
 
 def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterator[Finding]:
     """Judge all guarantees, in the order of the report: state, attach, detach, resize, delete.
 
-    Churn without a volume proves nothing; `refusal` is why it could not create one. A deletion
-    that took too long is valid if an incident tolerates it, and named all the same.
+    Churn without a volume proves nothing; `refusal` is its first creation error. A deletion
+    that took too long is valid if an incident tolerates it; the finding still names it.
     """
     if churn and not seen:
         yield Finding("volumes", UNKNOWN, f"churn made no volume: {refusal or 'run longer'}")
@@ -40,13 +40,13 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
             condition
             for condition in conditions
             if sum(volume.lacks(condition) for volume in interrupted) >= MIN_INTERRUPTED
-            and not any(volume.came_back(condition) for volume in seen)
+            and not any(volume.has_returned(condition) for volume in seen)
         ]
         reasons = []
         if broken:
             reasons.append(
-                f"{len(broken)} of {len(seen)} volumes did not keep the state they "
-                f"promise: {', '.join(broken)}"
+                f"{len(broken)} of {len(seen)} volumes did not keep their guaranteed "
+                f"state: {', '.join(broken)}"
             )
         if unknown:
             reasons.append(
@@ -68,62 +68,64 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
     stuck = {
         volume.name: volume.overdue_deletions[-1] for volume in seen if volume.overdue_deletions
     }
-    blamed = {
+    failures = {
         volume.name: one for volume in seen for one in volume.overdue_deletions if not one.excused
     }
-    if blamed:
-        yield Finding("deletion", INVALID, _not_gone(blamed))
+    if failures:
+        yield Finding("deletion", INVALID, _describe_overdue(failures))
     elif stuck:
         yield Finding(
-            "deletion", VALID, f"{_not_gone(stuck)}; tolerated, because of incidents on their nodes"
+            "deletion",
+            VALID,
+            f"{_describe_overdue(stuck)}; tolerated, because of incidents on their nodes",
         )
 
 
 def _attachments(seen: Sequence[VolumeRecord]) -> Iterator[Finding]:
     """Judge attachments.
 
-    A refused or tolerated one is counted as an error only. A run in which no attachment succeeded
-    gets a finding of its own.
+    A refused or tolerated attachment is counted as an error only. A run in which no attachment
+    succeeded has a separate finding.
     """
-    undone = [one for volume in seen for one in volume.unattached]
-    blame = list(_in_time("attachments", undone))
-    failed = [one for one in undone if not one.cut]
+    unfinished = [one for volume in seen for one in volume.unattached]
+    found = list(_in_time("attachments", unfinished))
+    failed = [one for one in unfinished if not one.cut]
     unanswered = sum(volume.unanswered for volume in seen)
-    if any(volume.attached for volume in seen) or not (blame or failed or unanswered):
-        yield from blame
+    if any(volume.attached for volume in seen) or not (found or failed or unanswered):
+        yield from found
         return
     why = "; ".join(
-        [*(finding.why for finding in blame), *([failed[0].why] if failed and not blame else [])]
+        [*(finding.why for finding in found), *([failed[0].why] if failed and not found else [])]
     )
-    summary = f"none of the {len(undone) + unanswered} requested attachments succeeded"
-    verdict = blame[0].verdict if blame else UNKNOWN
+    summary = f"none of the {len(unfinished) + unanswered} requested attachments succeeded"
+    verdict = found[0].verdict if found else UNKNOWN
     yield Finding("attachments", verdict, f"{summary}: {why or 'each had enough time'}")
 
 
-def _in_time(check: str, undone: Sequence[FailedOperation]) -> Iterator[Finding]:
+def _in_time(check: str, unfinished: Sequence[FailedOperation]) -> Iterator[Finding]:
     """Judge operations that were not done in time.
 
-    One failure with REQUIRED_TIME undisturbed is enough for invalid; one that was cut short, for
-    unknown.
+    One failure with REQUIRED_TIME undisturbed is enough for invalid; one such operation that was
+    cut short is enough for unknown.
     """
-    failed, cut = ([one for one in undone if one.cut is so] for so in (False, True))
-    if blamed := [one for one in failed if one.blamed]:
+    failed, cut = ([one for one in unfinished if one.cut is so] for so in (False, True))
+    if failures := [one for one in failed if one.is_failure]:
         why = (
-            f"{len(blamed)} of {len(failed)} that failed had at least {REQUIRED_TIME:g} s "
-            f"undisturbed: {blamed[0].why}"
+            f"{len(failures)} of {len(failed)} that failed had at least {REQUIRED_TIME:g} s "
+            f"undisturbed: {failures[0].why}"
         )
         yield Finding(check, INVALID, why)
-    elif doubtful := [one for one in cut if one.blamed]:
+    elif interrupted_operations := [one for one in cut if one.is_failure]:
         why = (
-            f"{len(doubtful)} were cut short after at least {REQUIRED_TIME:g} s undisturbed: "
-            "let volumes live longer"
+            f"{len(interrupted_operations)} were cut short after at least {REQUIRED_TIME:g} s "
+            "undisturbed: let volumes live longer"
         )
         yield Finding(check, UNKNOWN, why)
 
 
-def _not_gone(stuck: dict[str, OverdueDeletion]) -> str:
+def _describe_overdue(stuck: dict[str, OverdueDeletion]) -> str:
     return "; ".join(
-        f"{name} was not gone {one.waited:g} s after its deletion began"
+        f"{name} was not deleted {one.waited:g} s after its deletion began"
         f"{f': {one.why}' if one.why else ''}"
         for name, one in stuck.items()
     )

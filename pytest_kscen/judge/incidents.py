@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class IncidentRecord:
-    """Incident of one profile, as the journal has it: filled entry by entry.
+    """Incident of one profile, filled from the journal entry by entry.
 
-    Times are seconds since the run began. A field that no entry has set yet keeps its default,
-    so the record of a killed run is usable.
+    Times are seconds since the run began. A field without an entry keeps its default, so the
+    record of a killed run is usable.
     """
 
     id: str
@@ -40,33 +40,31 @@ class IncidentRecord:
     recovered_at: float | None = None
     effects: list[str] = field(default_factory=list)
     lasting: bool = False
-    """True if a test caused it and left it on until the run was judged."""
+    """True if a test caused it and left it active until the run was judged."""
     failed: str = ""
-    """Why it could not be caused as it should."""
+    """Error of an incomplete injection; empty if it was complete."""
     not_undone: str = ""
     """Error of the last attempt to undo it; empty if it is undone."""
     unrecovered: list[str] = field(default_factory=list)
-    """Troubles that were left when the time to recover was over."""
+    """Troubles that remained at the end of the recovery time."""
     possible_effects: list[str] = field(default_factory=list)
-    """Effects that it may have had; nothing proves them."""
+    """Effects that it may have had, without proof."""
     overtaken: list[str] = field(default_factory=list)
-    """Incidents that affected the same objects before these had recovered: it has no recovery time.
-    """
+    """Incidents that affected the same objects before they recovered: there is no recovery time."""
     deleted_before_recovery: list[str] = field(default_factory=list)
     """Affected objects that were deleted before they recovered."""
     overlapping: list[str] = field(default_factory=list)
-    """Incidents whose effects cannot be distinguished from its own: it has no recovery time."""
-    refused_nodes: list[str] = field(default_factory=list)
-    """Nodes among its targets to which nothing was done, because it was refused there, or came
-    too late.
+    """Incidents with effects that cannot be distinguished from its own: there is no recovery time.
     """
+    refused_nodes: list[str] = field(default_factory=list)
+    """Target nodes without a fault, because the request was refused or came too late."""
     settled_at: float | None = None
     """Seconds at which its last trouble ended; None while unknown."""
-    felt_by: tuple[str, ...] = ()
-    """The volumes of which something was its effect."""
-    possibly_felt_by: tuple[str, ...] = ()
+    affected_volumes: tuple[str, ...] = ()
+    """Volumes on which it had an effect."""
+    possibly_affected_volumes: tuple[str, ...] = ()
     sides: tuple[tuple[str, ...], ...] = ()
-    """Nodes on the two sides of a cut; all nodes together, if it cuts nothing."""
+    """Nodes on the two sides of a cut; one side with all nodes if it cuts nothing."""
     powers_off: bool = False
     """True if its machines are off until it ends."""
 
@@ -76,10 +74,9 @@ class IncidentRecord:
 
     @property
     def recovery(self) -> float | None:
-        """Return the seconds from its end until its objects were as before.
+        """Return the seconds from its end until its objects recovered.
 
-        None if it has no end or no recovery; 0 if the objects recovered while it was still
-        on.
+        None if it has no end or no recovery; 0 if the objects recovered while it was active.
         """
         if self.recovered_at is None or self.removed_at is None:
             return None
@@ -119,9 +116,9 @@ class IncidentRecord:
 
 
 def update_incidents(found: dict[str, IncidentRecord], entry: Entry) -> None:
-    """Add what the next entry of the journal states about any incident, by the incident's id.
+    """Update the incident of the journal's next entry, by the incident's id.
 
-    Entries of other kinds are ignored. Raises KeyError if no earlier entry has started the
+    Entries of other kinds are ignored. Raise KeyError if no earlier entry has started the
     incident.
     """
     if entry.what == "incident-started":
@@ -144,7 +141,7 @@ def _had_effect(incident: IncidentRecord, entry: Entry) -> None:
     effect = shared(entry.data["effect"])
     incident.effects.append(effect)
     incident.possible_effects = [one for one in incident.possible_effects if one != effect]
-    incident.felt_by = _with_volume(incident.felt_by, entry)
+    incident.affected_volumes = _with_volume(incident.affected_volumes, entry)
 
 
 def _with_volume(known: tuple[str, ...], entry: Entry) -> tuple[str, ...]:
@@ -164,7 +161,7 @@ def _ended(incident: IncidentRecord, entry: Entry) -> None:
 
 
 def _refused(incident: IncidentRecord, entry: Entry) -> None:
-    """Record nodes to which nothing was done, as the request was refused or came too late.
+    """Record nodes without a fault, because the request was refused or came too late.
 
     Without any other node the incident has no possible effects.
     """
@@ -190,7 +187,9 @@ _READERS: dict[str, Reader] = {
             *incident.possible_effects,
             shared(entry.data["effect"]),
         ],
-        possibly_felt_by=lambda incident, entry: _with_volume(incident.possibly_felt_by, entry),
+        possibly_affected_volumes=lambda incident, entry: _with_volume(
+            incident.possibly_affected_volumes, entry
+        ),
     ),
     "incident-overtaken": entries.assign(overtaken=entries.names("by")),
     "incident-target-deleted": entries.assign(
@@ -272,8 +271,7 @@ def undisturbed_seconds(
 ) -> float:
     """Return the seconds of [since, at] outside of all tolerance windows.
 
-    A storage is only blamed for what it did not do in this time; overlapping windows count
-    once.
+    Only failures within this time count against the storage; overlapping windows count once.
     """
     reached, seconds = since, 0.0
     for began, over in sorted(_tolerance_windows(volume, since, at, incidents)):
@@ -287,18 +285,20 @@ def _tolerance_windows(
 ) -> Iterator[tuple[float, float]]:
     """Yield windows that overlap [since, at]: of replicas that the run deleted, and of incidents.
 
-    A fault that is a lasting state opens none, nor does one that was never caused. A fault that
-    was not undone opens one, since it may have been caused.
+    A lasting fault has no window, nor has a fault that was never caused. A fault that was not
+    undone has one, since it may have been caused.
     """
-    yield from ((began, over) for began, over in volume.taken if began <= at and over > since)
+    yield from (
+        (began, over) for began, over in volume.replica_windows if began <= at and over > since
+    )
     for incident in incidents:
-        came_to_be = (
+        may_have_happened = (
             incident.effects
             or incident.possible_effects
             or incident.not_undone
             or not incident.failed
         )
-        if incident.lasting or not came_to_be:
+        if incident.lasting or not may_have_happened:
             continue
         latest = (
             math.inf if incident.removed_at is None else incident.removed_at + TOLERANCE_AFTER_CUT
@@ -321,7 +321,7 @@ class Overlap(NamedTuple):
 
     incident: IncidentRecord
     removed_at: float
-    """Its end; infinite while it is on."""
+    """End of the incident; infinite while it is active."""
     volume: str
     nodes: set[str]
     since: float
@@ -346,7 +346,7 @@ class ToleranceRule(NamedTuple):
 TOLERANCE_WINDOWS = (
     ToleranceRule(
         "it has a possible effect on the volume",
-        lambda one: one.volume in one.incident.possibly_felt_by,
+        lambda one: one.volume in one.incident.possibly_affected_volumes,
         lambda one: one.after_cut,
     ),
     ToleranceRule(
@@ -360,7 +360,7 @@ TOLERANCE_WINDOWS = (
     ),
     ToleranceRule(
         "it has an effect on the volume",
-        lambda one: one.volume in one.incident.felt_by,
+        lambda one: one.volume in one.incident.affected_volumes,
         lambda one: one.after_cut,
     ),
     ToleranceRule(
@@ -375,7 +375,7 @@ TOLERANCE_WINDOWS = (
 )
 """Ends of the window in which an incident tolerates a failure of a volume on its nodes.
 
-docs/storage.md shows the same table. An incident that is still on has no end.
+docs/storage.md shows the same table. An active incident has no end.
 """
 
 
@@ -386,7 +386,7 @@ Span: TypeAlias = tuple[float, float]
 def spans_of(entry: Entry) -> tuple[Span, ...]:
     """Return the tolerance window of a replica that the run has deleted.
 
-    A refused deletion has none, unless its answer was lost: it may have been done.
+    A refused deletion has none, unless its response was lost: it may have been done.
     """
     data = entry.data
     if data["result"].startswith("failed: ") and not data.get("possibly_done"):
@@ -397,6 +397,6 @@ def spans_of(entry: Entry) -> tuple[Span, ...]:
 def end_spans(spans: tuple[Span, ...], at: float) -> tuple[Span, ...]:
     """Return the windows cut short, since the replica is replaced at `at`.
 
-    TOLERANCE_AFTER_OTHERS seconds remain, in which what waited for the replica catches up.
+    TOLERANCE_AFTER_OTHERS seconds remain for the volume to catch up.
     """
     return tuple((since, min(until, at + TOLERANCE_AFTER_OTHERS)) for since, until in spans)

@@ -33,8 +33,7 @@ BEST_FIRST = (volumes.STABLE, volumes.RECOVERED, volumes.INTERRUPTED, UNKNOWN, v
 class Volumes(Sequence["VolumeRecord"]):
     """Volumes of a run, in the order of their creation, and by name.
 
-    A name that was used again means the latest volume with it. An unknown name raises KeyError
-    with the names that there are.
+    A reused name means its latest volume. An unknown name raises KeyError with all names.
     """
 
     def __init__(self, records: Iterable[VolumeRecord]) -> None:
@@ -97,9 +96,9 @@ class Volumes(Sequence["VolumeRecord"]):
 
 @dataclass(slots=True)
 class Outcome:
-    """Judged run: the verdict, its findings, and all that a report shows.
+    """Judged run: the verdict, its findings, and all data for reports.
 
-    A test that never looks at the verdict of a run that is not valid fails at its end.
+    A test fails at its end if its run is not valid and the test has not read the verdict.
     """
 
     findings: list[Finding]
@@ -109,35 +108,33 @@ class Outcome:
     actions: dict[str, Tally]
     """Tally of each action, by its name."""
     lasted: float
-    """Seconds of cluster time until the counters were frozen, or the journal breaks off."""
+    """Seconds of cluster time until the counters were frozen, or until the journal's last entry."""
     stopped_early: bool
     seed: str
     replayable: bool = True
-    looked_at: bool = field(default=False, repr=False)
+    was_read: bool = field(default=False, repr=False)
 
     @property
     def verdict(self) -> str:
-        self.looked_at = True
+        self.was_read = True
         return self.judged
 
     @property
     def judged(self) -> str:
-        """Return the verdict without marking it as looked at: for reports, not for tests."""
+        """Return the verdict without marking it as read: for reports, not for tests."""
         return merged(self.findings)
 
     def explain(self) -> str:
-        """Return a line for every finding that is not valid, and the seed.
+        """Return a line for each finding that is not valid, and a line with the seed.
 
-        Without such a finding the first line is that everything is valid.
+        Without such a finding the first line states that all checks are valid.
         """
         lines = [
             f"{finding.check} is {finding.verdict}: {finding.why}"
             for finding in self.findings
             if finding.verdict != VALID
         ]
-        return "\n".join(
-            [*(lines or ["everything that was checked is valid"]), f"seed {self.seed}"]
-        )
+        return "\n".join([*(lines or ["all checks are valid"]), f"seed {self.seed}"])
 
     def as_json(self) -> bytes:
         return orjson.dumps(
@@ -169,7 +166,7 @@ class Outcome:
 def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome:
     """Judge a journal, which is read once for all checks; a check that crashes is unknown.
 
-    `path` is where the journal was read from: findings about a crash name its file and line.
+    `path` is the journal's file: findings about a crash name it and the line.
     """
     outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
     start, end = start_and_end.RunStart(), start_and_end.RunEnd()
@@ -239,7 +236,7 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
 
 
 def _read(journal: Iterable[Entry], updates: dict[Check, Update]) -> dict[Check, CheckCrash]:
-    """Pass every entry to each check; a check that crashes gets no more. Return the crashes."""
+    """Pass each entry to all checks, until a check crashes. Return the crashes."""
     crashes: dict[Check, CheckCrash] = {}
     active = list(updates.items())
     try:
@@ -247,9 +244,9 @@ def _read(journal: Iterable[Entry], updates: dict[Check, Update]) -> dict[Check,
             for check, update in active:
                 try:
                     update(entry)
-                except Exception as error:  # noqa: BLE001  # it is that check's alone
+                except Exception as error:  # noqa: BLE001  # the other checks continue
                     crashes[check] = CheckCrash(error, line, entry)
                     active = [one for one in active if one[0] is not check]
-    except Exception as error:  # noqa: BLE001  # a check that cannot read an entry has judged nothing
+    except Exception as error:  # noqa: BLE001  # all checks are unknown then
         crashes = {**dict.fromkeys(updates, CheckCrash(error)), **crashes}
     return crashes

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EVERYTHING = "everything"
 CLUSTER = "cluster"  # component of a crash that is the embedded cluster itself
-VOLUMES = "replicatedvolume"  # as the names of volumes, their replicas and their attachments begin
+VOLUMES = "replicatedvolume"  # prefix of the names of volumes, replicas and attachments
 
 
 @dataclass(slots=True)
@@ -43,21 +43,21 @@ class RunEnd:
     """Time of the last entry."""
     stopped_early: bool = False
     volumes_abandoned: bool = False
-    """True if a person has ended the run without deleting its volumes."""
+    """True if a person ended the run without deleting its volumes."""
     late: list[str] | None = None
-    """The volumes that did not become ready again; None if that could not be judged."""
-    taken: dict[str, tuple[Span, ...]] = field(default_factory=dict)
+    """Volumes that did not become ready again; None if that could not be judged."""
+    replica_windows: dict[str, tuple[Span, ...]] = field(default_factory=dict)
     """Tolerance windows by volume: replicas that the run has deleted."""
     excused: list[str] = field(default_factory=list)
-    """Late volumes whose deleted replicas still had time to be replaced."""
+    """Late volumes that still had time to replace their deleted replicas."""
     ready: dict[str, None] = field(default_factory=dict)
-    """Names of volumes that were ready at any time, in that order."""
+    """Names of volumes that were ready at any time, in the order of becoming ready."""
     had_incidents: bool = False
     """True if the run had any incident."""
     lasting: list[str] = field(default_factory=list)
-    """Incidents that a test left on until the run was judged."""
+    """Incidents that a test left active until the run was judged."""
     leftovers: list[str] | None = None
-    """Objects that were left; None if the run ended before it looked for them."""
+    """Objects that were left; None if the run ended before it listed them."""
     crashes: list[str] = field(default_factory=list)
     """Actors that crashed, with their errors."""
     observer_crashes: list[str] = field(default_factory=list)
@@ -65,10 +65,10 @@ class RunEnd:
     uncleaned_nodes: dict[str, str] = field(default_factory=dict)
     """Nodes that may still have faults, of this run or an earlier one; with the error."""
     cluster_crashed: bool = False
-    """True if the embedded cluster has crashed: findings about the storage are then unknown."""
+    """True if the embedded cluster crashed: findings about the storage are then unknown."""
     made: dict[str, None] = field(default_factory=dict)
-    """Resources of which the run created objects, or tried to."""
-    hidden: dict[str, str] = field(default_factory=dict)
+    """Resources with objects that the run created or tried to create."""
+    unlisted: dict[str, str] = field(default_factory=dict)
     """Resources that could not be listed at the run's end, with the errors."""
 
     @property
@@ -80,15 +80,15 @@ class RunEnd:
     def is_truncated(self) -> bool:
         """Return True if the journal breaks off before the run's end has begun.
 
-        The run was killed then, or still goes on.
+        The run was killed, or is still running.
         """
         return self.frozen_at is None and self.late is None and self.leftovers is None
 
     @property
     def abandoned(self) -> list[str]:
-        """Return the leftovers that a person has chosen to leave, by Ctrl-C during the cleanup.
+        """Return the leftovers that a person chose to leave, by Ctrl-C during the cleanup.
 
-        These are volumes, their replicas and their attachments, and nothing else.
+        Only volumes, their replicas and their attachments can be left so.
         """
         return [
             one
@@ -97,14 +97,14 @@ class RunEnd:
         ]
 
     @property
-    def overlooked(self) -> dict[str, str]:
+    def possibly_left(self) -> dict[str, str]:
         """Return resources that could not be listed and may have leftovers, with the reasons.
 
-        A resource of which the run has created nothing has none.
+        Resources without objects of the run are left out.
         """
         return {
             resource: why
-            for resource, why in self.hidden.items()
+            for resource, why in self.unlisted.items()
             if resource in {EVERYTHING, *self.made}
         }
 
@@ -116,7 +116,7 @@ def update_run_end(ending: RunEnd, entry: Entry) -> None:
 
 
 def _object_requested(ending: RunEnd, entry: Entry) -> None:
-    """Keep the resource of a request that may have created an object, though it was refused."""
+    """Record the resource of a request that may have created an object, even if it was refused."""
     if entry.data["verb"] in {"create", "apply"}:
         ending.made[entry.data["resource"]] = None
 
@@ -129,10 +129,10 @@ def _replica_deleted_or_restored(ending: RunEnd, entry: Entry) -> None:
     if entry.what == "ended" and entry.data["action"] != TAKE:
         return
     name = shared(entry.data["volume"])
-    spans = ending.taken.get(name, ())
+    spans = ending.replica_windows.get(name, ())
     spans = spans + spans_of(entry) if entry.what == "ended" else end_spans(spans, entry.at)
     if spans:
-        ending.taken[name] = spans
+        ending.replica_windows[name] = spans
 
 
 _READERS: dict[str, Reader] = {
@@ -165,10 +165,10 @@ _READERS: dict[str, Reader] = {
         excused=lambda ending, entry: [
             name
             for name in ending.late
-            if any(until > entry.at for _, until in ending.taken.get(name, ()))
+            if any(until > entry.at for _, until in ending.replica_windows.get(name, ()))
         ],
     ),
-    "not-listed": lambda ending, entry: ending.hidden.update(
+    "not-listed": lambda ending, entry: ending.unlisted.update(
         {entry.data["resource"]: entry.data["why"]}
     ),
     "leftovers": entries.assign(leftovers=entries.field("objects")),
@@ -211,8 +211,8 @@ def judge_end(ending: RunEnd) -> Iterator[Finding]:
     elif ending.leftovers is None:
         remedy = f"; find them by the label {ending.label}" if ending.label else ""
         verdict, why = UNKNOWN, f"the run ended before it listed them{remedy}"
-    elif ending.overlooked:
-        places = "; ".join(f"{resource}: {why}" for resource, why in ending.overlooked.items())
+    elif ending.possibly_left:
+        places = "; ".join(f"{resource}: {why}" for resource, why in ending.possibly_left.items())
         verdict, why = UNKNOWN, f"these could not be listed: {places}"
     yield Finding("leftovers", verdict, why)
 
@@ -224,16 +224,16 @@ def _liveness(ending: RunEnd) -> Finding:
             UNKNOWN,
             "it was not observed whether the remaining volumes became ready again",
         )
-    if blamed := [name for name in ending.late if name not in ending.excused]:
+    if failures := [name for name in ending.late if name not in ending.excused]:
         circumstances = "although all faults were undone"
         if ending.lasting:
             circumstances = f"while {', '.join(ending.lasting)} lasted"
         elif not ending.had_incidents:
             circumstances = "although there was no fault"
-            if ending.taken:
+            if ending.replica_windows:
                 circumstances += " except for the replicas that the run deleted"
-        again = [name for name in blamed if name in ending.ready]
-        never = [name for name in blamed if name not in ending.ready]
+        again = [name for name in failures if name in ending.ready]
+        never = [name for name in failures if name not in ending.ready]
         reasons = [
             *([f"not ready again {circumstances}: {', '.join(again)}"] if again else []),
             *([f"never ready, {circumstances}: {', '.join(never)}"] if never else []),
@@ -266,18 +266,18 @@ class RunStart:
     """Declared profiles that cut links between nodes, so that only volumes show their effect."""
 
 
-def update_run_start(beginning: RunStart, entry: Entry) -> None:
+def update_run_start(start: RunStart, entry: Entry) -> None:
     if entry.what == "run-started":
-        beginning.seed = entry.data["seed"]
-        beginning.chaos, beginning.churn = entry.data["chaos"], entry.data["churn"]
-        beginning.link_profiles = entry.data.get("link_profiles", [])
-        beginning.conditions = tuple(entry.data["conditions"])
+        start.seed = entry.data["seed"]
+        start.chaos, start.churn = entry.data["chaos"], entry.data["churn"]
+        start.link_profiles = entry.data.get("link_profiles", [])
+        start.conditions = tuple(entry.data["conditions"])
     elif entry.what == "not-replayable":
-        beginning.replayable = False
+        start.replayable = False
 
 
-def judge_start(beginning: RunStart) -> Iterator[Finding]:
-    if beginning.chaos is None:
+def judge_start(start: RunStart) -> Iterator[Finding]:
+    if start.chaos is None:
         yield Finding("journal", UNKNOWN, "it has no 'run-started', so the plan is unknown")
 
 
@@ -295,7 +295,7 @@ class CheckCrash:
     def message(self, path: pathlib.Path | None) -> str:
         """Return the finding's text; `path` is the journal's, if it was read from a file.
 
-        A KeyError is explained: the entry lacks a field, or refers to what no earlier line defines.
+        A KeyError is explained: the entry lacks a field, or refers to an undefined object.
         """
         crash = f"the check crashed: {self.error!r}"
         if self.entry is None:

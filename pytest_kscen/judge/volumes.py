@@ -54,31 +54,31 @@ class OverdueDeletion:
 
 @dataclass(slots=True)
 class FailedOperation:
-    """Requested operation that failed, or was cut short by the end of the actor that waited.
+    """Requested operation that failed, or was cut short by the end of its actor.
 
     Times are seconds since the run began. `excused` is set by `VolumeHistories.judged`.
     """
 
     at: float
     waited: float
-    """Seconds that the storage had for it: since the API accepted it, where that is recorded."""
+    """Seconds that the storage had for it: since the API accepted it, if that is recorded."""
     why: str
     refused: bool
-    """True if the API refused it, or it was not the storage's task."""
+    """True if the API refused it, or the storage was not required to do it."""
     cut: bool = False
     excused: bool = False
 
     @property
-    def blamed(self) -> bool:
+    def is_failure(self) -> bool:
         return not (self.refused or self.excused)
 
 
 @dataclass(slots=True)
 class VolumeRecord:
-    """Volume as the journal has it.
+    """Volume, filled from the journal entry by entry.
 
-    Times are seconds since the run began. Rare facts are in tuples, which cost nothing while they
-    are empty: a run has thousands of volumes.
+    Times are seconds since the run began. Rare facts are in tuples, which need no memory while
+    empty: a run has thousands of volumes.
     """
 
     name: str
@@ -90,15 +90,16 @@ class VolumeRecord:
     placed_at: array[float] = field(default_factory=lambda: array("d"))
     placed_on: tuple[tuple[str, ...], ...] = ()
     """Nodes of its replicas since each time of `placed_at`."""
-    taken: tuple[Span, ...] = ()
-    """Tolerance windows: replicas that the run itself has deleted."""
+    replica_windows: tuple[Span, ...] = ()
+    """Tolerance windows of replicas that the run deleted."""
     odd_since: tuple[tuple[str, float], ...] = ()
-    """The conditions that have changed an odd number of times, and when they last did."""
+    """Conditions that have changed an odd number of times, each with the time of its last change.
+    """
     waited_for: bool = False
     """True if the run waited for it to become ready."""
     deleting_at: float | None = None
     off: bool = False
-    """True if all machines with its replicas were off at the end: its status is outdated then."""
+    """True if all machines with its replicas were off at the end, so its status is outdated."""
     lost_only_our_disks: bool = False
     """True if it was never ready, and only disks that the run deleted tolerate that."""
     lost_at: float | None = None
@@ -106,13 +107,11 @@ class VolumeRecord:
     overdue_deletions: tuple[OverdueDeletion, ...] = ()
     """Deletions that took too long."""
     attached: int = 0
-    """Number of attachments that were seen, those of its creation included."""
+    """Number of observed attachments, including those of its creation."""
     requested_at: dict[str, float] = field(default_factory=dict)
-    """The nodes of attachments that it was made with and that have not come, and since when they
-    are wanted.
-    """
+    """Times of requests by node, for attachments of its creation that are not ready yet."""
     unanswered: int = 0
-    """Number of requested attachments that had the time to come, and did not."""
+    """Number of requested attachments that had enough time and did not become ready."""
     unattached: tuple[FailedOperation, ...] = ()
     undetached: tuple[FailedOperation, ...] = ()
     unresized: tuple[FailedOperation, ...] = ()
@@ -127,7 +126,7 @@ class VolumeRecord:
     def nodes_between(self, begin: float, end: float) -> set[str]:
         """Return the nodes that had a replica at any time of [begin, end].
 
-        Those of the last placement before `begin` are among them: it still holds then.
+        The last placement before `begin` counts, because it is current at `begin`.
         """
         first = max(0, bisect_right(self.placed_at, begin) - 1)
         return set().union(*self.placed_on[first : bisect_right(self.placed_at, end)])
@@ -136,10 +135,10 @@ class VolumeRecord:
     def deleting(self) -> bool:
         return self.deleting_at is not None
 
-    def came_back(self, condition: str) -> bool:
-        """Return True if the condition was seen to come back.
+    def has_returned(self, condition: str) -> bool:
+        """Return True if the condition was lost and observed again.
 
-        For a volume that was never ready: if it became ready after all faults were undone.
+        A volume that was never ready must have become ready after all faults were undone.
         """
         if self.ready_at is None:
             return self.healed
@@ -154,12 +153,12 @@ class VolumeRecord:
 
     @property
     def unjudged(self) -> str:
-        """Return why its state is unknown; empty if it is known.
+        """Return the reason why its state is unknown; empty if it is known.
 
         Reports show the text in parentheses after the volume's name.
         """
         if self.lost_only_our_disks:
-            return "it was not ready before the run deleted disks of it"
+            return "it was not ready before the run deleted some of its disks"
         return self.unchecked or (
             "all machines with its replicas are off, so its conditions are out of date"
             if self.off
@@ -197,38 +196,37 @@ class VolumeRecord:
 class VolumeHistories:
     """Histories of all volumes, filled entry by entry.
 
-    A name may be used again after a deletion: entries are about its latest volume.
+    A name may be reused after a deletion: entries belong to its latest volume.
     """
 
-    def __init__(self, beginning: RunStart) -> None:
-        """Read conditions from `beginning`, which is filled before any volume is in the journal."""
-        self._beginning = beginning
+    def __init__(self, start: RunStart) -> None:
+        """Read conditions from `start`, which is filled before any volume is in the journal."""
+        self._start = start
         self._found: list[VolumeRecord] = []
         self._latest: dict[str, VolumeRecord] = {}
         self._ends: dict[str, float] = {}
         self._is_cut_short = False
-        """True if an actor of the run crashed while volumes were created: waits prove nothing after
-        that.
+        """True if an actor of the run crashed while volumes were created: later waits prove
+        nothing.
         """
 
     def update(self, entry: Entry) -> None:
-        """Add what the next entry states about any volume; entries of other kinds are ignored.
+        """Update the volume of the journal's next entry; entries of other kinds are ignored.
 
-        Raises KeyError for a volume that no earlier entry has created.
+        Raise KeyError for a volume that no earlier entry has created.
         """
         what, data = entry.what, entry.data
         if what == "volume":
             record = VolumeRecord(
                 shared(data["volume"]),
                 shared(data["storage_class"]),
-                _uncounted(self._beginning.conditions),
+                _uncounted(self._start.conditions),
             )
             self._latest[record.name] = record
             self._found.append(record)
         elif what in _ENDS:
             self._ends[what] = entry.at
             for volume in self._found if what == LIVENESS else ():
-                # When all is healed.
                 volume.healed = (
                     not volume.deleting
                     and volume.lost_at is None
@@ -287,7 +285,7 @@ def _replicas_placed(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _condition_changed(volume: VolumeRecord, entry: Entry) -> None:
-    """Count the change, and keep since when the condition has changed an odd number of times."""
+    """Count a change of a condition; update `odd_since`."""
     condition = shared(entry.data["condition"])
     volume.transitions[condition] += 1
     volume.odd_since = tuple(one for one in volume.odd_since if one[0] != condition)
@@ -296,10 +294,10 @@ def _condition_changed(volume: VolumeRecord, entry: Entry) -> None:
 
 
 def _attached(volume: VolumeRecord, entry: Entry) -> None:
-    """Count an attachment when it is there, and keep requests until then.
+    """Count an attachment when it is ready, and keep its request until then.
 
-    The action `attach` ends when it is there. `attach at first` ends when it is requested: the
-    entry `attached` follows.
+    The action `attach` ends when the attachment is ready. `attach at first` ends when it is
+    requested: the entry `attached` follows.
     """
     if entry.what == "attached":
         volume.attached += 1
@@ -315,7 +313,7 @@ def _attached(volume: VolumeRecord, entry: Entry) -> None:
 def _resized(volume: VolumeRecord, entry: Entry) -> None:
     """Record a failed resize; the time after the volume's deletion began does not count.
 
-    A resize that began after that is left out: nothing was to be resized any more.
+    A resize that began after that is left out.
     """
     for one in _failed_operation(entry):
         late = 0.0 if volume.deleting_at is None else one.at - volume.deleting_at
@@ -328,21 +326,22 @@ def _resized(volume: VolumeRecord, entry: Entry) -> None:
 def _replica_deleted(volume: VolumeRecord, entry: Entry) -> None:
     """Record a deleted replica.
 
-    A volume that was never ready starts again without the disk: its window begins with the run.
+    The window of a volume that was never ready begins with the run, because it has to form anew
+    without the disk.
     """
     spans = spans_of(entry)
     if volume.deleting:
         spans = end_spans(spans, entry.at)
     elif volume.ready_at is None and "patience" in entry.data:
         spans = tuple((0.0, until) for _, until in spans)
-    volume.taken += spans
+    volume.replica_windows += spans
 
 
 def _failed_operation(entry: Entry) -> tuple[FailedOperation, ...]:
     """Return the failed operation of an entry that has ended; empty if it succeeded.
 
-    Anything but a time-out counts as refused. A stopped one is cut short, and refused if it
-    states why.
+    A failure other than a timeout counts as refused. A stopped operation is cut short, and counts
+    as refused if it has a reason.
     """
     result, _, why = entry.data["result"].partition(": ")
     if result == "done":
@@ -359,7 +358,7 @@ _READERS: dict[str, Reader] = {
         lost_at=lambda volume, entry: volume.lost_at if volume.deleting else entry.at
     ),
     "replicas-restored": entries.assign(
-        taken=lambda volume, entry: end_spans(volume.taken, entry.at)
+        replica_windows=lambda volume, entry: end_spans(volume.replica_windows, entry.at)
     ),
     "attached": _attached,
     "ready": entries.assign(ready_at=entries.time),  # it may come after the last check
@@ -380,7 +379,7 @@ _READERS: dict[str, Reader] = {
     ),
 }
 _DETACHMENT = entries.assign(
-    # The final detachment goes on with what was cut short.
+    # The final detachment continues a detachment that was cut short.
     undetached=lambda volume, entry: (
         *volume.undetached,
         *(one for one in _failed_operation(entry) if not one.cut),
@@ -388,8 +387,9 @@ _DETACHMENT = entries.assign(
 )
 _ACTION_READERS: dict[str, dict[str, Reader]] = {
     "began": {
-        DELETE: entries.assign(  # a volume that goes needs no replica any more
-            deleting_at=entries.time, taken=lambda volume, entry: end_spans(volume.taken, entry.at)
+        DELETE: entries.assign(  # a volume that is being deleted needs no replica
+            deleting_at=entries.time,
+            replica_windows=lambda volume, entry: end_spans(volume.replica_windows, entry.at),
         ),
         DETACH: lambda volume, entry: volume.requested_at.pop(entry.data["node"], None),
     },
@@ -416,8 +416,7 @@ def _had_time_to_form(
 ) -> bool:
     """Return True if it had enough undisturbed time since it first had a replica.
 
-    Undisturbed time may be shorter than REQUIRED_TIME if no part of it is tolerated: the replica
-    itself came late.
+    Less than REQUIRED_TIME is enough if no part is tolerated: the replica itself came late.
     """
     since = min([until, *volume.placed_at[:1]])
     return undisturbed_seconds(volume, since, until, incidents) >= min(REQUIRED_TIME, until - since)
@@ -426,7 +425,7 @@ def _had_time_to_form(
 def _is_off(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
     """Return True if machines with all of its replicas were off at the end.
 
-    Only incidents that a test left on count: the others had ended by then.
+    Only incidents that a test left active count: the others had ended.
     """
     end = volume.stopped_at or 0.0
     stops = [
@@ -438,15 +437,15 @@ def _is_off(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
     return bool(there) and there.issubset(node for one in stops for node in one.affected_nodes)
 
 
-def _lacks_only_our_disks(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
-    """Return True, and mark the volume, if nothing but replicas that the run deleted tolerates it.
+def _lacks_only_deleted_disks(volume: VolumeRecord, incidents: Sequence[IncidentRecord]) -> bool:
+    """Return True, and mark the volume, if it is tolerated by the run's deleted replicas alone.
 
     A volume that is ready after all faults were undone needs no tolerance.
     """
     volume.lost_only_our_disks = (
         volume.ready_at is None
         and not volume.healed
-        and _had_time_to_form(replace(volume, taken=()), _end_of(volume), incidents)
+        and _had_time_to_form(replace(volume, replica_windows=()), _end_of(volume), incidents)
     )
     return volume.lost_only_our_disks
 
@@ -479,7 +478,7 @@ VERDICTS = (
             volume.ready_at is None and _had_time_to_form(volume, _end_of(volume), incidents)
         ),
     ),
-    VerdictRule("never ready, and the run deleted its disks", UNKNOWN, _lacks_only_our_disks),
+    VerdictRule("never ready, and the run deleted its disks", UNKNOWN, _lacks_only_deleted_disks),
     VerdictRule("never ready", INTERRUPTED, lambda volume, _: volume.ready_at is None),
     VerdictRule(
         "a condition is lost, not tolerated",

@@ -20,7 +20,7 @@ from pytest_kscen.megatest.subject import (
     explain_timeout,
     labelled_object,
     nodes_of,
-    note_if_gone,
+    record_if_absent,
     until_accepted,
 )
 from pytest_kscen.megatest.view import name_of, run_until
@@ -84,7 +84,7 @@ async def attach_and_detach(rv: Subject, period: Seconds | None, stop: Signal) -
 class Cycles:
     """Cycles of one volume's attacher, one after the other until it is cancelled.
 
-    A refused request ends the cycle; the next one begins with the state that it finds.
+    A refused request ends the cycle; the next cycle begins with the current state.
     """
 
     rv: Subject
@@ -133,7 +133,7 @@ class Cycles:
         await detach(self.rv, self.actor, node)
 
 
-PATIENCE = 300.0  # seconds within which the volume has to be as large as asked
+PATIENCE = 300.0  # seconds within which a resize has to be done
 UNIT = 1024  # bytes that every size is a multiple of
 
 
@@ -157,9 +157,9 @@ async def resize(rv: Subject, growth: Growth) -> Never:
             )
             continue
         text = str(Quantity(wanted * NANO, QuantityFormat.BINARY))
-        async with attempt(actor, "resize the volume", volume=rv.name, size=text) as deed:
-            with note_if_gone(actor, volume=rv.name):
-                with until_accepted(deed):
+        async with attempt(actor, "resize the volume", volume=rv.name, size=text) as ongoing:
+            with record_if_absent(actor, volume=rv.name):
+                with until_accepted(ongoing):
                     await actor.api.patch(REPLICATED_VOLUMES, rv.name, {"spec": {"size": text}})
                 await _grown(rv, wanted, text)
 
@@ -171,7 +171,7 @@ async def _grown(rv: Subject, wanted: int, text: str) -> None:
         nonlocal reason
         if (
             rv.volume and "deletionTimestamp" not in rv.volume["metadata"]
-        ):  # whose replicas are all going then
+        ):  # all replicas of a terminating volume are being deleted
             reason = disk_being_deleted(rv)
         return actual_size(rv.volume) >= wanted
 
@@ -184,19 +184,19 @@ async def _grown(rv: Subject, wanted: int, text: str) -> None:
 def actual_size(volume: Obj | None) -> int:
     """Return the size in bytes, 0 if the status has none.
 
-    One generation of the storage publishes it as actualSize, the next one as size.
+    The storage's first generation publishes it as actualSize, the second as size.
     """
     status = (volume or {}).get("status") or {}
     return quantities.parse(status.get("actualSize") or status.get("size") or 0).value
 
 
-TRY_AGAIN = 60.0  # seconds until replicas that were left are listed again after an error
+RETRY_PERIOD = 60.0  # seconds until replicas that were left are listed again after an error
 
 
 async def create_replicas(rv: Subject, period: Seconds) -> Never:
-    """Create a replica without data from time to time, while the volume has a name for one left.
+    """Create replicas without data, one in each period, as long as a replica name is free.
 
-    A surplus replica with data would never be removed by the storage.
+    The storage would never remove a surplus replica with data.
     """
     actor = rv.actor("volume-replica-creator")
     while True:
@@ -228,20 +228,19 @@ async def create_replicas(rv: Subject, period: Seconds) -> Never:
 
 
 async def sweep_replicas(rv: Subject) -> None:
-    """Delete replicas that were created in the moment in which the volume went: no other actor
-    would.
+    """Delete replicas that were created while the volume was being deleted; no other actor does.
 
-    Repeated until one list succeeds, the last time when the run's cleanup starts.
+    Repeated until all requests succeed, at the latest when the run's cleanup starts.
     """
     actor = rv.actor("volume-replica-creator")
     while not await _swept(rv, actor) and not rv.state.cleanup_started.given:
-        await rv.state.cleanup_started.within(TRY_AGAIN)
+        await rv.state.cleanup_started.within(RETRY_PERIOD)
 
 
 async def _swept(rv: Subject, actor: Actor) -> bool:
-    """Delete the replicas that were left; return False if any request was refused.
+    """Delete the remaining replicas; return False if any request was refused.
 
-    All are tried, whatever happens to the ones before.
+    An error does not keep it from trying the other replicas.
     """
     left: list[str] | None = None
     async with attempt(actor, "look for replicas that were left", volume=rv.name):
@@ -281,11 +280,11 @@ CHECK_PERIOD = 10.0  # seconds
 
 @dataclass(slots=True)
 class Replacements:
-    """Disks that one volume is to get in place of those that the destroyer deleted.
+    """Disks that the storage has to create in place of the disks that the destroyer deleted.
 
-    A watch records `replicas-restored` when the volume has as many disks again and all are up to
-    date. Storage with a layout replaces no disk of a complete volume: there the remaining disks
-    suffice.
+    A watch records `replicas-restored` when the volume has its former number of disks and all are
+    up to date. Storage with a layout replaces no disk of a complete volume: there the remaining
+    disks suffice.
     """
 
     rv: Subject
@@ -293,15 +292,15 @@ class Replacements:
     patience: float
     tasks: asyncio.TaskGroup
     wanted: int = 0
-    """Disks that the volume has to have again; 0 if it lacks none."""
-    taken: set[str] = field(default_factory=set)
-    """Uids of replicas that were deleted, which the watch may still have."""
+    """Number of disks that the volume must have; 0 if it lacks none."""
+    deleted_uids: set[str] = field(default_factory=set)
+    """Uids of deleted replicas, which the watch may still have."""
 
     def disks(self) -> list[Obj]:
         """Return the disks that count as present.
 
-        A layout replaces no disk of a complete volume, so one being deleted counts there;
-        elsewhere it does not, nor does one that the watch still has though it is deleted.
+        A layout replaces no disk of a complete volume, so a terminating disk counts there.
+        Elsewhere terminating and deleted disks do not count, even if the watch still has them.
         """
         disks = [
             replica
@@ -314,13 +313,13 @@ class Replacements:
             disk
             for disk in disks
             if not disk["metadata"].get("deletionTimestamp")
-            and disk["metadata"]["uid"] not in self.taken
+            and disk["metadata"]["uid"] not in self.deleted_uids
         ]
 
     def expect(self, before: int) -> None:
-        """Expect as many disks as there were before one was deleted, or possibly deleted.
+        """Expect the number of disks `before` a deletion, which may have failed.
 
-        The first call starts the watch, which ends when they are there; later calls prolong
+        The first call starts the watch, which ends when they are up to date; later calls extend
         the deadline.
         """
         if not self.wanted:
@@ -328,29 +327,29 @@ class Replacements:
         self.wanted = max(self.wanted, 1 if self.rv.health.has_layout else before)
         self.rv.state.repair_deadlines[self.rv.name] = (
             self.actor.clock.now() + self.patience + CHECK_PERIOD
-        )  # it is noticed that late
+        )  # the watch may notice it one period late
 
     async def _watch(self) -> None:
-        while self._stays():
+        while self._exists():
             await self.actor.clock.sleep(CHECK_PERIOD)
-            if not self._stays():
+            if not self._exists():
                 break
             disks = self.disks()
             if len(disks) >= self.wanted and all(map(self.rv.health.is_up_to_date, disks)):
                 self.actor.note("replicas-restored", volume=self.rv.name)
                 break
         self.wanted = 0
-        self.taken.clear()
+        self.deleted_uids.clear()
         self.rv.state.repair_deadlines.pop(self.rv.name, None)
 
-    def _stays(self) -> bool:
+    def _exists(self) -> bool:
         return self.rv.volume is not None and not self.rv.volume["metadata"].get(
             "deletionTimestamp"
         )
 
 
 async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Never:
-    """Delete a random replica of the volume, again and again, without waiting for it to go.
+    """Delete a random replica of the volume in each period, without waiting for the deletion.
 
     `patience` is the time in seconds that the storage has to replace a disk.
     """
@@ -373,8 +372,8 @@ async def destroy_replicas(rv: Subject, period: Seconds, patience: float) -> Nev
             is_disk, before = spec.get("type") == DISKFUL, len(replacements.disks())
             within = {"patience": patience} if is_disk else {}
             async with attempt(actor, "delete a replica", volume=rv.name, **what, **within):
-                with note_if_gone(actor, volume=rv.name, replica=name):
+                with record_if_absent(actor, volume=rv.name, replica=name):
                     await actor.api.delete(REPLICATED_VOLUME_REPLICAS, name)
-                replacements.taken.add(chosen["metadata"]["uid"])
+                replacements.deleted_uids.add(chosen["metadata"]["uid"])
             if is_disk:
                 replacements.expect(before)

@@ -30,10 +30,10 @@ Seconds: TypeAlias = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """Parameters of multivolume, as the marker and the options give them.
+    """Parameters of multivolume, from the marker and the options.
 
-    Ranges are (least, most), times seconds, sizes Kubernetes quantities. Raises ValueError,
-    which names the parameter, for values that no volume could be drawn from.
+    Ranges are (least, most), times seconds, sizes Kubernetes quantities. Raise ValueError with
+    the parameter's name for invalid values.
     """
 
     storage_classes: tuple[str, ...] = DEFAULT_CLASSES
@@ -67,7 +67,7 @@ class Churn:
             raise ValueError(f"max_volumes={self.max_volumes!r}: give a whole number, 1 or more")
         for name in ("resizer", "replica_destroyer", "replica_creator", "pod_destroyer"):
             if not isinstance(getattr(self, name), bool):
-                # all of a plan's faults are
+                # like all invalid parameters
                 raise ValueError(f"{name}={getattr(self, name)!r}: give True or False")  # noqa: TRY004
         if not is_number(self.patience) or self.patience == math.inf:
             raise ValueError(f"patience={self.patience!r}: give a time, more than zero")
@@ -103,7 +103,7 @@ def _bytes(name: str, size: str) -> int:
 
 
 ATTACHED_AT_FIRST = ((30, 0), (90, 1), (100, 2))
-"""Limits of a draw below 100, each with the number of nodes to attach to at once."""
+"""Limits of a draw below 100, each with the number of nodes to attach to after the creation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +115,21 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """Drawn values of one volume, all of them before it is created.
+    """Drawn values of one volume, all drawn before its creation.
 
-    An actor without a period (or growth) does not act on it.
+    An actor without a period (or growth) does not run.
     """
 
     name: str
     storage_class: str
     size: str
     lifetime: float = math.inf
-    """Seconds from ready on; infinity lasts as long as the run."""
+    """Seconds after becoming ready; infinity lasts as long as the run."""
     patience: float = 600.0
     """Seconds from creation within which the volume has to become ready, and a deleted disk be
     replaced.
 
-    A volume that lives as long as the run is waited for as long.
+    The wait for a volume of infinite lifetime has no limit.
     """
     attachments: int = 0
     attacher_period: Seconds | None = None
@@ -137,7 +137,7 @@ class VolumePlan:
     replica_destroyer_period: Seconds | None = None
     replica_creator_period: Seconds | None = None
     key: str = ""
-    """Name without the run's salt, if that differs: it seeds the chance of the volume's actors."""
+    """Name without the run's salt, if it differs: seed of the volume's actors."""
 
 
 def draw(chance: Stream, churn: Churn) -> VolumePlan:
@@ -164,7 +164,7 @@ def draw(chance: Stream, churn: Churn) -> VolumePlan:
 def drawn_name(chance: Stream) -> tuple[str, str]:
     """Draw a volume's name and its key, which is the name without the run's salt.
 
-    Runs of one seed have equal keys, though their names differ.
+    Runs of one seed have equal keys but different names.
     """
     uid, key = chance.uid_and_key()
     return f"mgt-{uid}", f"mgt-{key}"

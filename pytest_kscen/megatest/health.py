@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 HEALTHY = Observed("True")
-GONE = Observed("Unknown", "Absent", "the volume's status has no such condition any more")
+ABSENT_CONDITION = Observed(
+    "Unknown", "Absent", "the volume's status has no such condition any more"
+)
 ATTACHED = "Attached"
 
 
@@ -42,7 +44,7 @@ async def check(rv: Subject) -> None:
         nonlocal latest, previous
         before, latest = latest, rv.volume
         if latest is None or latest is before or latest["metadata"].get("deletionTimestamp"):
-            return  # it is gone or going, or nothing new
+            return  # deleted, terminating, or unchanged
         if (current := rv.health.read(latest)) != previous:
             states.put_nowait(current)
             previous = current
@@ -67,11 +69,11 @@ async def check(rv: Subject) -> None:
 def _compare(
     rv: Subject, actor: Actor, observed: dict[str, Observed], last: dict[str, Observed]
 ) -> None:
-    """Record and log each condition that has begun or ceased to hold; bring `last` up to date.
+    """Record and log each condition that has begun or ceased to hold; update `last`.
 
     A condition that the status lacks now, and had before, counts as unknown.
     """
-    for name, seen in (dict.fromkeys(last, GONE) | observed).items():
+    for name, seen in (dict.fromkeys(last, ABSENT_CONDITION) | observed).items():
         expected, last[name] = last.get(name, HEALTHY), seen
         if seen.holds == expected.holds:
             continue
@@ -99,7 +101,7 @@ def _compare(
 def replicas_false(replicas: list[Obj], wanted: list[str]) -> dict[str, list[str]]:
     """Return the False conditions of each replica, with their reasons.
 
-    A replica on a node to which the volume is not to be attached is rightly not Attached.
+    A replica on a node without a requested attachment is expected to be not Attached.
     """
     found = {}
     for replica in replicas:
@@ -120,10 +122,9 @@ ABSENT = Observed("absent")
 
 @contextlib.asynccontextmanager
 async def record_shortcomings(rv: Subject, actor: Actor) -> AsyncIterator[None]:
-    """Record why the volume is not ready, while the body waits for it.
+    """Record the reasons why the volume is not ready, while the body waits for it.
 
-    It is written each time that the reasons change, at most every REPEAT_AFTER seconds, and
-    when the wait ends.
+    They are written when they change, at most every REPEAT_AFTER seconds, and when the wait ends.
     """
     wait = _ShortcomingRecorder(rv, actor)
     repeating = asyncio.get_running_loop().create_task(
@@ -151,7 +152,7 @@ class _ShortcomingRecorder:
     def record(self, *, last: bool = False) -> None:
         """Record the shortcomings if they changed.
 
-        A message may count something: it alone is a change only in the last record.
+        A message may contain a counter, so a changed message alone counts only in the last record.
         """
         if self.rv.volume is None or self.rv.health.is_ready(self.rv.volume):
             return

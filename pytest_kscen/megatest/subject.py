@@ -1,4 +1,4 @@
-"""Volume under test as its actors see it: its attachments, its placement, and actions on it.
+"""Volume under test, as used by its actors: its attachments, its placement, and actions on it.
 
 All actors of `megatest` use it. Requests go through an actor's Api; state is read from the shared
 watch.
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 REFUSALS = (ApiError, OSError)
-"""Errors that end an action, but no actor. A time-out is an OSError."""
+"""Errors that end an action, but no actor. A timeout is an OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Volume under test, as its actors share it: name, run, watch and key.
+    """Volume under test, shared by its actors: name, run, watch and key.
 
-    State is read from the watch, never from the API, and may be a moment old.
+    State is read from the watch, never from the API, and may be slightly outdated.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Subject:
     state: RunState
     watch: VolumesWatch
     key: str = ""
-    """Seed of its actors' chance, if it is another than the name."""
+    """Seed of its actors' chance, if it differs from the name."""
 
     def actor(self, role: str) -> Actor:
         return self.context.actor(
@@ -54,7 +54,8 @@ class Subject:
     def publish_key(self) -> Iterator[None]:
         """Enter the volume's key in the run's table, while the body runs.
 
-        Actors that draw a volume seed their choice with keys: names differ from run to run.
+        Actors that choose volumes at random seed the choice with keys, because names differ from
+        run to run.
         """
         self.context.keys[self.name] = self.key or self.name
         try:
@@ -71,10 +72,10 @@ class Subject:
         return self.watch.volume(self.name)
 
     async def pause(self, actor: Actor, period: Seconds) -> None:
-        """Wait at random, in seconds of this range.
+        """Wait for a random time in this range of seconds.
 
-        While volumes may recover undisturbed, the wait goes on until the cleanup starts,
-        and begins anew then: nothing may be done to a volume meanwhile.
+        In the phase in which volumes recover undisturbed, it waits until the cleanup starts, and
+        then for another random time.
         """
         await actor.clock.sleep(actor.chance.between(*period))
         while self.state.is_healing:
@@ -84,25 +85,25 @@ class Subject:
 
 @contextlib.asynccontextmanager
 async def attempt(actor: Actor, action: str, **particulars: Any) -> AsyncIterator[OngoingAction]:
-    """Try an action; a refusal or a time-out is its recorded result, and is not raised.
+    """Try an action; a refusal or a timeout is its recorded result, and is not raised.
 
-    The body gets the ongoing action. A crash of anything else passes through.
+    The body gets the ongoing action. Other exceptions pass through.
     """
     with contextlib.suppress(*REFUSALS):
-        async with actor.doing(action, **particulars) as deed:
-            yield deed
+        async with actor.doing(action, **particulars) as ongoing:
+            yield ongoing
 
 
 class HinderedError(OSError):
-    """Timeout of an action that the storage is not to blame for.
+    """Timeout of an action for a reason outside of the storage.
 
-    Its name is part of the journal: `judge` takes anything but a TimeoutError as refused.
+    Its name is part of the journal: `judge` treats errors other than TimeoutError as refused.
     """
 
 
 @contextlib.contextmanager
 def explain_timeout(hindrance: Callable[[], str]) -> Iterator[None]:
-    """Turn a time-out of the body into a HinderedError, if `hindrance` returns a reason.
+    """Turn a timeout of the body into a HinderedError, if `hindrance` returns a reason.
 
     A cancellation gets the reason as its message. `hindrance` is called once, at that moment.
     """
@@ -119,21 +120,21 @@ def explain_timeout(hindrance: Callable[[], str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def until_accepted(deed: OngoingAction) -> Iterator[None]:
+def until_accepted(ongoing: OngoingAction) -> Iterator[None]:
     """Mark the action as accepted when the body ends.
 
-    Until the API has accepted the request the storage is not to blame for the time that passes.
+    Time before the API accepts the request does not count against the storage.
     """
     with explain_timeout(lambda: "the API has not accepted the request"):
         yield
-    deed.accepted()
+    ongoing.accepted()
 
 
 def disk_being_deleted(rv: Subject, node: str = "") -> str:
-    """Return the name of a disk that is being deleted, with a layout in the storage; else nothing.
+    """Return a message that names a terminating disk, for storage with a layout; else empty.
 
-    Storage with a layout replaces no deleted disk, so it may never let it go; the first generation
-    does.
+    Storage with a layout replaces no deleted disk, so the deletion may never end; with the first
+    generation it does.
     """
     if not rv.health.has_layout:
         return ""
@@ -149,10 +150,10 @@ def disk_being_deleted(rv: Subject, node: str = "") -> str:
 
 
 @contextlib.contextmanager
-def note_if_gone(actor: Actor, **what: str) -> Iterator[None]:
+def record_if_absent(actor: Actor, **what: str) -> Iterator[None]:
     """Record `already-gone` in place of a NotFound of the body.
 
-    The watch may be older than a deletion, so the object may be gone already.
+    The watch may be outdated, so the object may be deleted already.
     """
     try:
         yield
@@ -186,7 +187,7 @@ def attachment_name(volume: str, node: str) -> str:
 def attached_nodes(rv: Subject) -> list[str]:
     """Return the nodes to which the volume is to be attached.
 
-    An attachment that is being deleted does not count, though the volume may still be attached.
+    A terminating attachment does not count, even if the volume is still attached.
     """
     staying = [
         one for one in rv.watch.attachments(rv.name) if not one["metadata"].get("deletionTimestamp")
@@ -227,8 +228,8 @@ def record_arrivals(rv: Subject, actor: Actor, uids: Iterable[str]) -> Iterator[
 
 
 async def attach(rv: Subject, actor: Actor, node: str) -> None:
-    async with actor.doing("attach", volume=rv.name, node=node) as deed:
-        with until_accepted(deed):
+    async with actor.doing("attach", volume=rv.name, node=node) as ongoing:
+        with until_accepted(ongoing):
             uid = (await request_attachment(rv, actor, node))["metadata"]["uid"]
 
         def ready() -> bool:
@@ -247,7 +248,7 @@ async def attach(rv: Subject, actor: Actor, node: str) -> None:
 
 
 def _local_access_refusal(rv: Subject, node: str) -> str:
-    """Return why a class with local access keeps the volume off this node; empty if it does not."""
+    """Return the reason why a class with local access refuses this node; empty if it allows it."""
     if any(
         replica["spec"].get("type") == DISKFUL
         for replica in _on_node(node, rv.watch.replicas(rv.name))
@@ -264,8 +265,8 @@ def _on_node(node: str, parts: Sequence[Obj]) -> list[Obj]:
 
 
 async def detach(rv: Subject, actor: Actor, node: str) -> None:
-    async with actor.doing("detach", volume=rv.name, node=node) as deed:
-        with until_accepted(deed):
+    async with actor.doing("detach", volume=rv.name, node=node) as ongoing:
+        with until_accepted(ongoing):
             for one in rv.watch.attachments(rv.name):
                 if one["spec"]["nodeName"] == node:
                     await _delete(actor, one)
@@ -273,16 +274,16 @@ async def detach(rv: Subject, actor: Actor, node: str) -> None:
 
 
 async def detach_everywhere(rv: Subject, actor: Actor) -> None:
-    async with attempt(actor, "detach everywhere", volume=rv.name) as deed:
-        with until_accepted(deed):
+    async with attempt(actor, "detach everywhere", volume=rv.name) as ongoing:
+        with until_accepted(ongoing):
             await delete_attachments(rv, actor)
         await _wait_until_detached(rv)
 
 
 async def delete_attachments(rv: Subject, actor: Actor) -> None:
-    """Delete the volume's attachments, as the API lists them now.
+    """Delete the volume's attachments, as listed by the API.
 
-    The watch may be older than our last request, and would miss the attachment.
+    The watch may be older than this actor's last request, and would miss the attachment.
     """
     listing = await actor.api.list(REPLICATED_VOLUME_ATTACHMENTS)
     for one in listing.items:
@@ -303,9 +304,9 @@ async def _wait_until_detached(rv: Subject, node: str = "") -> None:
     """
 
     def gone() -> bool:
-        asked = [one["spec"]["nodeName"] for one in rv.watch.attachments(rv.name)]
+        requested = [one["spec"]["nodeName"] for one in rv.watch.attachments(rv.name)]
         actual = attached_to(rv.volume)
-        return node not in (*asked, *actual) if node else not (asked or actual)
+        return node not in (*requested, *actual) if node else not (requested or actual)
 
     awaited = f"{rv.name} was not detached from {node or 'all nodes'}"
     await rv.watch.until(rv.name, gone, timeout=PATIENCE, awaited=awaited, to=(VOLUME, ATTACHMENT))
@@ -313,7 +314,7 @@ async def _wait_until_detached(rv: Subject, node: str = "") -> None:
 
 @contextlib.contextmanager
 def record_placement(rv: Subject, actor: Actor) -> Iterator[None]:
-    """Record where the volume has replicas, and when it disappears, while the body runs.
+    """Record the nodes of the volume's replicas, and its disappearance, while the body runs.
 
     `volume-placed` is written only when the set of nodes changes, not for each replica.
     """
@@ -341,11 +342,11 @@ class _PlacementRecorder:
                 if set(nodes) != set(self.nodes):
                     self.nodes = nodes
                     self.actor.note("volume-placed", volume=self.rv.name, nodes=nodes)
-        if _stays(before) and not _stays(self.volume):
+        if _exists(before) and not _exists(self.volume):
             self.actor.note("volume-disappeared", volume=self.rv.name)
 
 
-def _stays(volume: Obj | None) -> bool:
+def _exists(volume: Obj | None) -> bool:
     return volume is not None and not volume["metadata"].get("deletionTimestamp")
 
 

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 EVERYTHING = VOLUME, REPLICA, ATTACHMENT = "volume", "replica", "attachment"
-"""What may have changed."""
+"""Kinds of objects that listeners can select."""
 
 
 class VolumesWatch:
     """Shared watches of a run's volumes, replicas, attachments and nodes.
 
-    Entered by each of its users: the first one starts the watches, the last one ends them.
+    A context manager for each user: the first one starts the watches, the last one ends them.
     """
 
     def __init__(self, context: RunContext) -> None:
@@ -143,11 +143,11 @@ class VolumesWatch:
             del self._awaited[future]
 
     # stated beside it
-    async def lost(self, volume: str, version: str, *, timeout: float) -> None:  # noqa: ASYNC109
-        """Wait until a volume that existed at this version is gone.
+    async def wait_until_deleted(self, volume: str, version: str, *, timeout: float) -> None:  # noqa: ASYNC109
+        """Wait until a volume that existed at this version is deleted.
 
-        The watch first has to reach the version: an older one has no such volume yet.
-        Raises a TimeoutError after `timeout` seconds.
+        The watch first has to reach the version: at an older one it has no such volume yet.
+        Raise TimeoutError after `timeout` seconds.
         """
 
         def gone() -> bool:
@@ -179,12 +179,12 @@ class VolumesWatch:
                 if what in to:
                     listener()
 
-    def _report_crash(self, life: asyncio.Task[None]) -> None:
-        """Raise a crash of the watch in all callers of `until`, and in later ones.
+    def _report_crash(self, task: asyncio.Task[None]) -> None:
+        """Raise a crash of the watch in all present and later callers of `until`.
 
-        They would wait for ever otherwise.
+        They would wait forever otherwise.
         """
-        if not life.cancelled() and (error := life.exception()):
+        if not task.cancelled() and (error := task.exception()):
             self._crash = RuntimeError(f"the watch of volumes has crashed: {error!r}")
             for future in self._awaited:
                 if not future.done():
@@ -207,13 +207,13 @@ def _volume_key(part: Obj) -> tuple[str]:
 class RunState:
     """Signals of a run's phases, and the state that its volumes' actors share.
 
-    The signals are given by `run.lifecycle` alone, as its table says.
+    Only `run.lifecycle` gives the signals, by its table.
     """
 
     stop_requested: Signal = field(default_factory=Signal)
     """End the phase `active`: Ctrl-C, or a crash."""
     counters_frozen: Signal = field(default_factory=Signal)
-    """Make no volumes, and count no changes of health."""
+    """Create no volumes, and count no changes of health."""
     chaos_stopped: Signal = field(default_factory=Signal)
     """Undo the faults of the chaos profiles and cause no others."""
     cleanup_started: Signal = field(default_factory=Signal)
@@ -221,16 +221,16 @@ class RunState:
     volumes_abandoned: Signal = field(default_factory=Signal)
     """Keep the volumes as they are, and wait for none."""
     chaos_tasks: list[asyncio.Task[None]] = field(default_factory=list)
-    """Tasks of churn's own pod-destroyer; each ends when the last pod is replaced."""
+    """Tasks of churn's pod-destroyer; each ends when the last deleted pod is replaced."""
     running: dict[str, None] = field(default_factory=dict)
-    """Volumes that churn has started and that are not gone."""
+    """Volumes that churn has started and that still exist."""
     ready_deadlines: dict[str, float] = field(default_factory=dict)
-    """Times by volume until which one that is not ready yet may become so, in Unix seconds.
+    """Deadlines by volume for becoming ready, in Unix seconds.
 
-    They hold although the run's time is up before.
+    They hold even if the run's time ends before.
     """
     repair_deadlines: dict[str, float] = field(default_factory=dict)
-    """Times by volume until which a disk that the replica destroyer deleted may be replaced."""
+    """Deadlines by volume for replacing a disk that the replica destroyer deleted."""
     _watch: VolumesWatch | None = None
 
     @property
@@ -242,10 +242,7 @@ class RunState:
         return max(self.ready_deadlines.get(volume, 0.0), self.repair_deadlines.get(volume, 0.0))
 
     def watch(self, context: RunContext) -> VolumesWatch:
-        """Return the run's shared watch, which its user has to enter.
-
-        It is made for the first caller; all others get the same.
-        """
+        """Return the run's shared watch, which its user has to enter; created at the first call."""
         if self._watch is None:
             self._watch = VolumesWatch(context)
         return self._watch
@@ -254,8 +251,8 @@ class RunState:
 async def run_until(signal: Signal, coroutine: Coroutine[Any, Any, T]) -> T | None:
     """Return the coroutine's result, or None if the signal comes first and cancels it.
 
-    Returns once the coroutine has ended, its cleanup included. A signal that was given before
-    closes the coroutine unstarted.
+    It returns after the coroutine's cleanup. If the signal was given before, the coroutine is
+    closed without being started.
     """
     if signal.given:
         coroutine.close()

@@ -1,4 +1,4 @@
-"""Actors volume-main and multivolume: create, check and delete volumes for the whole run.
+"""Actors volume-main and multivolume: create, check and delete volumes during the run.
 
 `run.lifecycle` starts multivolume; `run.manual` makes single volumes. The signals of `RunState` end
 both.
@@ -30,8 +30,8 @@ from pytest_kscen.megatest.subject import (
     attempt,
     delete_attachments,
     labelled_object,
-    note_if_gone,
     record_arrivals,
+    record_if_absent,
     record_placement,
     request_attachment,
 )
@@ -51,35 +51,35 @@ if TYPE_CHECKING:
     from pytest_kscen.megatest.view import RunState
     from pytest_kscen.objects.resources import Obj
 
-    Life = Callable[[], Coroutine[Any, Any, None]]
+    VolumeTask = Callable[[], Coroutine[Any, Any, None]]
 
 
-PATIENCE = 600.0  # seconds within which a deleted volume has to be gone
-TRY_AGAIN = 60.0  # seconds between two deletions of a volume, before the cleanup
-SOON = 5.0  # the same during the cleanup
-AT_LAST = 30.0  # seconds of the cleanup after which a refusal that cannot pass is final
+PATIENCE = 600.0  # seconds within which a deletion has to be complete
+RETRY_PERIOD = 60.0  # seconds between two deletions of a volume, before the cleanup
+CLEANUP_RETRY_PERIOD = 5.0  # seconds between two deletions of a volume, during the cleanup
+CLEANUP_TIMEOUT = 30.0  # seconds of the cleanup after which a permanent refusal is final
 MOST_ATTACHMENTS = 2
 
 
 async def run_volume(context: RunContext, state: RunState, volume_plan: VolumePlan) -> None:
-    """Create one volume and run the rest of its life; return when it is gone.
+    """Create one volume and run its life cycle; return when it is deleted.
 
-    A volume that cannot be created ends here: its actor has recorded why.
+    If it cannot be created, its actor has recorded the reason.
     """
     rv = Subject(volume_plan.name, context, state, state.watch(context), volume_plan.key)
     async with rv.watch:
         try:
-            life = await run_until(state.volumes_abandoned, create_volume(rv, volume_plan))
+            rest_of_life = await run_until(state.volumes_abandoned, create_volume(rv, volume_plan))
         except REFUSALS:
-            return  # its actor has recorded why
-        if life:
-            await life()
+            return  # the actor has recorded the reason
+        if rest_of_life:
+            await rest_of_life()
 
 
-async def create_volume(rv: Subject, volume_plan: VolumePlan) -> Life:
-    """Create the volume and return the rest of its life.
+async def create_volume(rv: Subject, volume_plan: VolumePlan) -> VolumeTask:
+    """Create the volume and return a function that runs the rest of its life cycle.
 
-    When volumes are abandoned, the life ends at once and the volume stays.
+    When volumes are abandoned, that function returns at once and the volume stays.
     """
     actor = rv.actor("volume-main")
     nodes = actor.chance.sample(await rv.watch.storage_nodes(), volume_plan.attachments)
@@ -89,7 +89,7 @@ async def create_volume(rv: Subject, volume_plan: VolumePlan) -> Life:
         "lifetime": round(volume_plan.lifetime, 6),
     }
     spec: Obj = {"size": volume_plan.size, "replicatedStorageClassName": volume_plan.storage_class}
-    if rv.health.has_layout:  # it attaches to one node by default, and none could migrate
+    if rv.health.has_layout:  # by default one attachment is allowed, which prevents migrations
         spec["maxAttachments"] = MOST_ATTACHMENTS
     try:
         async with actor.doing("create the volume", volume=rv.name, **what):
@@ -99,8 +99,7 @@ async def create_volume(rv: Subject, volume_plan: VolumePlan) -> Life:
             actor.note("volume", volume=rv.name, **what, attach=list(nodes))
     except REFUSALS as error:
         if is_transient(error):
-            # The answer may have been lost: what was made all the same goes, and nothing that
-            # others made.
+            # The response may have been lost: delete the volume if this run created it.
             with contextlib.suppress(*REFUSALS):
                 found = (await actor.api.get(REPLICATED_VOLUMES, rv.name))["metadata"]
                 if (found.get("labels") or {}).get(RUN_LABEL) == rv.context.run_id:
@@ -110,21 +109,20 @@ async def create_volume(rv: Subject, volume_plan: VolumePlan) -> Life:
         raise
     version = str(created["metadata"]["resourceVersion"])
 
-    async def life() -> None:
+    async def rest_of_life() -> None:
         async with rv.watch:
             await run_until(
-                rv.state.volumes_abandoned, _run_life(rv, actor, volume_plan, nodes, version)
+                rv.state.volumes_abandoned, _run_volume(rv, actor, volume_plan, nodes, version)
             )
 
-    return life
+    return rest_of_life
 
 
-async def _run_life(
+async def _run_volume(
     rv: Subject, actor: Actor, volume_plan: VolumePlan, nodes: Sequence[str], version: str
 ) -> None:
     with rv.publish_key(), record_placement(rv, actor):
-        # The uids of the attachments.
-        requested = []
+        requested = []  # uids of the attachments
         for node in nodes:
             async with attempt(actor, "attach at first", volume=rv.name, node=node):
                 requested.append((await request_attachment(rv, actor, node))["metadata"]["uid"])
@@ -136,15 +134,15 @@ async def _run_life(
                     name=f"volume-attacher/{rv.name}",
                 )
                 disturbing = [
-                    tasks.create_task(life, name=f"{role}/{rv.name}")
-                    for role, life in _disturbing_actors(rv, volume_plan)
+                    tasks.create_task(actor_task, name=f"{role}/{rv.name}")
+                    for role, actor_task in _disturbing_actors(rv, volume_plan)
                 ]
                 await _wait_for_end(rv, actor, volume_plan)
                 stop.give()
                 await attacher
                 if rv.state.is_healing:
                     await rv.state.cleanup_started.wait()
-                await _remove(rv, actor, version)
+                await _delete_volume(rv, actor, version)
                 for task in disturbing:
                     task.cancel()
     rv.state.running.pop(rv.name, None)
@@ -177,8 +175,8 @@ async def _wait_for_end(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> N
     one that a test created stays until the run is over.
     """
     frozen, lifetime = rv.state.counters_frozen, volume_plan.lifetime
-    became = await run_until(rv.state.cleanup_started, _wait_until_ready(rv, actor, volume_plan))
-    if not became or frozen.given:
+    was_ready = await run_until(rv.state.cleanup_started, _wait_until_ready(rv, actor, volume_plan))
+    if not was_ready or frozen.given:
         return
     checker = asyncio.get_running_loop().create_task(
         _run_checker(rv, actor), name=f"volume-checker/{rv.name}"
@@ -202,29 +200,30 @@ async def _wait_until_ready(rv: Subject, actor: Actor, volume_plan: VolumePlan) 
     def ready() -> bool:
         return rv.health.is_ready(rv.volume)
 
-    became = False
+    was_ready = False
     patience = math.inf if math.isinf(volume_plan.lifetime) else volume_plan.patience
     rv.state.ready_deadlines[rv.name] = actor.clock.now() + volume_plan.patience
     async with (
         attempt(actor, "wait until the volume is ready", volume=rv.name),
         record_shortcomings(rv, actor),
     ):
-        became = await rv.watch.until(
+        was_ready = await rv.watch.until(
             rv.name, ready, timeout=patience, awaited=f"{rv.name} was not ready", to=(VOLUME,)
         )
     rv.state.ready_deadlines.pop(rv.name, None)
-    if became:
+    if was_ready:
         actor.note("ready", volume=rv.name)
     else:
         actor.note("never-ready", volume=rv.name, waited=patience)
-    return became
+    return was_ready
 
 
-async def _remove(rv: Subject, actor: Actor, version: str) -> None:
+async def _delete_volume(rv: Subject, actor: Actor, version: str) -> None:
     """Delete the volume, again and again until it is gone.
 
-    Attempts are TRY_AGAIN seconds apart. Once the cleanup has started they are SOON seconds
-    apart, and end AT_LAST seconds later, or after PATIENCE seconds if the refusal may pass.
+    Attempts are RETRY_PERIOD seconds apart, and CLEANUP_RETRY_PERIOD seconds once the cleanup has
+    started. They end CLEANUP_TIMEOUT seconds after its start, or PATIENCE seconds if the refusal
+    may be temporary.
     """
     began, over_at = actor.clock.now(), math.inf
     async with attempt(actor, "delete the volume", volume=rv.name):
@@ -232,29 +231,33 @@ async def _remove(rv: Subject, actor: Actor, version: str) -> None:
             if rv.state.cleanup_started.given:
                 over_at = min(over_at, actor.clock.now())
             try:
-                # An attachment that is left would outlive the volume.
+                # A remaining attachment would outlive the volume.
                 await delete_attachments(rv, actor)
-                with note_if_gone(actor, volume=rv.name):
+                with record_if_absent(actor, volume=rv.name):
                     await actor.api.delete(REPLICATED_VOLUMES, rv.name)
                 left = began + PATIENCE - actor.clock.now()
-                await rv.watch.lost(rv.name, version, timeout=left if left > 0 else PATIENCE)
+                await rv.watch.wait_until_deleted(
+                    rv.name, version, timeout=left if left > 0 else PATIENCE
+                )
                 break
             except REFUSALS as error:
-                # A time-out has no reason to record.
+                # A timeout has no reason to record.
                 waited = actor.clock.now() - began
                 what = "never-gone" if round(waited, 6) >= PATIENCE else "not-deleted"
                 why = "" if isinstance(error, TimeoutError) else str(error)
                 actor.note(what, volume=rv.name, waited=round(waited, 6), why=why)
-                if actor.clock.now() >= over_at + (PATIENCE if is_transient(error) else AT_LAST):
+                if actor.clock.now() >= over_at + (
+                    PATIENCE if is_transient(error) else CLEANUP_TIMEOUT
+                ):
                     raise
             if math.isinf(over_at):
-                await rv.state.cleanup_started.within(TRY_AGAIN)
+                await rv.state.cleanup_started.within(RETRY_PERIOD)
             else:
-                await actor.clock.sleep(SOON)
+                await actor.clock.sleep(CLEANUP_RETRY_PERIOD)
 
 
 async def clear_volumes(context: RunContext) -> None:
-    """Delete attachments, volumes and replicas with the run's label, which a crash has left.
+    """Delete attachments, volumes and replicas with the run's label after a crash.
 
     `run.lifecycle` calls it at the end of a run that crashed. A refusal is recorded, and the next
     resource is tried.
@@ -263,16 +266,17 @@ async def clear_volumes(context: RunContext) -> None:
     for resource in (REPLICATED_VOLUME_ATTACHMENTS, REPLICATED_VOLUMES, REPLICATED_VOLUME_REPLICAS):
         async with attempt(actor, "clear away", resource=resource.qualified):
             for left in await actor.list_own(resource):
-                with note_if_gone(actor, left=left["metadata"]["name"]):
+                with record_if_absent(actor, left=left["metadata"]["name"]):
                     await actor.api.delete(
                         resource, left["metadata"]["name"], precondition_uid=left["metadata"]["uid"]
                     )
 
 
 async def multivolume(context: RunContext, churn: Churn, state: RunState) -> None:
-    """Start volumes in steps until there are enough, as long as the run lasts; then end them all.
+    """Start volumes in steps, up to `max_volumes` at a time, until the counters are frozen; then
+    wait for the end of all.
 
-    A step that begins below the limit is done whole, so the limit may be exceeded by one step.
+    A step that begins below the limit is completed, so the limit may be exceeded by one step.
     """
     async with state.watch(context), asyncio.TaskGroup() as together:
         state.chaos_tasks += [
@@ -302,6 +306,6 @@ async def _start_in_steps(
                 task = volumes.create_task(
                     run_volume(context, state, volume_plan), name=volume_plan.name
                 )
-                # Its place is free, however its life ended.
+                # Its place becomes free, however the task ended.
                 task.add_done_callback(lambda ended: running.pop(ended.get_name(), None))
         await actor.clock.sleep(actor.chance.between(*churn.step_period))

@@ -158,7 +158,8 @@ def _by_name(
         there = f"{path.name} has {', '.join(names)}"
         if of is None:
             raise DocumentRefused(
-                f"{document.at()}: of which {word} is this expected? Write {word}: NAME; {there}"
+                f"{document.at()}: expectations need the name of their {word}: write {word}: NAME; "
+                f"{there}"
             )
         if of not in names:
             raise DocumentRefused(

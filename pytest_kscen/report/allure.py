@@ -1,8 +1,8 @@
-"""Allure report of a run: one step for the run, below it one for each incident and each volume that
-moved; journal, outcome and summary are attached.
+"""Allure report of a run: one step for the run, with steps for each incident and each volume whose
+state changed; journal, outcome and summary are attached.
 
 Allure is imported when the first run is attached: it may not be installed. `attach` has to be
-called inside the test, while Allure listens.
+called inside the test, while Allure is active.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ COLOURS = {INVALID: StepFailed, BROKEN: StepFailed, UNKNOWN: StepUnknown}
 
 
 def attach(outcome: Outcome, journal: Journal, title: str) -> None:
-    """Add the run to the report of the test that is running.
+    """Add the run to the report of the current test.
 
     To be called inside the test. A journal larger than LARGEST_JOURNAL is left out.
     """
@@ -107,7 +107,7 @@ def _step(title: str, verdict: str, why: str) -> Iterator[None]:
 def incident_in_words(incident: IncidentRecord) -> str:
     """Return times, kind and nodes of an incident, for the title of its step.
 
-    An incident that was on at the end lasts until "the end".
+    An incident that was active at the end lasts until "the end".
     """
     until = in_words(incident.removed_at) if incident.removed_at is not None else "the end"
     effect = "" if incident.had_effect else ", without an effect"

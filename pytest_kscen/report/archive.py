@@ -1,5 +1,5 @@
-"""Archive folder of a run: journal, outcome, summary, stories of volumes that moved, and the facts
-that repeat the run (seed, options, command).
+"""Archive folder of a run: journal, outcome, summary, stories of volumes whose state changed, and
+the facts to repeat the run (seed, options, command).
 
 `pytest_kscen judge` and `story` read these folders later. Nothing outside of a run's own folder
 may be written or removed.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 JOURNAL = "journal.jsonl"
 FACTS = "run.json"
 LONGEST_NAME = 150
-AMBIGUOUS = re.compile(r"[^\w./:]")  # characters that are changed: two ids may become one name
+AMBIGUOUS = re.compile(r"[^\w./:]")  # replaced characters, by which two ids may get one name
 STORIES = 50  # at least; every broken or unknown volume has one
 LEFT_OUT = "LEFT-OUT.txt"  # among the stories; no volume may have this name
 
@@ -39,8 +39,8 @@ LEFT_OUT = "LEFT-OUT.txt"  # among the stories; no volume may have this name
 class ArchiveReport(Report):
     """Archive of a session's runs: one folder per run below --kscen-archive.
 
-    The folder is made once nothing refuses the run, and the journal moves there: a run that is
-    killed leaves its journal. What is judged is written when the run is over.
+    The folder is made when the run has passed all checks, and the journal moves there: a killed run
+    leaves its journal. Results are written when the run is over.
     """
 
     name = "archive"
@@ -54,9 +54,9 @@ class ArchiveReport(Report):
         return cls(session.archive) if session.archive else None
 
     def prepare(self, run: ReportedRun) -> None:
-        """Refuse a run whose folder another one still writes to, before anything is done for it.
+        """Refuse a run if another run still writes to its folder.
 
-        Raises ValueError, which names the folder and --kscen-archive.
+        Raise ValueError with the folder and --kscen-archive.
         """
         folder = self._folder(run)
         if is_being_written(folder / JOURNAL):
@@ -85,9 +85,9 @@ class ArchiveReport(Report):
 def begin(folder: pathlib.Path, facts: dict[str, Any], journal: Journal) -> None:
     """Continue the journal in this folder, and write the run's facts beside it.
 
-    What an earlier session left there of this run is removed, and its folders of later runs of the
-    same test. What was judged is removed first: if the run is killed now, its folder must not hold
-    another run's outcome.
+    Files of an earlier session are removed: this run's, and the folders of later runs of the same
+    test. Results are removed first: if the run is killed now, its folder must not hold another
+    run's outcome.
     """
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -124,8 +124,7 @@ def _remove_results(folder: pathlib.Path) -> None:
 def _later_runs(folder: pathlib.Path, test: str) -> Iterator[pathlib.Path]:
     """Yield folders of the test's later runs, which an earlier session left.
 
-    Folders of other tests, of other programs, and of a run that still writes are not among
-    them.
+    Folders of other tests and programs are left out, and folders that a run still writes to.
     """
     number = _number(folder, test)
     for other in folder.parent.glob(f"{folder_name(test, 1)}-*") if number else ():
@@ -138,9 +137,9 @@ def _later_runs(folder: pathlib.Path, test: str) -> Iterator[pathlib.Path]:
 
 
 def _number(folder: pathlib.Path, test: str) -> int:
-    """Return the number of the test's run whose folder has this name; 0 if none has.
+    """Return the number of the test's run with this folder name; 0 if there is none.
 
-    The first run's folder has no number in its name, and the test's own name may end with one.
+    The first run's folder has no number in its name, but the test's own name may end with one.
     """
     first, last = folder_name(test, 1), folder.name.rpartition("-")[2]
     number = 1 if folder.name == first else int(last) if last.isdecimal() else 0
@@ -174,10 +173,10 @@ def write_results(folder: pathlib.Path, result: ReportedResult) -> None:
 
 
 def write_stories(folder: pathlib.Path, journal: Journal, outcome: Outcome) -> None:
-    """Write the stories of volumes that moved, the worst first, and a list of those left out.
+    """Write the stories of volumes whose state changed, the worst first, and a list of the others.
 
-    At most STORIES are written, or as many as are broken or unknown; the folder is made for the
-    first.
+    At most STORIES are written, but always all broken or unknown volumes. Without a story there is
+    no folder.
     """
     chosen, left_out = choose_stories(outcome, STORIES)
     if chosen:
@@ -202,9 +201,9 @@ def write_lines(path: pathlib.Path, lines: Iterable[str]) -> None:
 def folder_name(test: str, number: int) -> str:
     """Return the name of the folder of a test's first, second, ... run.
 
-    It is the test's id without characters that file systems refuse. An id that had to be changed
-    or cut gets a piece of its hash, so that no two tests share a folder. The second run of a test
-    and later ones get their number.
+    It is the test's id without characters that file systems refuse. A changed or shortened id gets
+    a part of its hash, so that no two tests share a folder. Second and later runs of a test get
+    their number.
     """
     name = re.sub(r"[^\w.\-]+", "-", test.replace("::", "-").replace("/", "-")).strip("-")
     outside = name.startswith("..")

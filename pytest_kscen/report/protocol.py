@@ -41,9 +41,8 @@ class Report:
     """Report of runs: a class that overrides the points it needs, and has a name to be registered.
 
     Reports are called in the order of the session's list, inside the test: `prepare`, `start`, any
-    number of `progress`, `finish`. A run that is refused gets no `finish`, and one that is refused
-    early no `start`. An exception that a report raises fails the test; in `prepare` and `start` it
-    keeps the run from beginning.
+    number of `progress`, `finish`. A refused run gets no `finish`, and an early refused run no
+    `start`. An exception in a report fails the test; in `prepare` and `start` it prevents the run.
     """
 
     name: ClassVar[str]
@@ -56,13 +55,13 @@ class Report:
         return cls()
 
     def prepare(self, run: ReportedRun) -> None:
-        """Refuse a run for which there is no room, before anything is done for it."""
+        """Refuse a run by raising ValueError, for example if its folder is in use."""
 
     def start(self, run: ReportedRun) -> None:
-        """Begin: all checks have passed, and `run.journal` is there."""
+        """Begin a run that has passed all checks; `run.journal` is set."""
 
     def progress(self, run: ReportedRun, message: str) -> None:
-        """Show a message to the person who waits for the run, at once."""
+        """Show a message at once to the person at the terminal."""
 
     def finish(self, run: ReportedRun) -> None:
         """Report `run.result`. The journal is complete, but still open."""
@@ -92,35 +91,33 @@ class ReportedResult(Protocol):
 
 @dataclass(slots=True)
 class ReportedTest:
-    """Test as the reports of its runs see it."""
+    """Test of the reported runs: its id, seed and options, and collected report lines."""
 
     id: str
     """pytest's id, from the folder above where the test is outside of the root directory."""
     seed: str
     options: dict[str, str]
-    """Options that were given, by their flags."""
+    """Given options, by their flags."""
     command: str
-    """Command line that repeats the test, to be called in `folder`."""
+    """Command line that repeats the test when called in `folder`."""
     folder: str
     properties: list[tuple[str, object]] = field(default_factory=list)
     """JUnit properties of the test; a report may add to them."""
     summaries: list[list[str]] = field(default_factory=list)
     """Lines per finished run for the terminal, the headline first; a report may add to them."""
     prepared: int = 0
-    """Runs and scenarios that were prepared, refused ones among them."""
+    """Number of prepared runs and scenarios, including refused ones."""
     finished: int = 0
-    """Runs and played scenarios that have been reported."""
+    """Number of reported runs and scenarios."""
 
 
 @dataclass(slots=True, eq=False)
 class ReportedRun:
-    """Run or played scenario of a test, and the reports that are notified of it."""
+    """Run or played scenario of a test, with its reports."""
 
     test: ReportedTest
     number: int = 0
-    """1 for the test's first run or scenario that was prepared, though it was refused later.
-
-    0 until `prepare`.
+    """1 for the test's first prepared run or scenario, even if it was refused; 0 until `prepare`.
     """
     reports: Sequence[Report] = ()
     journal: Journal | None = None
@@ -130,9 +127,9 @@ class ReportedRun:
     position: int = 0
     """1 for the test's first run that finished; 0 until `finish`."""
     stopped: Callable[[], bool] = lambda: False
-    """Return True once Ctrl-C or SIGTERM came: it may come as late as while reports are made."""
+    """Return True after Ctrl-C or SIGTERM, which may come even while reports are made."""
     signal_handlers: contextlib.ExitStack | None = None
-    """Closing it gives Ctrl-C back its former meaning; closed after `finish`."""
+    """Restores the former signal handlers when it is closed, after `finish`."""
 
     def prepare(self) -> None:
         self.test.prepared += 1

@@ -1,4 +1,4 @@
-"""Registry of reports, and the list of those that a session has.
+"""Registry of reports, and the list of a session's reports.
 
 The plugin calls `reports_for` once per session, before its first test. A new built-in report is a
 class in a module of this package, and its line in `BUILT_IN`; the class itself decides, by
@@ -38,7 +38,7 @@ REPORTS: Registry[Any] = Registry(
 
 
 def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report]:
-    """Return the reports of a session: the built-in ones, then those of other plugins.
+    """Return the reports of a session: built-in reports, then reports of other plugins.
 
     `config` is pytest's. `archive` is the folder of --kscen-archive, None without one. Packages add
     theirs by an entry point, plugins with the hook `pytest_kscen_reports(config)`, which returns a

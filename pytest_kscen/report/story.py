@@ -1,5 +1,4 @@
-"""Story of one volume, from a run's journal: actions, changes of health, and faults on its nodes
-meanwhile.
+"""Story of one volume, from a run's journal: actions, changes of health, and faults on its nodes.
 
 The command `story`, the archive and Allure print it; nothing but the journal is read.
 """
@@ -95,47 +94,47 @@ class _Faults:
         self._volume = volume
         self.short_name = UUID.sub(r"\1…", volume)
         self._nodes: list[str] = []
-        self._on: dict[str, dict[str, Any]] = {}
-        self._touching: dict[str, str] = {}
-        self._is_gone = False
+        self._active: dict[str, dict[str, Any]] = {}
+        self._shown: dict[str, str] = {}
+        self._is_deleted = False
 
     def begun(self, entry: Entry) -> Iterator[str]:
-        self._on[entry.data["incident"]] = entry.data
-        yield from self._noticed(entry, entry.data, "begins")
+        self._active[entry.data["incident"]] = entry.data
+        yield from self._fault_lines(entry, entry.data, "begins")
 
     def placed(self, entry: Entry) -> Iterator[str]:
-        """Yield faults that were on before the volume came to their nodes.
+        """Yield faults that were active before the volume was placed on their nodes.
 
         A fault that was shown before is left out.
         """
         self._nodes = entry.data["nodes"]
-        for fault in self._on.values():
-            if fault["incident"] not in self._touching:
-                yield from self._noticed(entry, fault, "is already active")
+        for fault in self._active.values():
+            if fault["incident"] not in self._shown:
+                yield from self._fault_lines(entry, fault, "is already active")
 
     def forget(self) -> None:
         self._nodes = []
-        self._is_gone = True
+        self._is_deleted = True
 
     def reported(self, entry: Entry) -> Iterator[str]:
         fault = entry.data["incident"]
         named = entry.data.get("volumes") or (
             [entry.data["volume"]] if "volume" in entry.data else []
         )
-        is_concerned = self._volume in named if named else not self._is_gone
-        if fault in self._touching and is_concerned:
-            yield _line(entry, f"{self._touching[fault]} {_FAULT_EVENTS[entry.what](entry.data)}")
+        is_concerned = self._volume in named if named else not self._is_deleted
+        if fault in self._shown and is_concerned:
+            yield _line(entry, f"{self._shown[fault]} {_FAULT_EVENTS[entry.what](entry.data)}")
         if entry.what == "incident-ended":
-            del self._on[fault]
+            del self._active[fault]
 
-    def _noticed(self, entry: Entry, fault: dict[str, Any], how: str) -> Iterator[str]:
+    def _fault_lines(self, entry: Entry, fault: dict[str, Any], how: str) -> Iterator[str]:
         targets, variant = fault["targets"], fault["variant"]
         where = [node for node in targets.get("nodes", ()) if node in self._nodes]
         if where or self._volume in targets.get("volumes", ()):
-            self._touching[fault["incident"]] = f"{variant} ({fault['incident']})"
+            self._shown[fault["incident"]] = f"{variant} ({fault['incident']})"
             sides = fault.get("sides", ())
             place = f"on {', '.join(where) or self._volume}"
-            if len(sides) > 1:  # both ends, wherever the volume is: it may move to the other one
+            if len(sides) > 1:  # show both sides, because the volume may move to the other one
                 place = f"between {' and '.join(map(', '.join, sides))}"
             yield _line(entry, f"{kind_of_fault(fault['profile'], variant)} {how} {place}")
 
@@ -168,9 +167,9 @@ def _changed(data: dict[str, Any]) -> str:
 
 
 def reasons_not_ready(data: dict[str, Any]) -> str:
-    """Return why a volume is not ready, from the data of an entry `not-ready`.
+    """Return the reasons why a volume is not ready, from the data of an entry `not-ready`.
 
-    Conditions come first, then those of its replicas that are False.
+    Its conditions come first, then the False conditions of its replicas.
     """
     reasons = (
         f"{name} is {': '.join(filter(None, (seen['status'], seen['reason'], seen['message'])))}"
@@ -212,7 +211,7 @@ _EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "never-ready": lambda data: f"was not ready within {data['waited']:g} s",
     "not-deleted": lambda data: f"could not be deleted yet: {data['why']}",
     "never-gone": lambda data: (
-        f"was not gone within {data['waited']:g} s{': ' + data['why'] if data['why'] else ''}"
+        f"was not deleted within {data['waited']:g} s{': ' + data['why'] if data['why'] else ''}"
     ),
 }
 _FAULT_EVENTS: dict[str, Callable[[dict[str, Any]], str]] = {

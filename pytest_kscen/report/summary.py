@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Recoveries:
-    """Counts of incidents with an effect; each incident is in one of them.
-
-    A recovery time alone says little without the incidents that have none.
+    """Recovery times of incidents with an effect, and counts of incidents without a recovery time
+    by reason. Each incident with an effect counts once.
     """
 
     times: list[float]
@@ -128,8 +127,8 @@ def brief(outcome: Outcome) -> list[str]:
 
     The last line about volumes states how many are left out, and where they are shown.
     """
-    unwell = [one for one in outcome.volumes if one.verdict in {BROKEN, UNKNOWN}]
-    left_out = len(unwell) - MOST_ROWS
+    unhealthy = [one for one in outcome.volumes if one.verdict in {BROKEN, UNKNOWN}]
+    left_out = len(unhealthy) - MOST_ROWS
     more = (
         f"  and {left_out} more; -v shows all, and so does the run's summary.txt "
         "(--kscen-archive DIR)"
@@ -141,7 +140,7 @@ def brief(outcome: Outcome) -> list[str]:
         *_profiles(outcome.incidents),
         *_cleared(outcome),
         *_interrupted(outcome),
-        *list(_transitions(unwell))[:MOST_ROWS],
+        *list(_transitions(unhealthy))[:MOST_ROWS],
         *([more] if left_out > 0 else []),
         *_leftovers(outcome),
     ]
@@ -226,7 +225,8 @@ def _incident_counts(own: Sequence[IncidentRecord], *, average: bool = False) ->
 def _cleared(outcome: Outcome) -> Iterator[str]:
     """Yield the count of objects that were deleted before the run.
 
-    They are of earlier runs, and on our own clusters all chaos objects.
+    On an existing cluster these are objects of earlier runs; on a cluster of the session also all
+    chaos objects.
     """
     if (tally := outcome.actions.get(CLEAR)) and tally.done:
         yield f"  cleared away before the run: {_plural(tally.done, 'object')}"
@@ -255,7 +255,7 @@ def worst_first(volumes: Iterable[VolumeRecord]) -> list[VolumeRecord]:
 
 
 def choose_stories(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[VolumeRecord]]:
-    """Return the volumes whose stories are written, and those that are left out, the worst first.
+    """Return the volumes whose stories are written, and the remaining ones, the worst first.
 
     `most` volumes that moved are chosen, or as many as are broken or unknown.
     """
@@ -274,7 +274,7 @@ def _plural(count: int, word: str) -> str:
 
 
 def properties(outcome: Outcome) -> list[tuple[str, object]]:
-    """Return a run's JUnit properties, numbers that a CI server can draw over time.
+    """Return a run's JUnit properties, with numbers that a CI server can plot over time.
 
     Names are stable. Without a recovery `kscen.recovery.longest` is left out.
     """

@@ -1,4 +1,4 @@
-"""Reports that travel with pytest's own: lines for the terminal's summary, and JUnit properties."""
+"""Reports within pytest's own reports: lines of the terminal's summary, and JUnit properties."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class TerminalReport(Report):
     """Lines of each run for the terminal's summary: all of them with -v, otherwise in brief.
 
-    Messages of a run that goes on are shown at once.
+    Progress messages of a run are shown at once.
     """
 
     name = "terminal"
@@ -29,10 +29,10 @@ class TerminalReport(Report):
         return cls(session.config)
 
     def progress(self, run: ReportedRun, message: str) -> None:  # noqa: ARG002  # of any run
-        """Write one line although output is captured.
+        """Write one line even if output is captured.
 
-        A pytest-xdist worker has no terminal, and a terminal may have been closed: then the message
-        is dropped.
+        The message is dropped if the terminal was closed, or in a pytest-xdist worker, which has
+        none.
         """
         terminal, capture = map(
             self._config.pluginmanager.getplugin, ("terminalreporter", "capturemanager")

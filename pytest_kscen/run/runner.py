@@ -236,7 +236,7 @@ class ScenarioRunner:
         Empty if there is none. The fixture fails the test with this text.
         """
         for run in self.runs:
-            if run.is_over and not run.outcome.looked_at and run.outcome.judged != VALID:
+            if run.is_over and not run.outcome.was_read and run.outcome.judged != VALID:
                 return (
                     "the run was not valid, and the test did not look at its "
                     f"verdict:\n{run.outcome.explain()}"

@@ -25,8 +25,8 @@ from pytest_kscen.run.preflight import PreflightRefused
 from pytest_kscen.scenario import operation_ids
 from pytest_kscen.scenario.builtin_waiters import (
     DEFAULT,
+    NOT_ATTEMPTED,
     SCHEDULER,
-    UNSEEN,
     WAITERS,
     WHERE_SERVED,
     SchedulerWaiter,
@@ -67,7 +67,7 @@ INSIDE = (
     *WITHOUT_WAITER,
 )
 """Controllers that are one program of a real control plane."""
-UNHELD = frozenset((EVERY, MANAGER, *INSIDE, KUBELET, *(each.name for each in WHERE_SERVED)))
+UNGATED = frozenset((EVERY, MANAGER, *INSIDE, KUBELET, *(each.name for each in WHERE_SERVED)))
 """Controllers that cannot be held on a cluster that is not ours."""
 UNREGISTER_WITHIN = 5.0  # seconds to remove webhooks when the cluster is closed
 SETTLED = 0.5  # seconds for a real scheduler to receive events that have no metric
@@ -108,7 +108,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
         def doing(pod: Obj) -> str:
             if plugins := scheduler.permit_plugins_of(pod):
                 return f"waits for the permission of {', '.join(plugins)}"
-            return "" if scheduler.is_gated(pod) else UNSEEN
+            return "" if scheduler.is_gated(pod) else NOT_ATTEMPTED
 
         waiter = SchedulerWaiter(
             profiles=scheduler.profiles, back_off=0.0, idle=scheduler.is_idle, doing=doing
@@ -243,7 +243,7 @@ def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
         """
         return controller.simulates(SCHEDULER) or controller.disables(SCHEDULER)
 
-    controller.register.unheld, controller.register.loose = UNHELD, (SCHEDULER,)
+    controller.register.ungated, controller.register.partly_gated = UNGATED, (SCHEDULER,)
     cluster.impersonate(USERS)
     try:
         cluster.runner.call(cluster.api(NAME).list(SCENARIOS, limit=1))
@@ -284,7 +284,7 @@ def _served(
     keys, runner = make_keys(), cluster.runner
     api = RetryingApi(cluster.api(NAME), runner.clock, cluster.chance.stream("webhooks try again"))
     front = WebhookServer(admit_write, holds, gates.visited)
-    held = HeldPods(api, controller.sees(PODS))
+    held = HeldPods(api, controller.informer_of(PODS))
     controller.register.prompts[SCHEDULER] = held.release_next
     controller.register.cleanups.append(held.release_all)
 
@@ -308,7 +308,7 @@ def _served(
 def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> SchedulerWaiter:
     """Return the scheduler's waiter, which queries the program itself last."""
     clock = cluster.runner.clock
-    nodes, pods = controller.sees(NODES), controller.sees(PODS)
+    nodes, pods = controller.informer_of(NODES), controller.informer_of(PODS)
 
     heard_of_nodes = 0.0
 

@@ -54,7 +54,7 @@ class ScenarioHandle:
     name: str
     was_ended: bool = False
     """True if the test ended, or the next scenario began, before it was done."""
-    _looked_at: bool = field(default=False, repr=False)
+    _was_read: bool = field(default=False, repr=False)
     _added: list[Obj] = field(default_factory=list, repr=False)
     _last: Obj | None = field(default=None, repr=False)
     """Object as it was when it was over."""
@@ -76,7 +76,7 @@ class ScenarioHandle:
 
     @property
     def phase(self) -> str:
-        self._looked_at = True
+        self._was_read = True
         return phase_of(self.live)
 
     @property
@@ -86,7 +86,7 @@ class ScenarioHandle:
     @property
     def has_failed_unseen(self) -> bool:
         """True if it failed by itself and the test did not look at its phase."""
-        return not self._looked_at and not self.was_ended and phase_of(self.live) == FAILED
+        return not self._was_read and not self.was_ended and phase_of(self.live) == FAILED
 
     @property
     def message(self) -> str:

@@ -152,19 +152,19 @@ class WorkflowHandle:
         self.story = WorkflowStory(NodeHistory(name))
         self.was_ended = False
         """True if the run ended before the workflow was over."""
-        self._looked_at = False
+        self._was_read = False
         self.kept: Obj | None = None
         """Object as it was when the run was over."""
 
     @property
     def phase(self) -> str:
-        self._looked_at = True
+        self._was_read = True
         return self.story.workflow.phase
 
     @property
     def seen(self) -> WorkflowStory:
         """History of the workflow. Reading it counts as looking at its phase."""
-        self._looked_at = True
+        self._was_read = True
         return self.story
 
     @property
@@ -207,7 +207,7 @@ class WorkflowHandle:
 
     @property
     def has_failed_unseen(self) -> bool:
-        return not self._looked_at and not self.was_ended and self.story.workflow.phase == FAILED
+        return not self._was_read and not self.was_ended and self.story.workflow.phase == FAILED
 
 
 class Workflows:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 SCHEDULER = "kube-scheduler"
 DEFAULT = "default-scheduler"
-UNSEEN = "was not looked at"
+NOT_ATTEMPTED = "has not been attempted"
 BACK_OFF = 12.5
-"""Seconds: the longest back-off of ten, its window of one, and the round that finds the pod."""
+"""Seconds: longest back-off (10), the queue's window (1), and the flush that finds the pod."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,9 +51,9 @@ class SchedulerWaiter:
     profiles: Collection[str] = (DEFAULT,)
     """Current schedulerNames of its pods."""
     back_off: float = BACK_OFF
-    """Seconds without a change after which no refused pod is retried any more."""
+    """Seconds without a change after which the scheduler retries no unschedulable pod."""
     idle: Callable[[], Awaitable[bool]] | None = None
-    doing: Callable[[Obj], str] = lambda _: UNSEEN
+    doing: Callable[[Obj], str] = lambda _: NOT_ATTEMPTED
     """State of a pod whose status has no result yet, in words; empty if nothing is left to do."""
 
     @property
@@ -61,14 +61,12 @@ class SchedulerWaiter:
         return PODS, NODES
 
     def unfinished(self, cluster: Mapping[Resource, ObjectCache]) -> Iterator[str]:
-        for pod in self._own(
-            cluster[PODS].index("was not looked at, by its scheduler", _not_looked_at)
-        ):
+        for pod in self._own(cluster[PODS].index("not attempted, by scheduler", _not_attempted)):
             if words := self.doing(pod):
                 yield f"Pod {pod['metadata']['namespace']}/{pod['metadata']['name']} {words}"
 
     def quiet(self, cluster: Mapping[Resource, ObjectCache]) -> float:
-        waits = any(self._own(cluster[PODS].index("wants a node, by its scheduler", _wanting)))
+        waits = any(self._own(cluster[PODS].index("needs a node, by scheduler", _needs_node)))
         return self.back_off if waits else 0.0
 
     async def is_idle(self) -> bool:
@@ -90,7 +88,7 @@ def has_ended(pod: Obj) -> bool:
 ENDED = ("Succeeded", "Failed")
 
 
-def _wanting(pod: Obj) -> list[str]:
+def _needs_node(pod: Obj) -> list[str]:
     spec = pod["spec"]
     needs_none = (
         spec.get("nodeName")
@@ -101,14 +99,14 @@ def _wanting(pod: Obj) -> list[str]:
     return [] if needs_none else [scheduler_of(pod)]
 
 
-def _not_looked_at(pod: Obj) -> list[str]:
+def _not_attempted(pod: Obj) -> list[str]:
     scheduled = condition(pod, "PodScheduled")
     return (
         []
         if scheduled
         and scheduled["status"] == "False"
         and scheduled.get("reason") != "SchedulingGated"
-        else _wanting(pod)
+        else _needs_node(pod)
     )
 
 
@@ -139,7 +137,7 @@ def _count(obj: Obj, name: str) -> int:
     return int((obj.get("status") or {}).get(name) or 0)
 
 
-def _wanted(obj: Obj) -> int:
+def _desired(obj: Obj) -> int:
     return int((obj.get("spec") or {}).get("replicas", 1))
 
 
@@ -147,10 +145,10 @@ def _wanted(obj: Obj) -> int:
 
 
 def _stateful_set(obj: Obj) -> str:
-    made, ready = _count(obj, "replicas"), _count(obj, "readyReplicas")
+    created, ready = _count(obj, "replicas"), _count(obj, "readyReplicas")
     parallel = (obj.get("spec") or {}).get("podManagementPolicy") == "Parallel"
-    goes_on = made != _wanted(obj) and (parallel or ready == made)
-    return "" if _is_seen(obj) and not goes_on else f"has {made} of {_wanted(obj)} pods"
+    continues = created != _desired(obj) and (parallel or ready == created)
+    return "" if _is_seen(obj) and not continues else f"has {created} of {_desired(obj)} pods"
 
 
 def _job(obj: Obj) -> str:
@@ -191,7 +189,7 @@ def _pod_kubelet(pod: Obj) -> str:
     if not pod["spec"].get("nodeName") or has_ended(pod):
         return ""
     if pod["metadata"].get("deletionTimestamp"):
-        return "is ending"
+        return "is terminating"
     status = pod.get("status") or {}
     containers = (
         *(status.get("initContainerStatuses") or ()),
@@ -205,7 +203,7 @@ def _pod_kubelet(pod: Obj) -> str:
 
 
 def _probe_time(cluster: Mapping[Resource, ObjectCache]) -> float:
-    """Return the seconds for which a pod that is not ready may still become so by its probes."""
+    """Return the seconds within which the probes of a pod that is not ready may still succeed."""
     unready = cluster[PODS].index(
         "is not ready yet",
         lambda pod: (
@@ -236,8 +234,8 @@ def _seconds(probe: Obj | None) -> float:
     )
 
 
-def _is_going(obj: Obj) -> str:
-    return "is going" if obj["metadata"].get("deletionTimestamp") else ""
+def _terminating(obj: Obj) -> str:
+    return "is terminating" if obj["metadata"].get("deletionTimestamp") else ""
 
 
 WAITERS: tuple[ControllerWaiter, ...] = (
@@ -249,17 +247,17 @@ WAITERS: tuple[ControllerWaiter, ...] = (
                 ""
                 if _is_seen(obj)
                 and (
-                    _wanted(obj) == _count(obj, "fullyLabeledReplicas")
+                    _desired(obj) == _count(obj, "fullyLabeledReplicas")
                     or is_true(obj, "ReplicaFailure")
                 )
-                else f"has {_count(obj, 'fullyLabeledReplicas')} of {_wanted(obj)} pods"
+                else f"has {_count(obj, 'fullyLabeledReplicas')} of {_desired(obj)} pods"
             )
         },
     ),
     Waiter(
         "deployment-controller",
         {
-            DEPLOYMENTS: lambda obj: "" if _is_seen(obj) else "was not looked at as it is now",
+            DEPLOYMENTS: lambda obj: "" if _is_seen(obj) else "has an unobserved generation",
             REPLICA_SETS: lambda _: "",
         },
     ),
@@ -281,7 +279,7 @@ WAITERS: tuple[ControllerWaiter, ...] = (
         "persistentvolume-controller",
         {
             PERSISTENT_VOLUME_CLAIMS: lambda claim: (
-                "was not looked at"
+                "has no phase yet"
                 if not (phase := (claim.get("status") or {}).get("phase"))
                 else "is not bound"
                 if phase == "Pending"
@@ -300,7 +298,7 @@ WAITERS: tuple[ControllerWaiter, ...] = (
     ),
     Waiter(
         "namespace-controller",
-        {NAMESPACES: lambda obj: "is ending" if obj["metadata"].get("deletionTimestamp") else ""},
+        {NAMESPACES: _terminating},
     ),
     Waiter(
         "garbage-collector-controller",
@@ -324,16 +322,16 @@ WHERE_SERVED: tuple[ControllerWaiter, ...] = (
     Waiter(
         REPLICATED_STORAGE,
         {
-            REPLICATED_VOLUMES: _is_going,
-            REPLICATED_VOLUME_REPLICAS: _is_going,
+            REPLICATED_VOLUMES: _terminating,
+            REPLICATED_VOLUME_REPLICAS: _terminating,
             REPLICATED_VOLUME_ATTACHMENTS: lambda attachment: (
-                _is_going(attachment)
-                or ("" if condition(attachment, "Ready") else "was not looked at")
+                _terminating(attachment)
+                or ("" if condition(attachment, "Ready") else "has no Ready condition yet")
             ),
         },
     ),
 )
-"""Waiters of controllers whose resources not every cluster serves."""
+"""Waiters of controllers whose resources only some clusters serve."""
 
 
 WAITER_REGISTRY: Registry[ControllerWaiter] = Registry(

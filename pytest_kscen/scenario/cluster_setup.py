@@ -1,4 +1,4 @@
-"""Prepare a cluster: install the Scenario CustomResourceDefinition, and delete what was there
+"""Prepare a cluster: install the Scenario CustomResourceDefinition, and delete existing objects
 before a scenario starts.
 """
 
@@ -78,10 +78,10 @@ async def install(api: Api, clock: Clock) -> None:
 
 
 CLEAR_TIMEOUT = 300.0
-LOOK_AGAIN = 0.5
+POLL_INTERVAL = 0.5
 SYSTEM = ("kube-system", "kube-public", "kube-node-lease")
-BORN_NAMESPACES = (*SYSTEM, "default")
-SPARED_GROUPS = (
+INITIAL_NAMESPACES = (*SYSTEM, "default")
+KEPT_GROUPS = (
     "apiextensions.k8s.io",
     "apiregistration.k8s.io",
     "flowcontrol.apiserver.k8s.io",
@@ -91,7 +91,7 @@ SPARED_GROUPS = (
     "events.k8s.io",
     GROUP,
 )
-SPARED_KINDS = (
+KEPT_KINDS = (
     "Event",
     "Endpoints",
     "ComponentStatus",
@@ -100,13 +100,13 @@ SPARED_KINDS = (
     "IPAddress",
     "CSINode",
 )
-BORN = {
+INITIAL_NAMES = {
     "Service": ("kubernetes",),
     "ServiceAccount": ("default",),
     "ConfigMap": ("kube-root-ca.crt",),
     "PriorityClass": ("system-cluster-critical", "system-node-critical"),
 }
-BORN_LABELS = ("kubernetes.io/bootstrapping", f"{GROUP}/webhook")
+INITIAL_LABELS = ("kubernetes.io/bootstrapping", f"{GROUP}/webhook")
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
@@ -114,46 +114,46 @@ class NotClearedError(Exception):
     """Object that could not be deleted, or still exists after `CLEAR_TIMEOUT`."""
 
 
-def is_spared(resource: Resource, obj: Obj) -> bool:
+def is_kept(resource: Resource, obj: Obj) -> bool:
     metadata = obj["metadata"]
     if (
-        resource.group in SPARED_GROUPS
-        or resource.kind in SPARED_KINDS
+        resource.group in KEPT_GROUPS
+        or resource.kind in KEPT_KINDS
         or metadata.get("namespace") in SYSTEM
     ):
         return True
     if resource == NAMESPACES:
-        return metadata["name"] in BORN_NAMESPACES
-    born = any(each in (metadata.get("labels") or {}) for each in BORN_LABELS) or DEFAULT_CLASS in (
-        metadata.get("annotations") or {}
-    )
+        return metadata["name"] in INITIAL_NAMESPACES
+    is_initial = any(
+        each in (metadata.get("labels") or {}) for each in INITIAL_LABELS
+    ) or DEFAULT_CLASS in (metadata.get("annotations") or {})
     return (
-        born
-        or metadata["name"] in BORN.get(resource.kind, ())
+        is_initial
+        or metadata["name"] in INITIAL_NAMES.get(resource.kind, ())
         or metadata["name"].startswith("system:")
     )
 
 
 async def clear(api: Api, clock: Clock) -> None:
-    """Delete all objects that are not spared, and wait until they are gone.
+    """Delete all objects that a new cluster would not have, and wait for their deletion.
 
-    Raise NotClearedError after `CLEAR_TIMEOUT` seconds, with the names of those that remain.
+    Raise NotClearedError after `CLEAR_TIMEOUT` seconds, with the names of remaining objects.
     """
     end = clock.now() + CLEAR_TIMEOUT
     while left := await _delete_all(api):
         if clock.now() >= end:
             raise NotClearedError(f"not deleted within {CLEAR_TIMEOUT:g} s: {', '.join(left[:5])}")
-        await clock.sleep(LOOK_AGAIN)
+        await clock.sleep(POLL_INTERVAL)
 
 
 async def _delete_all(api: Api) -> list[str]:
-    """Delete all objects that are not spared; return the names of those that still exist.
+    """Delete all objects that are not kept; return the names of the objects that still exist.
 
     Objects that are being deleted already are only listed. Pods have no grace period.
     """
     found: list[str] = []
     for resource in await api.resources():
-        if resource.group in SPARED_GROUPS or resource.kind in SPARED_KINDS:
+        if resource.group in KEPT_GROUPS or resource.kind in KEPT_KINDS:
             continue
         try:
             items = (await api.list(resource)).items
@@ -161,7 +161,7 @@ async def _delete_all(api: Api) -> list[str]:
             continue
         options = {"grace_period": 0} if resource == PODS else {"propagation": "Background"}
         for obj in items:
-            if is_spared(resource, obj):
+            if is_kept(resource, obj):
                 continue
             metadata = obj["metadata"]
             found.append(f"{resource.qualified} {metadata['name']}")
@@ -172,7 +172,7 @@ async def _delete_all(api: Api) -> list[str]:
                     resource, metadata["name"], metadata.get("namespace", ""), **options
                 )
             except (NotFound, MethodNotAllowed):
-                """Another client was quicker, or the kind cannot be deleted."""
+                """Another client deleted it first, or the kind cannot be deleted."""
             except ApiError as error:
                 raise NotClearedError(
                     f"{resource.qualified} {metadata['name']} could not be deleted: {error.message}"

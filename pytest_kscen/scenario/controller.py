@@ -1,8 +1,9 @@
-"""The scenario controller: follows Scenarios, and plays one at a time; the others are Pending until
-it is their turn.
+"""Scenario controller: watches Scenarios and plays one at a time; other Scenarios are Pending until
+their turn.
 
-One that is found running when the controller starts has lost its controller in the middle, and has
-failed."""
+A Scenario that is running when the controller starts is set to Failed, because its controller was
+restarted.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ SETTLE = 0.1
 
 class ScenarioController:
     """Actor that plays the Scenarios of one cluster, one at a time in the order of their creation.
-    Its calls from outside concern the scenario that is active, and do nothing without one.
+    Its public methods forward to the active scenario, and do nothing without one.
     """
 
     def __init__(
@@ -56,26 +57,26 @@ class ScenarioController:
         self._patience = patience
         self._scenarios = Informer(actor.api, actor.clock, SCENARIOS)
         self._informers = Informers(actor.api, actor.clock)
-        self._on: ScenarioExecution | None = None
-        self._new, self._waits = asyncio.Event(), asyncio.Event()
+        self._active: ScenarioExecution | None = None
+        self._arrived, self._queued = asyncio.Event(), asyncio.Event()
 
     async def run(self) -> Never:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._scenarios.run(), name="scenarios")
-            group.create_task(self._informers.run(), name="what scenarios' controllers see")
+            group.create_task(self._informers.run(), name="informers of scenarios")
             await self._scenarios.synced()
             for scenario in self._scenarios:
                 if phase_of(scenario) in ON:
                     await self._set_phase(scenario, FAILED, RESTARTED)
             await self._run_cleanups()
             self._scenarios.on_change(self._changed)
-            group.create_task(self._queue_new(), name="scenarios that wait")
+            group.create_task(self._queue_new(), name="queue of scenarios")
             while True:
-                self._waits.clear()
+                self._queued.clear()
                 if not self._oldest():
-                    await self._waits.wait()
+                    await self._queued.wait()
                     continue
-                # Controllers of resources that are served since lately take part too.
+                # Add waiters of controllers whose resources are served by now.
                 for waiter in waiters_where_served():
                     if waiter.name in self.register.waiters:
                         continue
@@ -95,44 +96,44 @@ class ScenarioController:
     async def _queue_new(self) -> Never:
         """Set each new Scenario to Pending, oldest first, while another one is active."""
         while True:
-            self._new.clear()
+            self._arrived.clear()
             for each in sorted((each for each in self._scenarios if not phase_of(each)), key=_age):
                 await self._set_phase(each, PENDING, "")
-            self._waits.set()
-            await self._new.wait()
+            self._queued.set()
+            await self._arrived.wait()
 
     async def admit_write(self, write: Write) -> None:
-        if self._on:
-            await self._on.admit_write(write)
+        if self._active:
+            await self._active.admit_write(write)
 
     def attempted(self, attempt: PodAttempted) -> None:
-        if self._on:
-            self._on.attempted(attempt)
+        if self._active:
+            self._active.attempted(attempt)
 
     def give_up(self, why: str) -> None:
-        if self._on:
-            self._on.give_up(why)
+        if self._active:
+            self._active.give_up(why)
 
     def simulates(self, controller: str) -> bool:
-        return self._on is not None and controller in self._on.participants.simulated
+        return self._active is not None and controller in self._active.participants.simulated
 
     def disables(self, controller: str) -> bool:
-        return self._on is not None and controller in self._on.participants.disabled
+        return self._active is not None and controller in self._active.participants.disabled
 
-    def sees(self, resource: Resource) -> Informer:
+    def informer_of(self, resource: Resource) -> Informer:
         return self._informers.of(resource)
 
     def _changed(self, new: Obj | None, old: Obj | None) -> None:
-        self._new.set()
-        if self._on and (new or old or {})["metadata"]["uid"] == self._on.progress.uid:
+        self._arrived.set()
+        if self._active and (new or old or {})["metadata"]["uid"] == self._active.progress.uid:
             if new is None:
-                self._on.give_up("it was deleted")
+                self._active.give_up("it was deleted")
             elif (
                 not old
                 or new["spec"] != old["spec"]
                 or configuration_of(new) != configuration_of(old)
             ):
-                self._on.update(new)
+                self._active.update(new)
 
     async def _play(self, scenario: Obj) -> None:
         """Play one Scenario. Nothing is awaited between reading it and following its changes."""
@@ -141,7 +142,7 @@ class ScenarioController:
         version = f"pytest-kscen {importlib.metadata.version('pytest-kscen')}"
         progress = Progress(name, uid, self._actor, version, self._strategy)
         convergence = Convergence(self._actor.api, self._informers, self._actor.clock, self._settle)
-        self._on = ScenarioExecution(
+        self._active = ScenarioExecution(
             progress,
             convergence,
             Participants.of(self.register, spec),
@@ -149,30 +150,28 @@ class ScenarioController:
             self._patience,
             configuration_of(scenario),
         )
-        self._on.update(scenario)
+        self._active.update(scenario)
         try:
-            await self._on.run()
+            await self._active.run()
             await self._await_own_write(scenario)
         finally:
-            self._on = None
-            convergence.leave()
+            self._active = None
+            convergence.stop()
         await self._run_cleanups()
 
     async def _run_cleanups(self) -> None:
-        """Undo what the last scenario changed, however it ended.
+        """Undo the cluster changes of the last scenario, however it ended.
 
-        A refusal must not end the scenarios that follow.
+        An error is logged, because later scenarios must still be played.
         """
         for each in self.register.cleanups:
             try:
                 await each()
             except (ApiError, OSError) as error:
-                self._actor.log(
-                    logging.WARNING, "what follows a scenario was refused", why=str(error)
-                )
+                self._actor.log(logging.WARNING, "cleanup after a scenario failed", why=str(error))
 
     async def _await_own_write(self, scenario: Obj) -> None:
-        """Wait until the informer shows our last write to the Scenario, or its deletion, so that no
+        """Wait until the informer shows the last write to the Scenario, or its deletion, so that no
         decision is based on an older state.
         """
         try:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def changed(new: Obj, old: Obj) -> str:
-    """Return what differs between two versions of an object, in words; empty if nothing does."""
+    """Return the constant parts that differ between two versions, in words; empty if none does."""
     before = _constant(old)
     return " and ".join(what for what, value in _constant(new).items() if value != before[what])
 
@@ -63,13 +63,13 @@ def _constant(scenario: Obj) -> dict[str, Any]:
     }
 
 
-OF_A_TURN = (OPERATING_COMPLETED, CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED)
+TURN_PHASES = (OPERATING_COMPLETED, CONTROLLER_RUNNING, CONTROLLER_PAUSED, CONTROLLER_COMPLETED)
 MOST_STEPS = 100_000
 """Minor steps that one controller may make in one major step."""
 
 
 class ScenarioFailed(Exception):
-    """Report that a scenario cannot go on, with the reason; raised inside the execution, which
+    """Report that a scenario cannot continue, with the reason; raised inside the execution, which
     turns it into the phase Failed.
     """
 
@@ -90,25 +90,25 @@ class ScenarioExecution:
     _done: dict[str, Operation] = field(default_factory=dict)
     _deleted: set[str] = field(default_factory=set)
     _ignored: set[str] = field(default_factory=set)
-    _made: int = 0
-    """Minor steps that were not refused."""
+    _minor_steps: int = 0
+    """Minor steps whose writes the server accepted."""
     _failure: str = ""
     _begun: bool = False
-    _first: Obj | None = None
-    """Scenario as it was when it began."""
+    _original: Obj | None = None
+    """Scenario at its start."""
     _changed_by: str = ""
-    """Writer that has last changed the configuration or the controllers."""
+    """Writer that last changed the configuration or the controllers."""
     _generation: int = 0
     _spec_changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     # --- calls from outside ---
 
     def update(self, scenario: Obj) -> None:
-        """Take the Scenario as it is now: operations may be added while it runs; a change of its
-        controllers or its configuration fails it.
+        """Adopt a new version of the Scenario: operations may be added while it runs; a change of
+        its controllers or its configuration fails it.
         """
-        self._first = self._first or scenario
-        if what := changed(scenario, self._first):
+        self._original = self._original or scenario
+        if what := changed(scenario, self._original):
             writer = self._changed_by or "another client"
             self.give_up(f"{writer} changed {what} while the scenario was running")
         self.spec = read(ScenarioSpec, scenario["spec"])
@@ -143,7 +143,7 @@ class ScenarioExecution:
                 verb=DELETE,
                 subresource="",
                 new=None,
-                old=self.convergence.shown(PODS, write.ref),
+                old=self.convergence.cached(PODS, write.ref),
             )
         meaning = meaning_of(write, self.participants.simulated, self.participants.known)
         if meaning is Meaning.FOREIGN:
@@ -159,34 +159,33 @@ class ScenarioExecution:
         ):
             self._record_events(write)
 
-    def _has_turn(self, who: str) -> bool:
-        """Return True if it is the controller's turn, or was just now: it may be in the middle
-        of a loop.
+    def _has_turn(self, name: str) -> bool:
+        """Return True if it is the controller's turn, or its turn has just ended within a loop.
 
         Before the first operation every controller may end its loop.
         """
         step = self.progress.step
         return (
             not self._done
-            or who in self.participants.register.loose
-            or (step.running == who and step.phase in OF_A_TURN)
+            or name in self.participants.register.partly_gated
+            or (step.running == name and step.phase in TURN_PHASES)
         )
 
     async def _record_step(self, write: Write) -> None:
-        """Record the write before it is done; if the server refuses it after all, the record is
-        withdrawn.
+        """Record the write before it is done; the record is withdrawn if the server refuses the
+        write later.
         """
         events: list[str] = []
 
-        def missed() -> None:
-            self._made -= 1
+        def withdraw() -> None:
+            self._minor_steps -= 1
             self._deleted.discard(write.uid)
             for each in events:
                 self.progress.withdraw_event(each)
 
-        self._made += 1
+        self._minor_steps += 1
         expected = self.convergence.expect(
-            write.resource, write.ref, write.has_come, missed, is_admitted=False
+            write.resource, write.ref, write.has_come, withdraw, is_admitted=False
         )
         try:
             step = self.progress.next_minor(
@@ -203,28 +202,28 @@ class ScenarioExecution:
         return [self.progress.record_event(**event) for event in events_of(write)]
 
     def _repeats_deletion(self, write: Write) -> bool:
-        """Return True if this repeats a deletion: a server that has to try twice calls
-        admission twice, and so does an eviction.
+        """Return True for a repeated deletion: a server that retries calls admission twice, and so
+        does an eviction.
         """
         if write.verb != DELETE or not write.uid:
             return False
-        again = write.uid in self._deleted
+        repeated = write.uid in self._deleted
         self._deleted.add(write.uid)
-        return again
+        return repeated
 
     def _binds_replaced_pod(self, write: Write) -> bool:
-        """Return True for a binding of a pod whose name another pod has now; the API refuses
+        """Return True for a binding of a deleted pod whose name a newer pod has; the API refuses
         it.
         """
         uid = ((write.new or {}).get("metadata") or {}).get("uid") if write.is_binding else None
-        pod = self.convergence.shown(PODS, write.ref) if uid else None
+        pod = self.convergence.cached(PODS, write.ref) if uid else None
         return pod is not None and pod["metadata"]["uid"] != uid
 
     def attempted(self, attempt: PodAttempted) -> None:
         if self._begun and self.progress.phase in ON:
             self.progress.record_event(controller=SCHEDULER, pod_attempted=attempt)
 
-    # --- the life ---
+    # --- life cycle ---
 
     async def run(self) -> None:
         """Run the scenario until it has succeeded or failed. Any error becomes the phase Failed
@@ -236,7 +235,7 @@ class ScenarioExecution:
             await self.progress.set_phase(RUNNING)
             async with self._scheduling():
                 await clear(self.progress.api, self.progress.actor.clock)
-                await self.convergence.see(PODS)
+                await self.convergence.watch(PODS)
                 self.participants.forget()
                 self._begun = True
                 await self._steps()
@@ -259,8 +258,8 @@ class ScenarioExecution:
                 for each in self.spec.operations
                 if each.id not in {*self._done, *self._ignored}
             )
-            words = f"not performed, because doneOperation came before: {left}" if left else ""
-            await self.progress.set_phase(SUCCEEDED, self._with_ignored(words))
+            words = f"not performed, because doneOperation ended it: {left}" if left else ""
+            await self.progress.set_phase(SUCCEEDED, self._add_ignored(words))
 
     @contextlib.asynccontextmanager
     async def _scheduling(self) -> AsyncIterator[None]:
@@ -271,8 +270,8 @@ class ScenarioExecution:
         if scheduling is None:
             if self.configuration:
                 raise ScenarioFailed(
-                    "it brings a configuration for the scheduler, and this cluster's is "
-                    "not ours to configure"
+                    "it has a configuration for the scheduler, and this cluster's scheduler cannot "
+                    "be configured"
                 )
             yield
             return
@@ -289,9 +288,9 @@ class ScenarioExecution:
     async def _fail(self, why: str) -> None:
         major = self.progress.step.step.major
         where = f"step {major}: " if major and f"step {major}" not in why else ""
-        await self.progress.set_phase(FAILED, self._with_ignored(f"{where}{why}"))
+        await self.progress.set_phase(FAILED, self._add_ignored(f"{where}{why}"))
 
-    def _with_ignored(self, message: str = "") -> str:
+    def _add_ignored(self, message: str = "") -> str:
         ignored = (
             f"ignored, because their steps are past: {', '.join(sorted(self._ignored))}"
             if self._ignored
@@ -301,13 +300,13 @@ class ScenarioExecution:
 
     def _check(self) -> list[Operation]:
         operations = self.spec.operations
-        if again := [each.id for each in operations if self._done.get(each.id, each) != each]:
+        if repeated := [each.id for each in operations if self._done.get(each.id, each) != each]:
             raise ScenarioFailed(
-                f"operation {again[0]!r} is done, and another has come with its id"
+                f"operation {repeated[0]!r} is done, and was changed or replaced afterwards"
             )
         if wrong := [why for _, why in faults(operations)]:
             raise ScenarioFailed("; ".join(wrong))
-        if why := self.participants.wrong(self.spec):
+        if why := self.participants.find_error(self.spec):
             raise ScenarioFailed(why)
         return operations
 
@@ -321,7 +320,7 @@ class ScenarioExecution:
                     self._spec_changed.clear()
                     await self.progress.set_phase(
                         PAUSED,
-                        self._with_ignored(
+                        self._add_ignored(
                             "all operations are done, and none of them is a doneOperation"
                         ),
                     )
@@ -353,17 +352,17 @@ class ScenarioExecution:
         operations = [
             each for each in self._check() if each.step == major and each.id not in self._done
         ]
-        first = not self.progress.step.step.major
+        is_first = not self.progress.step.step.major
         await self.progress.set_step_phase(OPERATING, major=major, running="")
-        if first:  # held controllers are at their gates before the first operation
+        if is_first:  # held controllers are at their gates before the first operation
             await self._wait_at_gate([*self.participants.simulated, *self.participants.disabled])
             await self._wait_for_reactions()
-        last = False
+        is_last = False
         for each in operations:
             self._done[each.id] = each
             result = await do(self.progress.api, each, self.convergence.expect)
             self.progress.record_event(id=each.id, **{each.kinds[0]: result})
-            last = last or each.done is not None
+            is_last = is_last or each.done is not None
         for name in self.participants.simulated:
             await self._run_turn(self.participants.waiter(name))
         if not self.participants.simulated:
@@ -371,22 +370,22 @@ class ScenarioExecution:
         await self.progress.set_step_phase(STEP_COMPLETED)
         await self.progress.write(step_ended=True)
         self._raise_failure()
-        return last
+        return is_last
 
     async def _run_turn(self, waiter: ControllerWaiter) -> None:
-        """Give one simulated controller its turn, from minor step to minor step, until it
-        causes no more.
+        """Give one simulated controller its turn: minor step after minor step, until it makes no
+        more writes.
         """
-        clock, made, most = self.progress.actor.clock, -1, self._made + MOST_STEPS
+        clock, steps_before, most = self.progress.actor.clock, -1, self._minor_steps + MOST_STEPS
         end = clock.now() + self.patience
         while True:
             await self._wait_for_reactions()
-            if self._made > most:
+            if self._minor_steps > most:
                 raise ScenarioFailed(
-                    f"{waiter.name} has made {MOST_STEPS} minor steps, and comes to no end"
+                    f"{waiter.name} has made {MOST_STEPS} minor steps in one turn, the maximum"
                 )
-            if self._made != made:
-                made, end = self._made, clock.now() + self.patience
+            if self._minor_steps != steps_before:
+                steps_before, end = self._minor_steps, clock.now() + self.patience
             elif not self.convergence.unfinished([waiter]):
                 await self.progress.set_step_phase(CONTROLLER_COMPLETED)
                 if await self._returned_to_gate(waiter.name):
@@ -407,8 +406,8 @@ class ScenarioExecution:
                 return
 
     async def _returned_to_gate(self, name: str) -> bool:
-        """Wait until the controller is at its gate, which ends its turn; return True if there
-        was no other minor step until then.
+        """Wait until the controller is at its gate, which ends its turn; return False if it has
+        made another minor step before.
         """
         await self._wait_at_gate(
             [name], or_when=lambda: self.progress.step.phase != CONTROLLER_COMPLETED
@@ -422,16 +421,16 @@ class ScenarioExecution:
         visible. Raise ScenarioFailed after `patience` seconds.
         """
 
-        def away() -> list[str]:
+        def absent() -> list[str]:
             return [name for name in names if self._attendance.is_in_loop(name)]
 
         if not await self.convergence.until(
-            lambda: self._failure or or_when() or not away(), self.patience
+            lambda: self._failure or or_when() or not absent(), self.patience
         ):
             raise ScenarioFailed(
-                f"{', '.join(away())} has passed its gate, and has not come back to it "
+                f"{', '.join(absent())} has passed its gate, and has not returned to it "
                 f"within {self.patience:g} s: "
-                "the gate stands at the end of each loop, before a controller waits for "
+                "await the gate at the end of each loop, before the controller waits for "
                 "anything else"
             )
         self._raise_failure()
@@ -441,8 +440,8 @@ class ScenarioExecution:
         return GateAttendance.of(self.progress.actor.clock)
 
     async def _enter_phase(self, phase: str, following: str) -> bool:
-        """Enter the next phase, unless a minor step has come, or comes while the phase is
-        written.
+        """Enter the next phase, unless a minor step is made before or while the phase is written.
+        Return True if the phase is entered.
         """
         if self.progress.step.phase == phase:
             await self.progress.set_step_phase(following)

@@ -1,7 +1,7 @@
-"""Expectations of a scenario, as they are written beside it in YAML: checked before it is
-played, compared with its result after.
+"""Expectations of a scenario, read from a YAML document: checked before the scenario is played,
+and compared with its result.
 
-Each expectation keeps its line, so that a report can name it.
+Each expectation keeps its line for reports.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 PHASES = (SUCCEEDED, FAILED, PAUSED)
 STATES = (PLACED, PENDING, DELETED, PREEMPTED)
-NEAR = 0.001  # a share is written with three digits
+TOLERANCE = 0.001  # shares are written with three digits
 A_STEP = "a whole number from 1, or [major, minor]"
 
 
 @dataclass(frozen=True)
 class ScenarioExpectations:
     """Expectations of one scenario; without any, it has to succeed. `wanted` holds the validated
-    keys as they were written, so that each unmet one is reported with its line.
+    keys as written, so that each unmet expectation is reported with its line.
     """
 
     document: Document | None = None
@@ -47,7 +47,7 @@ class ScenarioExpectations:
 
     @classmethod
     def of(cls, document: Document) -> ScenarioExpectations:
-        """Read the expectations of a document; raises DocumentRefused with the line of an
+        """Read the expectations of a document; raise DocumentRefused with the line of an
         invalid one.
         """
         obj = document.content
@@ -98,7 +98,7 @@ def _check_pods(document: Document, value: Any) -> None:
         document,
         ("pods",),
         value,
-        "names of pods, or patterns as in web-*, with what is expected of each",
+        "names of pods, or patterns as in web-*, with the expectations of each",
     )
     for name, wanted in value.items():
         path = ("pods", str(name))
@@ -176,12 +176,12 @@ POD: dict[str, tuple[Callable[[Any], bool], str]] = {
                 for name in (value if isinstance(value, list) else [value])
             )
         ),
-        "a node's name, or a list of which one has to be it",
+        "a node's name, or a list of the allowed nodes",
     ),
     "step": (_is_step, f"the step at which it got its node: {A_STEP}"),
     "state": (lambda value: value in STATES, f"one of {', '.join(STATES)}"),
     "pending": (lambda value: isinstance(value, bool), "true or false"),
-    "count": (_is_count, "how many pods are meant: a whole number"),
+    "count": (_is_count, "the number of matching pods: a whole number"),
 }
 
 
@@ -193,7 +193,7 @@ def _check_allocation(document: Document, value: Any) -> None:
     for resource, by_step in value.items():
         path = ("allocation", str(resource))
         require_map(
-            document, path, by_step, "steps with the share that is allocated then, as in 3: 0.75"
+            document, path, by_step, "steps with the allocated share at their end, as in 3: 0.75"
         )
         for step, share in by_step.items():
             if (
@@ -220,7 +220,7 @@ def _allocation(seen: _PlayedScenario, wanted: dict[str, Any]) -> Iterator[Unmet
                 observed = str(error)
             if step > last:
                 observed = f"no such step: the last is {last}"
-            if isinstance(observed, str) or abs(observed - share) > NEAR:
+            if isinstance(observed, str) or abs(observed - share) > TOLERANCE:
                 yield seen.unmet(
                     "allocation", resource, str(step), expected=share, observed=observed
                 )
@@ -231,7 +231,7 @@ def _check_events(document: Document, value: Any) -> None:
         document,
         ("events",),
         value,
-        "kinds of events with how many there are, as in podScheduled: 2",
+        "kinds of events with their number, as in podScheduled: 2",
     )
     require_known_keys(document, ("events",), value, KINDS)
     for kind, count in value.items():
@@ -265,7 +265,7 @@ CHECKS: dict[
             "message",
             "string",
             lambda value: isinstance(value, str) and bool(value),
-            lambda _: "write what the message has to contain",
+            lambda _: "write a part of the expected message",
         ),
         lambda seen, wanted: (
             []

@@ -51,7 +51,7 @@ def _misfits(value: Any, schema: Obj, path: Path) -> Iterator[tuple[Path, str]]:
             for number, each in enumerate(value):
                 name = str(each.get(key) or "") if isinstance(each, dict) else ""
                 if name in seen:
-                    yield (*path, str(number)), f"there is one with the {key} {name!r} before it"
+                    yield (*path, str(number)), f"an earlier one has the same {key}, {name!r}"
                 seen |= {name} - {""}
     elif isinstance(value, dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
         yield from _misfits_in(value, schema, path)
@@ -66,7 +66,7 @@ def _misfits_in(value: Obj, schema: Obj, path: Path) -> Iterator[tuple[Path, str
         if name not in properties:
             yield (
                 (*path, str(name)),
-                f"nothing is called {name!r} here{nearest(str(name), properties)}",
+                f"unknown field {name!r}{nearest(str(name), properties)}",
             )
         elif part is not None:
             yield from _misfits(part, properties[name], (*path, name))
@@ -82,8 +82,8 @@ class ScenarioRefused(DocumentRefused):
 def scenario_of(source: Any, name: str = "", scheduler: Any = None) -> Obj:
     """Return the Scenario of an object, or of a file that has exactly one.
 
-    It gets another name, or a scheduler's configuration, if one is given; a configuration in the
-    same file applies otherwise. Raise ScenarioRefused with the reason.
+    `name` replaces its name. `scheduler` is the scheduler's configuration; by default a
+    configuration in the same file applies. Raise ScenarioRefused with the reason.
     """
     if isinstance(source, dict):
         scenario = checked(Document("the object", source))
@@ -115,7 +115,7 @@ def scenario_of(source: Any, name: str = "", scheduler: Any = None) -> Obj:
 
 
 def configuration_from(source: Any) -> Obj:
-    """Return the KubeSchedulerConfiguration of a file that has nothing else, or of an object."""
+    """Return the KubeSchedulerConfiguration of an object, or of a file with this one document."""
     found = (
         [Document("the object", source)]
         if isinstance(source, dict)
@@ -130,14 +130,14 @@ def configuration_from(source: Any) -> Obj:
 
 
 def configuration_among(found: Iterable[Document]) -> Obj | None:
-    """Return the scheduler's configuration that a file has beside its Scenarios; raise
+    """Return the scheduler's configuration among a file's documents, if there is one; raise
     ScenarioRefused if there are several.
     """
     configurations = [each for each in found if is_configuration(each)]
     if len(configurations) > 1:
         raise ScenarioRefused(
-            f"{configurations[1].at()}: there is a {CONFIGURATION} before it, and it "
-            "holds for the whole file"
+            f"{configurations[1].at()}: a second {CONFIGURATION}; the first applies to the "
+            "whole file: delete one"
         )
     return configurations[0].content if configurations else None
 
@@ -167,7 +167,7 @@ def checked(document: Document) -> Obj:
     for key, wanted in (("apiVersion", SCENARIOS.api_version), ("kind", SCENARIOS.kind)):
         if obj.get(key) != wanted:
             found = f"has the {key} {obj[key]!r}" if obj.get(key) else f"has no {key}"
-            raise ScenarioRefused(f"{document.at(key)} {found}: that of a Scenario is {wanted!r}")
+            raise ScenarioRefused(f"{document.at(key)} {found}: a Scenario has {wanted!r}")
     metadata = obj.get("metadata")
     if (
         not isinstance(metadata, dict)
@@ -175,16 +175,16 @@ def checked(document: Document) -> Obj:
         or not metadata["name"]
     ):
         raise ScenarioRefused(
-            f"{document.at('metadata')} has no metadata.name: a Scenario is known by it"
+            f"{document.at('metadata')} has no metadata.name: give the Scenario a name"
         )
     if not isinstance(obj.get("spec"), dict):
         raise ScenarioRefused(
-            f"{document.at('spec')} has no spec: operations and controllers stand there"
+            f"{document.at('spec')} has no spec: it must contain operations and controllers"
         )
     for key in obj:
         if key not in (known := ("apiVersion", "kind", "metadata", "spec", "status")):
             raise ScenarioRefused(
-                f"{document.at(key)} has {key!r}, which no Scenario has{nearest(key, known)}"
+                f"{document.at(key)} has the unknown field {key!r}{nearest(key, known)}"
             )
     return obj
 

@@ -1,6 +1,6 @@
-"""Gate for controllers that are Python programs of their own and use the official client.
+"""Gate for controllers that are separate Python programs and use the official client.
 
-Controllers inside a cluster's loop await `kube.gate.check_scenario_step_phase`; those in other
+Controllers in a cluster's event loop await `kube.gate.check_scenario_step_phase`; programs in other
 languages use HTTP. Keep the imports few: users' programs import this module.
 """
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 NOT_SERVED = 404
 TRANSIENT = (410, 429, 500, 502, 503, 504)
-AGAIN = 0.5  # seconds after an answer that is none
-LOOK_AGAIN = 30  # seconds of one watch; Scenarios are listed anew after it
+RETRY_DELAY = 0.5  # seconds after an error
+WATCH_TIMEOUT = 30  # seconds of one watch, after which Scenarios are listed again
 
 
 def check_scenario_step_phase(controller: str, client: Any) -> None:
@@ -39,10 +39,10 @@ def check_scenario_step_phase(controller: str, client: Any) -> None:
             if error.status not in TRANSIENT:
                 raise
         except (HTTPError, OSError):
-            """The server is asked again."""
+            """The request is repeated."""
         else:
             continue
-        time.sleep(AGAIN)  # noqa: TID251  # a program of its own lives by the wall's clock
+        time.sleep(RETRY_DELAY)  # noqa: TID251  # a separate program uses wall-clock time
 
 
 def _passes(controller: str, scenarios: Any) -> bool:
@@ -56,7 +56,7 @@ def _passes(controller: str, scenarios: Any) -> bool:
     watch: Any = Watch()  # type: ignore[no-untyped-call]
     version = listing["metadata"]["resourceVersion"]
     for event in watch.stream(
-        scenarios, *where, resource_version=version, timeout_seconds=LOOK_AGAIN
+        scenarios, *where, resource_version=version, timeout_seconds=WATCH_TIMEOUT
     ):
         if event["type"] not in ("ADDED", "MODIFIED") or may_work([event["object"]], controller):
             watch.stop()

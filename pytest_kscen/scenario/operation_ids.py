@@ -1,5 +1,5 @@
-"""Generate ids for operations without one: from what each does and when, independent of its
-place in the list.
+"""Generate ids for operations without one, from their step, kind and object. An id does not depend
+on the place in the list.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _needs_id(operation: Any) -> bool:
 
 
 def _with_id(operation: Obj, taken: set[str]) -> Obj:
-    # As in `step 1: create Pod default/a`.
+    # Example: `step 1: create Pod default/a`.
     kinds = [kind for kind in KINDS if operation.get(f"{kind}Operation") is not None]
     words = [f"step {operation.get('step')}:", *(kinds or ("nothing",))]
     if "create" in kinds:
@@ -51,7 +51,7 @@ def _with_id(operation: Obj, taken: set[str]) -> Obj:
             str(_part(changed, "typeMeta").get("kind")),
             _object_name(_part(changed, "objectMeta")),
         ]
-    # With a number behind it if it is taken.
+    # A taken id gets a number: `step 1: create Pod default/a (2)`.
     plain = " ".join(words)
     names = itertools.chain([plain], (f"{plain} ({number})" for number in itertools.count(2)))
     name = next(each for each in names if each not in taken)

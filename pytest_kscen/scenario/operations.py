@@ -1,4 +1,4 @@
-"""Operations: what is wrong with one before anything is touched, and how each kind is done."""
+"""Operations of a scenario: validation without a cluster, and execution of each kind."""
 
 from __future__ import annotations
 
@@ -25,11 +25,9 @@ if TYPE_CHECKING:
 
 KINDS = "createOperation, patchOperation, deleteOperation and doneOperation"
 PATCH_TYPES = (STRATEGIC_PATCH, MERGE_PATCH, JSON_PATCH, APPLY_PATCH)
-BY_REAL_TIME = {
-    ("batch", "CronJob"): "a CronJob acts by the clock, and a scenario has no time but its steps"
-}
+BY_REAL_TIME = {("batch", "CronJob"): "a CronJob acts by the clock, but a scenario has steps only"}
 HOW_TO_CONFIGURE = (
-    "give one with play(scheduler=...), beside the Scenario in its file, or as its "
+    "give a configuration with play(scheduler=...), in the Scenario's file, or in its "
     f"annotation {ANNOTATION}"
 )
 OPTIONS = {
@@ -43,8 +41,8 @@ OPTIONS = {
 
 
 class ScenarioOperationFailed(Exception):
-    """Report that an operation failed, with its id, its step and the API server's reason; the
-    scenario fails by it.
+    """Report that an operation failed, with its id, its step and the API server's reason. It fails
+    the scenario.
     """
 
 
@@ -55,9 +53,7 @@ def faults(operations: Sequence[Operation]) -> Iterator[tuple[int, str]]:
 
 
 def wrong(operation: Operation) -> str:
-    """Return the error of an operation that can be seen before anything is done, with its id; empty
-    if it is valid.
-    """
+    """Return the error of an operation, with its id; empty if it is valid. No cluster is needed."""
     name = f"operation {operation.id!r}"
     if len(operation.kinds) != 1:
         have = (
@@ -72,7 +68,7 @@ def wrong(operation: Operation) -> str:
         return f"{name} creates an object without {missing}"
     target = operation.create or operation.patch or operation.delete
     if target and (target.options or {}).get("dryRun"):
-        return f"{name} would do nothing: it has dryRun, and a scenario is played"
+        return f"{name} would change nothing: remove its option dryRun"
     if why := _target_error(operation):
         return f"{name} cannot be part of a scenario: {why}"
     why = _patch_error(operation.patch) if operation.patch else ""
@@ -105,7 +101,7 @@ def _target_error(operation: Operation) -> str:
             target.object_meta.name,
         )
     if (kind, namespace, name) == ("ConfigMap", *CONFIGURATION):
-        return f"the scheduler's configuration holds for the whole of it; {HOW_TO_CONFIGURE}"
+        return f"the scheduler's configuration applies to the whole scenario; {HOW_TO_CONFIGURE}"
     group = operation.create.object["apiVersion"].partition("/")[0] if operation.create else ""
     return BY_REAL_TIME.get((group, kind), "")
 
@@ -153,7 +149,7 @@ async def _create(api: Api, operation: CreateOperation, expect: Expect) -> Obj:
     resource = await api.resource_of(obj["apiVersion"], obj["kind"])
     namespace = obj["metadata"].get("namespace") or ("default" if resource.namespaced else "")
     made = await api.create(resource, obj, namespace, **_options(operation.options))
-    if obj.get("status"):  # written too, where the server keeps it as a subresource
+    if obj.get("status"):  # a status subresource is written separately
         metadata = made["metadata"]
         patch = {"metadata": {"uid": metadata["uid"]}, "status": obj["status"]}
         with contextlib.suppress(NotFound, MethodNotAllowed):

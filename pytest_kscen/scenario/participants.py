@@ -1,5 +1,5 @@
-"""Controllers that take part in a scenario: the simulated ones in their order, and those that
-react before them.
+"""Controllers that take part in a scenario: simulated controllers in their order, and controllers
+that react before them.
 """
 
 from __future__ import annotations
@@ -19,24 +19,21 @@ if TYPE_CHECKING:
     from pytest_kscen.scenario.models import ScenarioSpec, Scheduling
     from pytest_kscen.scenario.waiting import ControllerWaiter
 
-OURS = tuple(each.name for each in (*WAITERS, *WHERE_SERVED))
+BUILT_IN_NAMES = tuple(each.name for each in (*WAITERS, *WHERE_SERVED))
 BY_CLOCK = {
-    "cronjob-controller": "it acts by the clock, and a scenario has no time but its steps",
-    "ttl-after-finished-controller": (
-        "it acts by the clock, and a scenario has no time but its steps"
-    ),
+    "cronjob-controller": "it acts by the clock, but a scenario has steps only",
+    "ttl-after-finished-controller": ("it acts by the clock, but a scenario has steps only"),
 }
 
-_BEYOND_US = (
-    "are not ours to hold; all can be held on an embedded cluster, and all together on a "
-    "control plane"
+_NOT_HELD_HERE = (
+    "cannot be held; an embedded cluster can hold each of them, and a control plane all together"
 )
 
 
 @dataclass
 class ControllerRegister:
-    """Waiters of one cluster's controllers, built-in ones and those that users have added, with
-    what can be held, prompted or reset there. One per cluster; it outlives scenarios.
+    """Waiters of one cluster's controllers, built-in and added by users, with the functions that
+    prompt or reset these controllers. One per cluster; it outlives scenarios.
     """
 
     waiters: dict[str, ControllerWaiter] = field(
@@ -52,20 +49,20 @@ class ControllerRegister:
     parts: dict[str, str] = field(default_factory=dict)
     """Programs by controller, for controllers that can only be held together with their program."""
 
-    unheld: Collection[str] = ()
-    """Controllers, or "*", that cannot be held here: they are neither simulated nor
+    ungated: Collection[str] = ()
+    """Controllers, or "*", that have no gate on this cluster, so they can be neither simulated nor
     disabled.
     """
 
-    loose: Collection[str] = ()
-    """Controllers that can be simulated, but are not held at every moment."""
+    partly_gated: Collection[str] = ()
+    """Controllers that can be simulated, but may also write outside their turn."""
 
     scheduling: Scheduling | None = None
     """Scheduler of the cluster, if scenarios may configure it."""
 
     resets: list[Callable[[], None]] = field(default_factory=list)
-    """Functions that reset state of earlier pods on an empty cluster, so that a scenario gives the
-    same result each time.
+    """Functions that reset a controller's state of earlier pods on an empty cluster, so that a
+    scenario gives the same result each time.
     """
 
     reports_attempts: bool = False
@@ -78,7 +75,6 @@ class ControllerRegister:
         A built-in waiter is replaced only with `replace=True`; raises ValueError for an object
         that is no waiter.
         """
-        # Why not; empty if it is one.
         if lacks := [
             part
             for part in ("name", "resources", "unfinished", "quiet", "is_idle")
@@ -95,9 +91,9 @@ class ControllerRegister:
             why = ""
         if why:
             raise ValueError(f"{waiter!r} is no waiter: {why}")
-        if waiter.name in OURS and not replace:
+        if waiter.name in BUILT_IN_NAMES and not replace:
             raise ValueError(
-                f"{waiter.name!r} has a waiter already: give yours another name, or say "
+                f"{waiter.name!r} has a waiter already: give yours another name, or pass "
                 "replace=True"
             )
         self.waiters[waiter.name] = waiter
@@ -105,8 +101,8 @@ class ControllerRegister:
 
 @dataclass(frozen=True)
 class Participants:
-    """Controllers that take part in one scenario: simulated ones and those that react before
-    them.
+    """Controllers that take part in one scenario: simulated controllers and controllers that react
+    before them.
     """
 
     register: ControllerRegister
@@ -142,7 +138,7 @@ class Participants:
         ]
 
     def forget(self) -> None:
-        """Reset what remembers earlier pods, since the cluster is empty: the same scenario then
+        """Reset all state of earlier pods, since the cluster is empty: the same scenario then
         gives the same placements.
         """
         for forget in self.register.resets:
@@ -158,29 +154,28 @@ class Participants:
     def waiter(self, name: str) -> ControllerWaiter:
         return self.register.waiters[name]
 
-    def wrong(self, spec: ScenarioSpec) -> str:
+    def find_error(self, spec: ScenarioSpec) -> str:
         if spec.controllers.simulated.disabled:
+            return "simulationControllers are never enabled by default, so none can be disabled"
+        if unknown := [name for name in self.simulated if name in WITHOUT_WAITER]:
             return (
-                "simulationControllers are never enabled by default, so that there is none "
-                "to be disabled"
-            )
-        if blind := [name for name in self.simulated if name in WITHOUT_WAITER]:
-            return (
-                f"{', '.join(blind)}: it has no waiter, so its end is unknown and it cannot be "
+                f"{', '.join(unknown)}: it has no waiter, so its end is unknown and it cannot be "
                 "simulated; register a waiter for it"
             )
-        return self._name_errors(
+        return self._find_name_error(
             [each.name for each in spec.controllers.before.enabled]
             if spec.controllers.before
             else []
         )
 
-    def _name_errors(self, before: list[str]) -> str:
-        if EVERY in self.disabled and EVERY in self.register.unheld:
-            return f'"{EVERY}" cannot be disabled on this cluster: its own programs {_BEYOND_US}'
+    def _find_name_error(self, before: list[str]) -> str:
+        if EVERY in self.disabled and EVERY in self.register.ungated:
+            return (
+                f'"{EVERY}" cannot be disabled on this cluster: its own programs {_NOT_HELD_HERE}'
+            )
         if EVERY in self.disabled and len(self.disabled) > 1:
             return (
-                f'"{EVERY}" disables all, and must stand alone in disabled; with it stand '
+                f'"{EVERY}" disables all, and must be the only entry of disabled; the entries are '
                 f"{', '.join(self.disabled)}"
             )
         for name in (*self.simulated, *before, *(name for name in self.disabled if name != EVERY)):
@@ -188,7 +183,8 @@ class Participants:
                 return why
         if both := set(self.simulated) & {*before, *self.disabled}:
             return (
-                f"{', '.join(sorted(both))}: a simulated controller cannot be one of the others too"
+                f"{', '.join(sorted(both))}: a simulated controller cannot also be enabled or "
+                "disabled in presimulationControllers"
             )
         if twice := {name for name in self.simulated if self.simulated.count(name) > 1}:
             return f"{', '.join(sorted(twice))}: a controller is simulated once"
@@ -197,19 +193,19 @@ class Participants:
     def _name_error(self, name: str) -> str:
         if why := BY_CLOCK.get(name):
             return f"the controller {name!r} cannot be part of a scenario: {why}"
-        if name in self.register.unheld and name in (*self.simulated, *self.disabled):
-            return f"{name!r} is of this cluster's own programs, which {_BEYOND_US}"
+        if name in self.register.ungated and name in (*self.simulated, *self.disabled):
+            return f"{name!r} is one of this cluster's own programs, which {_NOT_HELD_HERE}"
         programs = dict.fromkeys(self.register.parts.values())
         known = [*self.register.waiters, *WITHOUT_WAITER, *programs]
         if (program := self.register.parts.get(name)) and name in (*self.simulated, *self.disabled):
             return (
                 f"{name!r} is a part of {program} on this cluster, which is held as a whole; "
-                "it can be held on an embedded one"
+                "an embedded cluster can hold it alone"
             )
         if name in self.simulated and name in programs:
             return (
-                f"{name!r} is many controllers in one, which cannot be simulated; each of "
-                "them can on an embedded cluster"
+                f"{name!r} contains many controllers and cannot be simulated; an embedded "
+                "cluster can simulate each of them"
             )
         if name in known:
             return ""

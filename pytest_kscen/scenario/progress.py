@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 VARIABLE = "UPDATE_SCENARIO_RESULTS_STRATEGY"
-LIMIT = 1_400_000  # bytes of JSON; etcd takes 1.5 MiB, and the spec has its share
+LIMIT = 1_400_000  # bytes of JSON; etcd's limit for an object, with its spec, is 1.5 MiB
 
 
 class ResultsStrategy(Enum):
@@ -73,7 +73,7 @@ class ResultsStrategy(Enum):
 class Progress:
     """Progress of one scenario.
 
-    An event is reported before the write that it stands for is done.
+    An event is recorded before its write is done, and withdrawn if the write fails.
     """
 
     name: str
@@ -88,10 +88,10 @@ class Progress:
     step: StepStatus = field(default_factory=StepStatus)
     events: list[TimelineEvent] = field(default_factory=list)
     """Events that fit into one object; later ones are only counted."""
-    _made_up: int = 0
-    _left_out: int = 0
+    _generated: int = 0
+    _omitted: int = 0
     _size: int = 0
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _write_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def api(self) -> Api:
@@ -100,14 +100,14 @@ class Progress:
     def record_event(self, **what: Any) -> str:
         """Record an event at the current step; return its id, generated if it is missing."""
         if "id" not in what:
-            self._made_up += 1
-            what["id"] = f"generated-{self._made_up}"
+            self._generated += 1
+            what["id"] = f"generated-{self._generated}"
         event = TimelineEvent(step=self.step.step, **what)
         entry = written(event)
         self.actor.note("scenario-event", scenario=self.name, event=entry)
-        self._size += len(orjson.dumps(entry)) if not self._left_out else 0
-        if self._left_out or self._size > self.limit:
-            self._left_out += 1
+        self._size += len(orjson.dumps(entry)) if not self._omitted else 0
+        if self._omitted or self._size > self.limit:
+            self._omitted += 1
         else:
             self.events.append(event)
         return event.id
@@ -132,26 +132,26 @@ class Progress:
     ) -> None:
         """Set the step's phase, and write it; a new major step begins with minor step 0."""
         step = self.step.step if major is None else ScenarioStep(major, 0)
-        await self._reaches(
+        await self._set_step(
             StepStatus(step, phase, self.step.running if running is None else running)
         )
 
     def next_minor(self, phase: str) -> Awaitable[None]:
-        """Begin the next minor step, because a simulated controller acts; later events belong
+        """Begin the next minor step, because a simulated controller writes; later events belong
         to it.
 
         Awaiting the result waits until the step is written.
         """
         step = self.step.step
-        return self._reaches(
+        return self._set_step(
             replace(self.step, step=ScenarioStep(step.major, step.minor + 1), phase=phase)
         )
 
-    def _reaches(self, step: StepStatus) -> Awaitable[None]:
+    def _set_step(self, step: StepStatus) -> Awaitable[None]:
         """Record the step at once; await the result to wait until it is written."""
 
         async def write() -> None:
-            async with self._turn:  # a later write is never older
+            async with self._write_lock:  # a later write is never older
                 await self._patch({"stepStatus": written(self.step)})
 
         self.step = step
@@ -163,7 +163,7 @@ class Progress:
 
         A result that is too large for one object is cut by half until the server accepts it.
         """
-        async with self._turn:
+        async with self._write_lock:
             status: Obj = {
                 "phase": self.phase,
                 "message": self.message or None,
@@ -175,10 +175,10 @@ class Progress:
                 return
             while True:
                 note = None
-                if self._left_out:
-                    total = len(self.events) + self._left_out
+                if self._omitted:
+                    total = len(self.events) + self._omitted
                     note = (
-                        f"the last {self._left_out} of {total} events have no room in this "
+                        f"the last {self._omitted} of {total} events do not fit in this "
                         "object; the run's journal has all"
                     )
                 result = ScenarioResult(self.version, by_major_step(self.events), note)
@@ -188,7 +188,7 @@ class Progress:
                     is_too_large = isinstance(error, TooLarge) or "too large" in error.message
                     if not self.events or not is_too_large:
                         raise
-                    self._left_out += len(self.events) - len(self.events) // 2
+                    self._omitted += len(self.events) - len(self.events) // 2
                     del self.events[len(self.events) // 2 :]
                 else:
                     return
@@ -196,8 +196,7 @@ class Progress:
     async def _patch(self, status: Obj) -> None:
         """Replace these fields of the status.
 
-        Nothing is written if the Scenario is gone or another has its name; followers of Scenarios
-        see that themselves.
+        Nothing is written if the Scenario is deleted or another one has its name.
         """
         patch: list[Obj] = [{"op": "test", "path": "/metadata/uid", "value": self.uid}]
         for name, value in status.items():

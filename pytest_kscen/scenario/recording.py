@@ -1,8 +1,8 @@
 """Recording of a cluster as a Scenario: nodes, volumes and classes, then placed pods, then
-pending ones.
+pending pods.
 
-Pods are recorded, not their workloads, so they keep their names and nodes. Of a pod only what a
-scheduler reads is kept: commands, environments and secrets never leave the cluster.
+Pods are recorded, not their workloads, so they keep their names and nodes. Only the fields that a
+scheduler reads are kept: commands, environments and secrets never leave the cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_kscen.objects.resources import (
 )
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.scenario.builtin_waiters import SCHEDULER, has_ended
-from pytest_kscen.scenario.cluster_setup import BORN_NAMESPACES
+from pytest_kscen.scenario.cluster_setup import INITIAL_NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_kscen.kube.api import Api
     from pytest_kscen.objects.resources import Obj, Resource
 
-OF_CONTROLLERS = "node.kubernetes.io/"  # taints that come and go by themselves
+CONTROLLER_TAINTS = "node.kubernetes.io/"  # prefix of taints that controllers set and remove
 SYSTEM_CLASS = "system-"
 POD = (
     "nodeSelector",
@@ -61,7 +61,7 @@ VOLUME_SECRETS = ("Secret", "Attributes")  # as in nodePublishSecretRef, volumeA
 
 
 class NotRecordedError(Exception):
-    """Cluster that does not show what a recording needs; the message names it."""
+    """Report a resource that could not be listed, or an unknown namespace."""
 
 
 async def record(
@@ -70,12 +70,12 @@ async def record(
     *,
     namespaces: Collection[str] = (),
     reschedule: bool = False,
-    spared: Collection[str] = (),
+    preinstalled: Collection[str] = (),
 ) -> Obj:
-    """Return the cluster as a Scenario; raise NotRecordedError if something may not be listed.
+    """Return the cluster as a Scenario; raise NotRecordedError if a resource may not be listed.
 
     Without `namespaces` the whole cluster is recorded. `reschedule` leaves out the nodes of pods.
-    `spared` are storage classes that every cluster has on which it will be played.
+    `preinstalled` are storage classes of every embedded cluster, which are not recorded.
     """
     existing = await _list_all(api, NAMESPACES)
     names = [_name(each) for each in existing]
@@ -84,7 +84,7 @@ async def record(
             f"there is no namespace {unknown[0]!r}{nearest(unknown[0], names)}; there are "
             f"{', '.join(names)}"
         )
-    others = await _other_objects(api, existing, namespaces, spared)
+    others = await _other_objects(api, existing, namespaces, preinstalled)
     pods = [
         _pod(each, reschedule=reschedule)
         for each in await _list_in(api, PODS, namespaces)
@@ -113,7 +113,7 @@ async def record(
 
 
 async def _other_objects(
-    api: Api, existing: list[Obj], namespaces: Collection[str], spared: Collection[str]
+    api: Api, existing: list[Obj], namespaces: Collection[str], preinstalled: Collection[str]
 ) -> list[Obj]:
     """Return all recorded objects besides pods, in the order in which they have to be created:
     namespaces, classes, nodes, volumes, claims, disruption budgets.
@@ -122,7 +122,8 @@ async def _other_objects(
         *[
             _header(NAMESPACES, each)
             for each in existing
-            if _name(each) not in BORN_NAMESPACES and (not namespaces or _name(each) in namespaces)
+            if _name(each) not in INITIAL_NAMESPACES
+            and (not namespaces or _name(each) in namespaces)
         ],
         *[
             {**_header(PRIORITY_CLASSES, each), **_picked(each, PRIORITY)}
@@ -132,7 +133,7 @@ async def _other_objects(
         *[
             {**_header(STORAGE_CLASSES, each), **_picked(each, CLASS)}
             for each in await _list_all(api, STORAGE_CLASSES)
-            if _name(each) not in spared
+            if _name(each) not in preinstalled
         ],
         *[_node(each) for each in await _list_all(api, NODES)],
         *[
@@ -190,7 +191,7 @@ async def _list_in(api: Api, resource: Resource, namespaces: Collection[str]) ->
 def _node(obj: Obj) -> Obj:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     taints = [_picked(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
-    lasting = [taint for taint in taints if not taint["key"].startswith(OF_CONTROLLERS)]
+    lasting = [taint for taint in taints if not taint["key"].startswith(CONTROLLER_TAINTS)]
     kept = {**_picked(spec, ("unschedulable",)), **({"taints": lasting} if lasting else {})}
     return {
         **_header(NODES, obj),
@@ -221,7 +222,7 @@ def _pod(obj: Obj, *, reschedule: bool) -> Obj:
     for name in ("initContainers", "containers"):
         if spec.get(name):
             kept[name] = [_picked(each, CONTAINER) for each in spec[name]]
-    # The claims that bind it to a place; that of an ephemeral volume is recorded too.
+    # Claims may restrict the pod's node; an ephemeral volume has a claim too.
     volumes: list[Obj] = []
     for volume in spec.get("volumes") or ():
         if "persistentVolumeClaim" in volume:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def errors(document: Document) -> Iterator[str]:
-    """Yield, with file and line, why this Scenario would be refused or fail."""
+    """Yield the errors, with file and line, for which a Scenario would be refused or fail."""
     try:
         spec = _spec_of(document)
     except DocumentRefused as refusal:
@@ -35,12 +35,14 @@ def errors(document: Document) -> Iterator[str]:
     register = _known()
     for name in _unknown_controllers(spec, register):
         register.add(Waiter(name, {}))
-    if why := Participants.of(register, spec).wrong(spec):
+    if why := Participants.of(register, spec).find_error(spec):
         yield f"{document.at('spec', 'controllers')} {why}"
 
 
 def warnings(document: Document) -> Iterator[str]:
-    """Yield, with file and line, what is wrong unless the cluster has more than is known here."""
+    """Yield warnings with file and line: operations after the end, and controllers that only a
+    waiter registered elsewhere may make valid.
+    """
     try:
         spec = _spec_of(document)
     except DocumentRefused:
@@ -53,20 +55,20 @@ def warnings(document: Document) -> Iterator[str]:
         if ends is not None and each.step > ends:
             yield (
                 f"{document.at('spec', 'operations', str(place))} operation {each.id!r} is "
-                f"never done: step {ends} is the last"
+                f"never performed: step {ends} is the last"
             )
     register = _known()
     for name in _unknown_controllers(spec, register):
         hint = nearest(name, [*register.waiters, *WITHOUT_WAITER])
         yield (
             f"{document.at('spec', 'controllers')} there is no controller {name!r}{hint}: "
-            "register a waiter of that name where this is played"
+            "register a waiter of that name for the run that plays it"
         )
 
 
 def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Iterator[str]:
-    """Yield, with file and line, what is wrong with these expectations; `scenarios` are those
-    they may belong to.
+    """Yield the errors of expectations, with file and line. `scenarios` are the Scenarios of the
+    same file.
     """
     try:
         ScenarioExpectations.of(document)
@@ -75,8 +77,8 @@ def wrong_expectations(document: Document, scenarios: Sequence[Document]) -> Ite
     names, of = [each.name for each in scenarios], document.content.get("scenario")
     if of is None and len(names) > 1:
         yield (
-            f"{document.at()} of which scenario is this expected? Write scenario: NAME; there "
-            f"are {', '.join(names)}"
+            f"{document.at()} expectations need the name of their scenario: write scenario: NAME; "
+            f"there are {', '.join(names)}"
         )
     elif of is not None and of not in names:
         yield (

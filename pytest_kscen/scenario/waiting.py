@@ -2,7 +2,8 @@
 work.
 
 A cluster has converged when no waiter reports unfinished work and nothing has changed for a short
-while. A timeout ends the wait, with a list of the unfinished work."""
+time. A timeout ends the wait, with a list of the unfinished work.
+"""
 
 from __future__ import annotations
 
@@ -28,30 +29,27 @@ if TYPE_CHECKING:
 
 PATIENCE = 600.0  # seconds for one wait
 EVENT_DELAY = 2.0  # seconds within which a write is expected in the caches
-ASKED = 2  # times that a server must not have it: it may be slow itself
+MISSED_READS = 2  # reads without the change after which the write counts as failed
 REPORTED_ITEMS = 3  # items of one controller in a message
 
 
 class ControllerWaiter(Protocol):
-    """Protocol of a waiter: what a scenario must see of one controller to find out that it has
-    finished.
+    """Protocol of a waiter, which decides from the cluster whether one controller has finished.
 
-    Users write waiters for controllers of their own.
+    Users write waiters for their own controllers.
     """
 
     @property
     def name(self) -> str:
-        """Return the controller's name, as Scenarios and the user names of the API's records have
-        it.
-        """
+        """Return the controller's name, as used in Scenarios and in the API's user names."""
 
     @property
     def resources(self) -> Sequence[Resource]:
         """Return the resources that the controller reads and writes."""
 
     def unfinished(self, cluster: Mapping[Resource, ObjectCache]) -> Iterable[str]:
-        """Yield the controller's remaining work, in words; empty if it can do no more with the
-        cluster as it is.
+        """Yield the controller's remaining work, in words; empty if the present cluster leaves it
+        nothing to do.
         """
 
     def quiet(self, cluster: Mapping[Resource, ObjectCache]) -> float:
@@ -67,8 +65,8 @@ class ControllerWaiter(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiter:
-    """Waiter by rules for single objects: each returns the work that is left for one object, or
-    an empty text.
+    """Waiter by rules for single objects: each returns the remaining work of one object, or an
+    empty text.
 
     A rule must depend on the object alone, because it is called once for each version.
     """
@@ -118,8 +116,8 @@ class WaiterFailed(Exception):
 
 @dataclass(slots=True, eq=False)
 class Expected:
-    """Change that a write will show in the cache. If the write fails after all, waiting for it
-    is bounded.
+    """Change that a cache will show after a write. The wait is bounded, because the write may still
+    fail.
     """
 
     resource: Resource
@@ -127,50 +125,50 @@ class Expected:
     has_come: Callable[[Obj | None], bool]
     until: float
     """Time at which the object is read from the server; infinite before the write is admitted."""
-    missed: Callable[[], None]
-    """Function that is called if the write has failed after all."""
-    asked: int = 0
+    on_failure: Callable[[], None]
+    """Function that is called if the write has failed."""
+    missed_reads: int = 0
 
 
 @dataclass(eq=False)
 class Convergence:
-    """Cluster as the waiters see it through the informers, and the waits for it to come to rest.
-    One per scenario; `leave` ends it.
+    """Caches of the cluster for the waiters, and the waits for convergence. One per scenario;
+    `stop` ends its watches.
     """
 
     api: Api
     informers: Informers
     clock: Clock
     settle: float
-    """Seconds without a change after which nothing is under way any more."""
+    """Seconds without a change after which the cluster counts as settled."""
     _changes: int = 0
-    _latest: deque[Obj] = field(default_factory=lambda: deque(maxlen=REPORTED_ITEMS))
+    _last_changed: deque[Obj] = field(default_factory=lambda: deque(maxlen=REPORTED_ITEMS))
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: dict[Resource, ObjectCache] = field(default_factory=dict)
     _expected: list[Expected] = field(default_factory=list)
-    _at_work: list[str] = field(default_factory=list)
-    """Controller that reported last that it is not idle."""
+    _active: list[str] = field(default_factory=list)
+    """Controllers that were not idle at the last check."""
 
-    async def follow(self, waiters: Iterable[ControllerWaiter]) -> None:
+    async def watch_all(self, waiters: Iterable[ControllerWaiter]) -> None:
         """Watch all resources of these waiters from now on; return when the caches are synced."""
         for resource in dict.fromkeys(
             resource for waiter in waiters for resource in waiter.resources
         ):
-            await self.see(resource)
+            await self.watch(resource)
 
-    async def see(self, resource: Resource) -> None:
+    async def watch(self, resource: Resource) -> None:
         if resource not in self._seen:
             informer = self.informers.of(resource)
             await informer.synced()
             self._seen[resource] = informer
-            informer.on_change(self._note)
+            informer.on_change(self._on_change)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Stop watching; called when the scenario is over, so that later changes cost nothing."""
         while self._seen:
-            self._seen.popitem()[1].off_change(self._note)
+            self._seen.popitem()[1].off_change(self._on_change)
 
-    def _note(self, new: Obj | None, old: Obj | None) -> None:
+    def _on_change(self, new: Obj | None, old: Obj | None) -> None:
         self._changes += 1
         is_heartbeat = (
             new
@@ -180,7 +178,7 @@ class Convergence:
             and _conditions(new) == _conditions(old)
         )
         if not is_heartbeat:
-            self._latest.append(new or old or {})
+            self._last_changed.append(new or old or {})
         self._changed.set()
 
     def expect(
@@ -188,12 +186,12 @@ class Convergence:
         resource: Resource,
         ref: Ref,
         has_come: Callable[[Obj | None], bool],
-        missed: Callable[[], None] = lambda: None,
+        on_failure: Callable[[], None] = lambda: None,
         *,
         is_admitted: bool = True,
     ) -> Expected | None:
-        """Note a write in progress: no verdict is based on caches that are older."""
-        followed = next(
+        """Register a write in progress: the cluster has not converged before caches show it."""
+        watched = next(
             (
                 each
                 for each in self._seen
@@ -201,32 +199,32 @@ class Convergence:
             ),
             None,
         )
-        if followed is None:
+        if watched is None:
             return None
         until = self.clock.now() + EVENT_DELAY if is_admitted else math.inf
-        self._expected.append(Expected(followed, ref, has_come, until, missed))
+        self._expected.append(Expected(watched, ref, has_come, until, on_failure))
         return self._expected[-1]
 
     def mark_admitted(self, expected: Expected) -> None:
-        """Start the time limit of an expected write: the server continues with it only now."""
+        """Start the time limit of an expected write, which the server processes from now on."""
         expected.until = self.clock.now() + EVENT_DELAY
 
-    def shown(self, resource: Resource, ref: Ref) -> Obj | None:
+    def cached(self, resource: Resource, ref: Ref) -> Obj | None:
         return self._seen[resource].objects.get(ref) if resource in self._seen else None
 
-    async def _read_expected(self, late: Expected) -> None:
+    async def _read_expected(self, overdue: Expected) -> None:
         """Read the object from the server, because its event is late or will not come."""
-        late.until = self.clock.now() + EVENT_DELAY
+        overdue.until = self.clock.now() + EVENT_DELAY
         try:
-            live = await self.api.get(late.resource, late.ref.name, late.ref.namespace)
+            live = await self.api.get(overdue.resource, overdue.ref.name, overdue.ref.namespace)
         except NotFound:
             live = None
         except (ApiError, OSError):
             return
-        late.asked = 0 if late.has_come(live) else late.asked + 1
-        if late.asked == ASKED:
-            self._expected.remove(late)
-            late.missed()
+        overdue.missed_reads = 0 if overdue.has_come(live) else overdue.missed_reads + 1
+        if overdue.missed_reads == MISSED_READS:
+            self._expected.remove(overdue)
+            overdue.on_failure()
 
     def unfinished(self, waiters: Iterable[ControllerWaiter]) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
@@ -249,23 +247,22 @@ class Convergence:
         """Wait until all controllers have finished, or `or_when` returns true. Raise
         NotConvergedError after `patience` seconds, with the remaining work.
         """
-        await self.follow(waiters)
+        await self.watch_all(waiters)
         end = self.clock.now() + patience
         while not or_when():
             left = end - self.clock.now()
             if left <= 0:
                 raise NotConvergedError(self.report(waiters, patience))
             for each in list(self._expected):
-                if each.has_come(self.shown(each.resource, each.ref)):
+                if each.has_come(self.cached(each.resource, each.ref)):
                     self._expected.remove(each)
                 elif self.clock.now() >= each.until:
                     await self._read_expected(each)
             if bool(self._expected):
-                await self._within(min(left, EVENT_DELAY))
+                await self._wait_for_change(min(left, EVENT_DELAY))
             elif self.unfinished(waiters):
-                await self._within(
-                    min(left, EVENT_DELAY)
-                )  # some ask their controller as well, whose answers are no news
+                # Bounded, because a waiter may also query its controller, which changes no object.
+                await self._wait_for_change(min(left, EVENT_DELAY))
             elif await self._is_calm(waiters, or_when):
                 return
 
@@ -276,7 +273,7 @@ class Convergence:
             left = end - self.clock.now()
             if left <= 0:
                 return False
-            await self._within(min(left, EVENT_DELAY))
+            await self._wait_for_change(min(left, EVENT_DELAY))
         return True
 
     async def _is_calm(
@@ -292,35 +289,34 @@ class Convergence:
         while not or_when() and self._changes == before:
             left = until - self.clock.now()
             if left <= 0:
-                self._at_work = [waiter.name for waiter in waiters if not await waiter.is_idle()]
-                return not self._at_work and self._changes == before
-            await self._within(left)
+                self._active = [waiter.name for waiter in waiters if not await waiter.is_idle()]
+                return not self._active and self._changes == before
+            await self._wait_for_change(left)
         return False
 
     def report(self, waiters: Iterable[ControllerWaiter], patience: float) -> str:
-        """Return, for people, which controllers have not finished in time, and with what; for
-        active ones, what changed last.
+        """Return a message for people with the controllers that have not finished in time and
+        their remaining work, or else the last changes.
         """
         unfinished = "; ".join(
             f"{name}: {_counted(words)}" for name, words in self.unfinished(waiters).items()
         )
         if not unfinished:
             changed = dict.fromkeys(
-                f"{obj.get('kind', '')} {_name(obj)}{_trouble(obj)}".strip() for obj in self._latest
+                f"{obj.get('kind', '')} {_name(obj)}{_trouble(obj)}".strip()
+                for obj in self._last_changed
             )
-            at_work = ", ".join(self._at_work) or "a controller"
-            unfinished = (
-                f"{at_work} is at work; what has changed last: {', '.join(changed) or 'nothing'}"
-            )
+            at_work = ", ".join(self._active) or "a controller"
+            unfinished = f"{at_work} is not idle; last changes: {', '.join(changed) or 'none'}"
         errors = [
             f"Pod {_name(pod)}{_trouble(pod)}"
             for pod in self._seen.get(PODS, ())
             if (condition(pod, "PodScheduled") or {}).get("reason") == "SchedulerError"
         ]
-        met = f"; its scheduler has met an error for {_counted(errors)}" if errors else ""
-        return f"not finished within {patience:g} s: {unfinished}{met}"
+        failed = f"; the scheduler reports an error for {_counted(errors)}" if errors else ""
+        return f"not finished within {patience:g} s: {unfinished}{failed}"
 
-    async def _within(self, seconds: float) -> None:
+    async def _wait_for_change(self, seconds: float) -> None:
         self._changed.clear()
         loop = asyncio.get_running_loop()
         patience = loop.call_later(seconds, self._changed.set)

@@ -1,5 +1,5 @@
-"""Admission webhooks that a real API server calls for each write, the gate over HTTP, and pods
-held from a scheduler.
+"""Admission webhooks that a real API server calls for each write, the gate over HTTP, and the
+scheduling gate that holds pods.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ HELD = f"{GROUP}/held"
 class HeldPods:
     """Pods that wait at a scheduling gate, for schedulers without support for scenarios.
 
-    Gates are opened one by one, by priority and then by arrival. An open gate cannot be closed
-    again; where that would matter, the whole process of the scheduler is stopped.
+    Pods are released one by one, by priority and then by arrival. A released pod cannot be gated
+    again; where that matters, the scheduler's process is stopped instead.
     """
 
     def __init__(self, api: Api, pods: Informer) -> None:
@@ -95,8 +95,8 @@ class HeldPods:
         return True
 
     async def release_all(self) -> None:
-        """Open every gate of ours, because no scenario is active, also of pods that are not in
-        the cache.
+        """Release all pods, also those that are not in the cache yet; called when no scenario is
+        active.
         """
         refused: ApiError | None = None
         for pod in (await self._api.list(PODS)).items:
@@ -122,10 +122,10 @@ def gates_of(pod: Obj) -> list[str]:
     return [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
 
 
-def held(pod: Obj) -> list[Obj]:
-    """Return the JSON patch that adds our scheduling gate to a new pod.
+def hold_patch(pod: Obj) -> list[Obj]:
+    """Return the JSON patch that adds the scheduling gate `HELD` to a new pod.
 
-    Empty for a pod that has a node, or that another scheduler places.
+    Empty for a pod with a node, or of another scheduler.
     """
     spec = pod.get("spec") or {}
     if spec.get("nodeName") or scheduler_of(pod) != DEFAULT:
@@ -141,7 +141,7 @@ def held(pod: Obj) -> list[Obj]:
 
 LABEL = f"{GROUP}/webhook"
 SCALED = (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS)
-LOOKED_AT = [
+OBSERVED = [
     "*",
     "*/status",
     "*/scale",
@@ -152,7 +152,7 @@ BY_OTHERS = (
     ".exists(each, request.userInfo.username.startsWith(each)) && "
     f"request.userInfo.username != '{USERS}{KUBELET}'"
 )
-"""Condition for writes of status that no controller of the cluster itself makes."""
+"""CEL condition for writers that are not the cluster's own controllers."""
 KINDS = {(each.group, each.plural): each.kind for each in (PODS, *SCALED)}
 
 
@@ -191,7 +191,7 @@ class WebhookServer(LocalServers):
 
         async def mutate(request: web.Request) -> web.Response:
             review = await admission_request(request)
-            return allowed(review, held(review["object"]) if self._holds() else [])
+            return allowed(review, hold_patch(review["object"]) if self._holds() else [])
 
         async def fill(request: web.Request) -> web.Response:
             review = await admission_request(request)
@@ -215,9 +215,8 @@ class WebhookServer(LocalServers):
 def write_of(review: Obj) -> Write:
     target, kind = review["resource"], review["kind"]
     namespace = "" if target["resource"] == NAMESPACES.plural else review.get("namespace") or ""
-    name_of_kind = KINDS.get(
-        (target["group"], target["resource"]), kind["kind"]
-    )  # a subresource may have a kind of its own
+    # A review of a subresource may have the subresource's kind, such as Binding.
+    name_of_kind = KINDS.get((target["group"], target["resource"]), kind["kind"])
     resource = Resource(
         target["group"],
         target["version"],
@@ -232,17 +231,16 @@ def write_of(review: Obj) -> Write:
 
 
 async def register(
-    api: Api, url: str, authority: bytes, ours: str, *, policy: str = "Ignore"
+    api: Api, url: str, authority: bytes, own_user: str, *, policy: str = "Ignore"
 ) -> None:
-    """Register the webhooks for every write but those of `ours`, the scenario controller's own
-    user.
+    """Register the webhooks for all writes except those of the scenario controller's `own_user`.
 
     With the policy `Fail` no write is missed, and none is allowed while the webhooks do not
     answer.
     """
     bundle = base64.b64encode(authority).decode()
-    others = f"request.userInfo.username != '{ours}'"
-    looked_at = (
+    is_foreign = f"request.userInfo.username != '{own_user}'"
+    observed = (
         f"!(request.resource.resource in [{', '.join(repr(each.plural) for each in HOUSEKEEPING)}])"
     )
     not_by_owner = f"!has(request.subResource) || request.subResource != 'status' || {BY_OTHERS}"
@@ -250,7 +248,7 @@ async def register(
         "apiGroups": ["*"],
         "apiVersions": ["*"],
         "operations": list(VERBS),
-        "resources": LOOKED_AT,
+        "resources": OBSERVED,
     }
     pods = {
         "apiGroups": [""],
@@ -264,7 +262,9 @@ async def register(
         "operations": ["CREATE", "UPDATE"],
         "resources": [SCENARIOS.plural],
     }
-    watching = _webhook(f"{url}/validate", bundle, policy, every, others, looked_at, not_by_owner)
+    watching = _webhook(
+        f"{url}/validate", bundle, policy, every, is_foreign, observed, not_by_owner
+    )
     holding = _webhook(f"{url}/mutate", bundle, policy, pods)
     filling = {**_webhook(f"{url}/fill", bundle, policy, scenarios), "name": f"ids.{NAME}.{GROUP}"}
     await api.create(VALIDATING_WEBHOOKS, _configuration(VALIDATING_WEBHOOKS, watching))

@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 NAME = "scenario-controller"
 USERS = "kscen:"
-"""Prefix of the user names of actors, on clusters where each actor is a user of its own."""
+"""Prefix of actors' user names, on clusters where each actor is a separate user."""
 KUBELET = "kubelet"
 CONFIGURATION = ("kube-system", "kube-scheduler")
 """Namespace and name of the ConfigMap with the scheduler's configuration."""
 
 CREATE, UPDATE, DELETE = "create", "update", "delete"
 VERBS = {"CREATE": CREATE, "UPDATE": UPDATE, "DELETE": DELETE}
-"""Verbs by the names that admission gives them."""
+"""Verbs by their names in admission reviews."""
 
 ALIASES = {
     "default-scheduler": SCHEDULER,
@@ -65,11 +65,11 @@ ALIASES = {
     f"system:serviceaccount:{STORAGE_NAMESPACE}:controller": REPLICATED_STORAGE,
     f"system:serviceaccount:{STORAGE_NAMESPACE}:agent": REPLICATED_STORAGE,
 }
-"""Controllers that have another name in the API's records."""
+"""Controllers by their other names in the API's user names and field managers."""
 
-OF_THE_SYSTEM = "system:serviceaccount:kube-system:"
+SYSTEM_ACCOUNTS = "system:serviceaccount:kube-system:"
 ACCOUNT = re.compile(r"^system:serviceaccount:[^:]+:")
-"""User name of a user's own controller that has a built-in name."""
+"""Prefix of a service account's user name."""
 WITHOUT_WAITER = (
     "attachdetach-controller",
     "certificate-controller",
@@ -117,8 +117,8 @@ SERVERS = (
     "cronjob-controller",
     "ttl-after-finished-controller",
 )
-"""Other users whose writes are the system's own."""
-NOBODYS = (
+"""Other users whose writes count as the system's."""
+RESERVED_NAMES = (
     NAME,
     SCHEDULER,
     KUBELET,
@@ -127,14 +127,14 @@ NOBODYS = (
     *WITHOUT_WAITER,
     *SERVERS,
 )
-"""User names that no account of a user may have."""
+"""Controller names that do not identify a service account of a user."""
 HOUSEKEEPING = (EVENTS, LEASES, ENDPOINTS, ENDPOINT_SLICES)
-KEPT_BY_OTHERS = ("resourceVersion", "generation", "managedFields")
+SERVER_FIELDS = ("resourceVersion", "generation", "managedFields")
 
 
 class Meaning(Enum):
-    """Meaning of a write for the scenario, by its writer and its object: it decides whether the
-    write is recorded, ignored, or fails the scenario.
+    """Meaning of a write for the scenario, by its writer and its object. It determines whether the
+    write is recorded, is ignored, or fails the scenario.
     """
 
     OURS = "the scenario's own"
@@ -149,8 +149,7 @@ class Meaning(Enum):
 class Write:
     """Write that admission allows.
 
-    `new` is None for a deletion; for a subresource that is no part of the object it is what was
-    sent.
+    `new` is None for a deletion. For a subresource with its own type it is the request's body.
     """
 
     writer: str
@@ -162,18 +161,18 @@ class Write:
     new: Obj | None
     old: Obj | None
     preemptor: str = ""
-    """Pod in favour of which another is deleted, as namespace/name, if the scheduler reports it."""
+    """Preemptor of a deleted pod, as namespace/name, if the scheduler reports it."""
 
     @property
     def author(self) -> str:
-        name = self.writer.removeprefix(USERS).removeprefix(OF_THE_SYSTEM)
+        name = self.writer.removeprefix(USERS).removeprefix(SYSTEM_ACCOUNTS)
         if name.startswith("system:node:"):
             return KUBELET
         if name in ALIASES and (name != self.writer or name.startswith("system:")):
             return ALIASES[name]
         if (
             name == self.writer
-            and (name := ACCOUNT.sub("", name)) in NOBODYS
+            and (name := ACCOUNT.sub("", name)) in RESERVED_NAMES
             and not name.startswith("system:")
         ):
             return f"the user {self.writer}"
@@ -181,7 +180,7 @@ class Write:
 
     @property
     def is_by_the_system(self) -> bool:
-        return self.writer.startswith(OF_THE_SYSTEM) or self.author in (
+        return self.writer.startswith(SYSTEM_ACCOUNTS) or self.author in (
             *WITHOUT_WAITER,
             *SERVERS,
             REPLICATED_STORAGE,
@@ -196,11 +195,11 @@ class Write:
         return Ref(self.namespace if self.resource.namespaced else "", self.name)
 
     def has_come(self, obj: Obj | None) -> bool:
-        """Return True if the object, as a cache shows it, is as after this write, or later."""
+        """Return True if the cached object shows this write, or a later one."""
         if self.verb == DELETE:
             return is_gone_or_terminating(obj, self.uid)
         if obj is None:
-            return self.verb == UPDATE or self.is_binding  # it has gone meanwhile
+            return self.verb == UPDATE or self.is_binding  # deleted meanwhile
         if self.is_binding:
             return bool(obj["spec"].get("nodeName"))
         if self.verb == CREATE:
@@ -238,7 +237,9 @@ def is_gone_or_terminating(obj: Obj | None, uid: str) -> bool:
 
 
 def refusal(write: Write) -> str:
-    """Why this write is not let in: nothing is added to a Scenario that is over. Empty if it is."""
+    """Return the reason why a write is refused: a Scenario that is over takes no changes of its
+    spec. Empty if the write is allowed.
+    """
     if not _is_of_scenarios(write.resource) or write.subresource or not (write.new and write.old):
         return ""
     before, after = (obj["spec"].get("operations") or [] for obj in (write.old, write.new))
@@ -251,14 +252,14 @@ def refusal(write: Write) -> str:
     )
     what = f"operation {added}" if added else "its spec"
     return (
-        f"the Scenario {write.name!r} is {phase_of(write.old)}: {what} comes too late, for "
-        "nothing of it is played any more"
+        f"the Scenario {write.name!r} is {phase_of(write.old)}: {what} comes too late, because the "
+        "Scenario is over"
     )
 
 
 def meaning_of(write: Write, simulated: Collection[str], known: Collection[str]) -> Meaning:
     """Return the meaning of a write. `simulated` are the simulated controllers; `known` are
-    other controllers, beyond the system's own.
+    other controllers besides the system's.
     """
     if write.author == NAME or (_is_of_scenarios(write.resource) and not write.subresource):
         return Meaning.OURS
@@ -268,9 +269,8 @@ def meaning_of(write: Write, simulated: Collection[str], known: Collection[str])
         return Meaning.HOUSEKEEPING
     if write.author not in simulated and write.author not in known and not write.is_by_the_system:
         return Meaning.FOREIGN
-    ends_a_pod = (
-        write.author == KUBELET and write.verb == DELETE
-    )  # another client deleted it, which was counted
+    # The kubelet completes another client's deletion, which is recorded already.
+    ends_a_pod = write.author == KUBELET and write.verb == DELETE
     if write.subresource == "status" or ends_a_pod:
         return Meaning.HOUSEKEEPING
     if write.author in simulated:
@@ -285,13 +285,13 @@ def foreign_write_message(write: Write) -> str:
             f"{write.author} changed the scheduler's configuration while the scenario was running"
         )
     return (
-        f"{write.author} {write.words} while the scenario was running, which only its operations "
-        "and controllers may"
+        f"{write.author} {write.words} while the scenario was running; only its operations "
+        "and controllers may write"
     )
 
 
 def out_of_turn_message(write: Write, step: StepStatus) -> str:
-    """Return a message that names the controller that wrote while it had to pause."""
+    """Return a message that names a controller that wrote outside its turn, and its write."""
     turn = (
         f"it was the turn of {step.running}"
         if step.running and step.running != write.author
@@ -299,8 +299,8 @@ def out_of_turn_message(write: Write, step: StepStatus) -> str:
     )
     return (
         f"{write.author} {write.words} out of its turn, while {turn}: "
-        "a simulated controller works until its gate holds it, which it passes at the "
-        "end of each of its loops"
+        "a simulated controller must await its gate at the end of each of its loops, and "
+        "must not write while the gate holds it"
     )
 
 
@@ -316,7 +316,7 @@ def _is_of_scenarios(resource: Resource) -> bool:
 
 
 def _without_results(obj: Obj) -> Obj:
-    metadata = {key: value for key, value in obj["metadata"].items() if key not in KEPT_BY_OTHERS}
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in SERVER_FIELDS}
     annotations = metadata.pop("annotations", None) or {}
     if obj.get("kind") == PODS.kind:
         annotations = {
@@ -330,7 +330,7 @@ CHANGES = ("scale", "resize", "ephemeralcontainers")
 
 
 def events_of(write: Write) -> Iterator[dict[str, Any]]:
-    """Yield the fields of the timeline events that a write stands for."""
+    """Yield the fields of the timeline events of a write."""
     if write.is_binding:
         target = ((write.new or {}).get("target") or {}).get("name", "")
         yield _by(write, pod_scheduled=PodScheduled(_pod(write), target))

@@ -160,7 +160,7 @@ def expectation_errors(document: Document, workflows: Sequence[Document]) -> Ite
     names, of = [each.name for each in workflows], document.content.get("workflow")
     if of is None and len(names) > 1:
         yield (
-            f"{document.at()}: of which workflow is this expected? Write workflow: NAME; "
+            f"{document.at()}: expectations need the name of their workflow: write workflow: NAME; "
             f"there are {', '.join(names)}"
         )
         return

@@ -122,7 +122,7 @@ def test_volume_verdict(lines, verdict, transitions):
 
 
 def test_volume_deleted_by_others_is_reported():
-    why = "1 of 1 volumes did not keep the state they promise: v (gone at 50 s, not deleted by the run)"
+    why = "1 of 1 volumes did not keep their guaranteed state: v (gone at 50 s, not deleted by the run)"
     assert judged(read(journal(STARTED, WENT))) == {"volumes": Finding("volumes", "invalid", why)}
 
 
@@ -151,7 +151,7 @@ def test_broken_volume_does_not_hide_an_unknown_one():
     ]
     assert finding.verdict == "invalid"
     assert finding.why == (
-        "1 of 2 volumes did not keep the state they promise: v; "
+        "1 of 2 volumes did not keep their guaranteed state: v; "
         "1 of 2 volumes could not be judged: w (it was not ready, and the run did not wait for it)"
     )
 
@@ -268,7 +268,7 @@ def test_incident_opens_a_tolerance_window(lines, incidents_of_run, verdict):
     assert volume.verdict == verdict
 
 
-FELT = {"felt_by": {"v"}}
+FELT = {"affected_volumes": {"v"}}
 
 
 @pytest.mark.parametrize(
@@ -278,13 +278,17 @@ FELT = {"felt_by": {"v"}}
         (250, [destruction(249, 271)], "interrupted"),
         (250, [destruction(249, 270)], "broken"),  # others were in their place for half a minute
         (190, [destruction(180, 181, **FELT)], "interrupted"),
-        (190, [destruction(180, 181, possibly_felt_by=("v",), settled_at=186)], "interrupted"),
+        (
+            190,
+            [destruction(180, 181, possibly_affected_volumes=("v",), settled_at=186)],
+            "interrupted",
+        ),
         (
             190,
             [destruction(180, 181, **FELT, settled_at=186)],
             "broken",
         ),  # it was well again after that
-        (190, [destruction(180, 181, felt_by=("w",))], "broken"),
+        (190, [destruction(180, 181, affected_volumes=("w",))], "broken"),
         (190, [block(180, 189, "node-1", "node-2")], "interrupted"),
         (
             190,
@@ -413,7 +417,7 @@ def test_volume_is_unknown_while_all_machines_are_off(lines, incidents_of_run, v
 def test_destroyed_pods_tolerate_later_conditions_until_recovery(
     changed, stopped, settled, verdict
 ):
-    incidents_of_run = [destruction(15, 20, settled_at=settled, felt_by=("v",))]
+    incidents_of_run = [destruction(15, 20, settled_at=settled, affected_volumes=("v",))]
     (volume,) = read(
         journal(PLACED, STARTED, change(changed), (stopped, "checker-stopped", {})),
         incidents_of_run,
@@ -802,7 +806,12 @@ def test_incidents_are_read_with_effect_and_end():
         ["gone", "not ready"],
         True,
     )
-    assert (seen.felt_by, seen.possibly_felt_by, seen.recovered_at, seen.settled_at) == (
+    assert (
+        seen.affected_volumes,
+        seen.possibly_affected_volumes,
+        seen.recovered_at,
+        seen.settled_at,
+    ) == (
         ("v",),
         ("w",),
         11,
@@ -826,27 +835,27 @@ NEVER_GONE = (1000, "never-gone", {"waited": 600.0, "why": WHY})
 @pytest.mark.parametrize(
     ("incidents_of_run", "verdict", "why"),
     [
-        ([], "invalid", f"v was not gone 600 s after its deletion began: {WHY}"),
+        ([], "invalid", f"v was not deleted 600 s after its deletion began: {WHY}"),
         (
             [incident(390, 800, "node-1")],
             "invalid",
-            f"v was not gone 600 s after its deletion began: {WHY}",
+            f"v was not deleted 600 s after its deletion began: {WHY}",
         ),
         (
             [incident(460, None, "node-1")],
             "invalid",
-            f"v was not gone 600 s after its deletion began: {WHY}",
+            f"v was not deleted 600 s after its deletion began: {WHY}",
         ),
         (
             [incident(390, None, "node-9")],
             "invalid",
-            f"v was not gone 600 s after its deletion began: {WHY}",
+            f"v was not deleted 600 s after its deletion began: {WHY}",
         ),
         (
             [incident(390, 900, "node-1")],
             "valid",
             (
-                f"v was not gone 600 s after its deletion began: {WHY}; tolerated, because of "
+                f"v was not deleted 600 s after its deletion began: {WHY}; tolerated, because of "
                 "incidents on their nodes"
             ),
         ),
@@ -865,14 +874,14 @@ def test_one_untolerated_stuck_deletion_is_enough():
     seen = read(
         journal(PLACED, STARTED, STOPPED, NEVER_GONE, later), [incident(390, 990, "node-1")]
     )
-    assert judged(seen)["deletion"].why.startswith("v was not gone 1300 s")
+    assert judged(seen)["deletion"].why.startswith("v was not deleted 1300 s")
 
 
 def test_accepted_deletion_that_is_slow_is_only_late():
     seen = read(
         journal(PLACED, STARTED, STOPPED, (1000, "never-gone", {"waited": 600.0, "why": ""}))
     )
-    assert judged(seen)["deletion"].why == "v was not gone 600 s after its deletion began"
+    assert judged(seen)["deletion"].why == "v was not deleted 600 s after its deletion began"
 
 
 @pytest.mark.parametrize(

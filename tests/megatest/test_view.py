@@ -81,7 +81,7 @@ def test_volume_created_and_deleted_between_observations_is_lost(world):
 
     async def lost():
         async with view:
-            await view.lost("v", made, timeout=5)
+            await view.wait_until_deleted("v", made, timeout=5)
         return world.now
 
     assert world.ask(lost()) == 10
@@ -94,7 +94,7 @@ def test_volume_not_yet_observed_is_not_lost(world):
 
     async def lost():
         async with view:
-            await view.lost("v", made, timeout=5)
+            await view.wait_until_deleted("v", made, timeout=5)
 
     with pytest.raises(TimeoutError, match=r"^v was not gone within 5 s$"):
         world.ask(lost())

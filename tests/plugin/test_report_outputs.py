@@ -99,7 +99,7 @@ def test_allure_shows_the_verdict_of_a_run(pytester):
     (volume,) = [step for step in run["steps"] if step["name"] == "broken: v"]
     assert volume["status"] == "failed"
     assert (
-        "1 of 1 volumes did not keep the state they promise: v" in run["statusDetails"]["message"]
+        "1 of 1 volumes did not keep their guaranteed state: v" in run["statusDetails"]["message"]
     )
 
 

@@ -113,13 +113,13 @@ def test_failed_scenario_prints_its_reason(pytester):
     ("documents", "complaint"),
     [
         (["a: [1"], "small.scenario.yaml:1 is not YAML: "),
-        (["a: 1"], "small.scenario.yaml:1 has no apiVersion: that of a Scenario is"),
+        (["a: 1"], "small.scenario.yaml:1 has no apiVersion: a Scenario has"),
         ([HEAD], "small.scenario.yaml has no Scenario: one begins with apiVersion"),
         ([WAITS, WAITS], ": there is a Scenario 'waits' before it"),
         ([WAITS, HEAD, HEAD], ": what is expected of 'waits' stands at "),
         (
             [WAITS, scenario(done(1), name="b"), HEAD],
-            ": of which scenario is this expected? Write scenario: NAME; ",
+            ": expectations need the name of their scenario: write scenario: NAME; ",
         ),
         (
             [WAITS, f"{HEAD}scenario: wait\n"],
@@ -151,12 +151,12 @@ def test_failed_scenario_prints_its_reason(pytester):
         ),
         (
             [WAITS, f"{HEAD}allocation: {{cpu: 1}}\n"],
-            "allocation.cpu: 1 does not fit: give steps with the share",
+            "allocation.cpu: 1 does not fit: give steps with the allocated share",
         ),
         ([WAITS, f"{HEAD}events: {{podSheduled: 1}}\n"], "(did you mean 'podScheduled'?)"),
         (
             [WAITS, f"{HEAD}message: 3\n"],
-            "message: 3 is not a string: write what the message has to contain",
+            "message: 3 is not a string: write a part of the expected message",
         ),
     ],
 )
@@ -291,11 +291,11 @@ def test_mismatch_is_reported_at_collection_with_lines(pytester):
         [
             "*misspelt.scenario.yaml:7 step is 'one': it has to be a whole number",
             (
-                "*misspelt.scenario.yaml:8 nothing is called 'doneOpration' here (did you "
+                "*misspelt.scenario.yaml:8 unknown field 'doneOpration' (did you "
                 "mean 'doneOperation'?)"
             ),
             "*misspelt.scenario.yaml:13 patch is {'spec': {}}: it has to be a text",
-            "*misspelt.scenario.yaml:15 there is one with the id 'end' before it",
+            "*misspelt.scenario.yaml:15 an earlier one has the same id, 'end'",
         ]
     )
 

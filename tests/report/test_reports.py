@@ -53,7 +53,7 @@ def outcome():
 def test_the_summary(outcome):
     assert summary(outcome) == [
         "invalid after 10m of cluster time; seed 7",
-        "  volumes is invalid: 1 of 1 volumes did not keep the state they promise: v1",
+        "  volumes is invalid: 1 of 1 volumes did not keep their guaranteed state: v1",
         "  liveness is invalid: not ready again although all faults were undone: v1",
         "  volumes: 1 created, 0 errors: 0 stable, 0 recovered, 0 interrupted, 1 broken",
         (

@@ -89,9 +89,9 @@ def test_report_of_a_folder(tmp_path, capsys):
 
 def test_truncated_status_is_reported(tmp_path, capsys):
     file = tmp_path / "scenario.yaml"
-    file.write_text(yaml.safe_dump(status(spread(), "the last 2 of 9 events have no room")))
+    file.write_text(yaml.safe_dump(status(spread(), "the last 2 of 9 events do not fit")))
     assert report(file) == 0
-    assert capsys.readouterr().out.startswith("the last 2 of 9 events have no room\n\nFigures\n")
+    assert capsys.readouterr().out.startswith("the last 2 of 9 events do not fit\n\nFigures\n")
 
 
 def test_two_folders_are_compared_under_their_names(tmp_path, capsys):

@@ -85,7 +85,7 @@ def test_replacing_waiter_is_asked_itself(runner):
 
 def test_finished_play_receives_no_events(runner):
     def handlers():
-        return len(runner.scenario_player.controller.sees(NODES)._handlers)
+        return len(runner.scenario_player.controller.informer_of(NODES)._handlers)
 
     before = handlers()
     runner.play(scenario(create(1, node()), done(1)))

@@ -142,12 +142,11 @@ def test_controller_that_cannot_be_held_is_refused(foreign_cluster, tmp_path):
     assert "4 failed, 3 passed" in played.stdout, played.stdout
     for name in ("replicaset-controller", "statefulset-controller", "kubelet"):
         assert (
-            f"'{name}' is of this cluster's own programs, which are not ours to hold; "
+            f"'{name}' is one of this cluster's own programs, which cannot be held; "
             in played.stdout
         )
     assert (
-        '"*" cannot be disabled on this cluster: its own programs are not ours to hold; '
-        in played.stdout
+        '"*" cannot be disabled on this cluster: its own programs cannot be held; ' in played.stdout
     )
 
 

@@ -46,13 +46,13 @@ def on_terms(runner, terms):
         (
             "kind: Scenario",
             (
-                ":1 has no apiVersion: that of a Scenario is "
+                ":1 has no apiVersion: a Scenario has "
                 "'simulation.kube-scheduler-simulator.x-k8s.io/v1alpha1'"
             ),
         ),
         (
             GOOD.replace("kind: Scenario", "kind: Scenaria"),
-            " has the kind 'Scenaria': that of a Scenario is 'Scenario'",
+            " has the kind 'Scenaria': a Scenario has 'Scenario'",
         ),
         (
             GOOD.replace("x-k8s.io/v1alpha1", "x-k8s.io/v1"),
@@ -60,10 +60,10 @@ def on_terms(runner, terms):
         ),
         (
             GOOD.replace("  name: test\n", "  labels: {}\n"),
-            " has no metadata.name: a Scenario is known by it",
+            " has no metadata.name: give the Scenario a name",
         ),
-        (GOOD[: GOOD.index("spec:")], " has no spec: operations and controllers stand there"),
-        (GOOD + "specs: {}\n", " has 'specs', which no Scenario has (did you mean 'spec'?)"),
+        (GOOD[: GOOD.index("spec:")], " has no spec: it must contain operations and controllers"),
+        (GOOD + "specs: {}\n", " has the unknown field 'specs' (did you mean 'spec'?)"),
         (
             f"{GOOD}---\n{GOOD}",
             " has 2 Scenarios, 'test', 'test': give one as an object, or each its own file",
@@ -352,7 +352,7 @@ def test_operations_behind_the_end_are_reported(runner):
     )
     assert (played.phase, played.message) == (
         "Succeeded",
-        "not performed, because doneOperation came before: late, later",
+        "not performed, because doneOperation ended it: late, later",
     )
 
 

@@ -70,7 +70,7 @@ def test_id_is_not_assigned_twice(runner):
 
     assert (played.phase, played.message) == (
         "Failed",
-        "step 1: operation 'x' is done, and another has come with its id",
+        "step 1: operation 'x' is done, and was changed or replaced afterwards",
     )
 
 

@@ -102,8 +102,8 @@ def test_write_outside_its_turn_fails_the_scenario(runner):
     while_ = r"(it was the turn of kube-scheduler|the phase was \w+)"
     assert re.match(
         rf"step [23]: {NAME} created pods default/[ab]-[012] out of its turn, while {while_}: "
-        "a simulated controller works until its gate holds it, which it passes at the "
-        "end of each of its loops$",
+        "a simulated controller must await its gate at the end of each of its loops, and "
+        "must not write while the gate holds it$",
         played.message,
     )
 
@@ -122,8 +122,8 @@ def test_controller_not_returning_to_its_gate_is_named(runner):
     played = runner.play(SCENARIO)
 
     assert played.message == (
-        f"step 1: {NAME} has passed its gate, and has not come back to it within 600 s: "
-        "the gate stands at the end of each loop, before a controller waits for anything else"
+        f"step 1: {NAME} has passed its gate, and has not returned to it within 600 s: "
+        "await the gate at the end of each loop, before the controller waits for anything else"
     )
 
 

@@ -74,7 +74,7 @@ def test_scenario_found_running_leaves_no_pod_at_a_gate(cluster):
     call(api.create(SCENARIOS, scenario()))
     call(api.patch(SCENARIOS, "test", {"status": {"phase": "Running"}}, subresource="status"))
     call(api.create(PODS, gated("left")))
-    held = HeldPods(cluster.api(NAME), controller.sees(PODS))
+    held = HeldPods(cluster.api(NAME), controller.informer_of(PODS))
     controller.register.cleanups.append(held.release_all)
     cluster.runner.start(controller.run(), NAME)
     cluster.advance(10)
@@ -109,7 +109,7 @@ def test_refusal_after_a_scenario_ends_no_other(cluster, times, left):
     tried = RetryingApi(
         Failing(cluster.api(NAME), odd=times), cluster.runner.clock, cluster.chance.stream("again")
     )
-    held = HeldPods(tried, controller.sees(PODS))
+    held = HeldPods(tried, controller.informer_of(PODS))
     controller.register.cleanups.append(held.release_all)
     cluster.runner.start(controller.run(), NAME)
     for name in ("odd", "other"):

@@ -105,9 +105,7 @@ def test_configuration_is_part_of_the_scenario_file(runner, tmp_path):
     )
 
     assert len(set(nodes_of(runner.play(tmp_path / "packed.yaml")))) == 1
-    with pytest.raises(
-        ScenarioRefused, match=r"two.yaml:5: there is a KubeSchedulerConfiguration before it"
-    ):
+    with pytest.raises(ScenarioRefused, match=r"two.yaml:5: a second KubeSchedulerConfiguration"):
         runner.play(tmp_path / "two.yaml")
 
 
@@ -178,7 +176,7 @@ def test_no_operation_changes_the_scheduler_configuration(runner):
     assert played.phase == "Failed"
     assert (
         "operation 'packs' cannot be part of a scenario: the scheduler's configuration "
-        "holds for the whole of it; give"
+        "applies to the whole scenario; give"
     ) in played.message
 
 
@@ -340,7 +338,7 @@ def test_repeated_errors_are_reported_with_their_pods(runner, plugin, words):
     played = runner.play(scenario(*machines, *pods, done(3)), scheduler=with_plugin(plugin))
 
     assert played.phase == "Failed"
-    assert f"; its scheduler has met an error for Pod default/p ({words})" in played.message
+    assert f"; the scheduler reports an error for Pod default/p ({words})" in played.message
     assert "Node" not in played.message
 
 
@@ -352,9 +350,6 @@ def test_cluster_that_never_settles_is_reported_with_pods_and_plugin(runner):
     )
 
     assert played.phase == "Failed"
-    assert (
-        "not finished within 60 s: kube-scheduler is at work; what has changed last: "
-        in played.message
-    )
+    assert "not finished within 60 s: kube-scheduler is not idle; last changes: " in played.message
     assert "Pod default/q (0/1 nodes are available: 1 not now.)" in played.message
     impatient.close()

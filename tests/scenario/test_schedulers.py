@@ -118,7 +118,7 @@ def test_scheduler_that_never_settles_is_named(runner):
     reported.close()
 
     assert played.message.startswith(
-        "step 1: not finished within 30 s: kube-scheduler is at work; what has changed last: "
+        "step 1: not finished within 30 s: kube-scheduler is not idle; last changes: "
     )
 
 

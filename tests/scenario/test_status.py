@@ -92,9 +92,7 @@ def test_truncated_entries_are_removed_from_the_status(cluster):
     kept = {major: len(events) for major, events in result["timeline"].items()}
 
     assert sum(kept.values()) == len(progress.events)
-    assert result["note"].startswith(
-        f"the last {8 - len(progress.events)} of 8 events have no room"
-    )
+    assert result["note"].startswith(f"the last {8 - len(progress.events)} of 8 events do not fit")
 
 
 def test_status_is_not_written_to_another_scenario_of_the_name(cluster):

@@ -4,7 +4,7 @@ import pytest
 
 from pytest_kscen.kube.cache import ObjectCache, Ref
 from pytest_kscen.objects.resources import PODS
-from pytest_kscen.scenario.waiting import ASKED, EVENT_DELAY, Convergence
+from pytest_kscen.scenario.waiting import EVENT_DELAY, MISSED_READS, Convergence
 from tests.scenario.objects import pod
 
 REF = Ref("default", "p")
@@ -32,7 +32,7 @@ def wait(cluster):
     convergence, expected = Convergence(api, object_cache, cluster.runner.clock, 0.1), []
 
     async def life():
-        await convergence.see(PODS)
+        await convergence.watch(PODS)
         expected.append(
             convergence.expect(
                 PODS, REF, _is_bound, lambda: events.append("missed"), is_admitted=False
@@ -75,7 +75,7 @@ def test_writes_on_the_server_are_awaited(cluster, wait):
 def test_refused_writes_are_not_awaited(cluster, wait):
     _, admit_write, events = wait
     admit_write()
-    cluster.advance(ASKED * EVENT_DELAY - 0.1)
+    cluster.advance(MISSED_READS * EVENT_DELAY - 0.1)
     assert events == []
     cluster.advance(1)
     assert events == ["missed", "rest"]
@@ -86,5 +86,5 @@ def test_writes_not_yet_admitted_are_not_on_the_server(cluster, wait):
     cluster.advance(10 * EVENT_DELAY)
     assert events == []
     admit_write()
-    cluster.advance((ASKED + 1) * EVENT_DELAY)
+    cluster.advance((MISSED_READS + 1) * EVENT_DELAY)
     assert events == ["missed", "rest"]

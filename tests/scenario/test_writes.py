@@ -149,8 +149,8 @@ def test_foreign_status_write_fails_the_scenario(runner, who):
     assert (played.phase, played.message) == (
         "Failed",
         (
-            f"step 1: {who} updated nodes node-1 while the scenario was running, which only "
-            "its operations and controllers may"
+            f"step 1: {who} updated nodes node-1 while the scenario was running; only "
+            "its operations and controllers may write"
         ),
     )
 

@@ -148,7 +148,7 @@ def test_unknown_kinds_are_skipped(validate, text, message):
         ),
         (
             yaml.safe_dump({**scenario(done(1)), "spek": {}}),
-            "0.yaml:14: error: has 'spek', which no Scenario has (did you mean 's",
+            "0.yaml:14: error: has the unknown field 'spek' (did you mean 's",
         ),
     ],
 )
@@ -252,7 +252,10 @@ def test_expectation_names_one_of_two_workflows(validate):
     code, lines = validate(f"{EXPECTED}phase: Failed\n---\n{first}---\n{second}")
     assert (code, lines[0]) == (
         1,
-        "0.yaml:1: error: of which workflow is this expected? Write workflow: NAME; there are a, b",
+        (
+            "0.yaml:1: error: expectations need the name of their workflow: "
+            "write workflow: NAME; there are a, b"
+        ),
     )
 
 

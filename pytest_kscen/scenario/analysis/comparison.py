@@ -141,9 +141,9 @@ def _steps(of: Comparison) -> list[Row]:
     steps = sorted({*of.first.timeline.steps, *of.second.timeline.steps})
     rows: list[Row] = [{"step": step} for step in steps]
     for resource in in_order({*of.first.resources, *of.second.resources}):
-        for what, ask in MEASURES.items():
+        for what, measure in MEASURES.items():
             for name, result in zip(of.names, (of.first, of.second), strict=True):
-                for row, value in zip(rows, filled(ask(result, resource), steps), strict=True):
+                for row, value in zip(rows, filled(measure(result, resource), steps), strict=True):
                     row[f"{resource} {what} {name}"] = value
     return rows
 

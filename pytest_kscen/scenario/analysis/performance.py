@@ -162,8 +162,8 @@ def attach(played: ScenarioSummary, journal: Journal, largest: int) -> None:
                 kind: sum(event.step.major == step for event in played.timeline.of(kind))
                 for kind in KINDS
             }
-            happened = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
-            with allure.step(f"step {step}: {happened}"):
+            counted = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+            with allure.step(f"step {step}: {counted}"):
                 """Steps are Allure's lines."""
 
 

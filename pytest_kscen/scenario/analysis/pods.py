@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 
     from pytest_kscen.objects.resources import Obj
     from pytest_kscen.scenario.analysis.replay import Name
-    from pytest_kscen.scenario.models import (
-        PodUnscheduled,
-        TimelineEvent,
-    )
+    from pytest_kscen.scenario.models import PodUnscheduled, TimelineEvent
 
 
 BEFORE = ScenarioStep()
-GOOD = ("", "success", "wait", "passed")
+PASSED_VERDICTS = ("", "success", "wait", "passed")
 
 Verdicts = dict[str, dict[str, str]]
 """Results of plugins, by node and plugin."""
@@ -61,7 +58,7 @@ class PodAttempt:
         found = {}
         for node, by in self.filters.items():
             for plugin, verdict in by.items():
-                if verdict not in GOOD:
+                if verdict not in PASSED_VERDICTS:
                     found[node] = plugin, verdict
                     break
         return found
@@ -106,7 +103,7 @@ class PodAttempt:
             "bind-result",
         ):
             for plugin, verdict in self._of(point).items():
-                if verdict not in GOOD and not isinstance(verdict, dict):
+                if verdict not in PASSED_VERDICTS and not isinstance(verdict, dict):
                     return f"{plugin}: {verdict}"
         counted = Counter(reason for _, reason in self.rejected.values())
         reasons = sorted(f"{count} {reason}" for reason, count in counted.items())
@@ -311,15 +308,15 @@ def preemptions(events: Iterable[TimelineEvent]) -> list[Preemption]:
     """
     found: list[Preemption] = []
     for within in _preemption_steps(events):
-        clues = _Clues(within)
-        for place, (event, _) in enumerate(within):
+        step_evidence = _PreemptionEvidence(within)
+        for position, (event, _) in enumerate(within):
             if what := event.pod_unscheduled:
                 found.append(
                     Preemption(
                         *name_of(what.pod),
                         what.bound_to,
                         event.step,
-                        *clues.preemptor_of(what, place),
+                        *step_evidence.preemptor_of(what, position),
                     )
                 )
     return found
@@ -350,7 +347,7 @@ def _preemption_steps(events: Iterable[TimelineEvent]) -> Iterable[TimedEvents]:
         yield within
 
 
-class _Clues:
+class _PreemptionEvidence:
     """Events of one major step that show for which pod another was preempted: nominations by
     attempts, and pods that arrived on the node afterwards.
     """
@@ -359,28 +356,28 @@ class _Clues:
         self._events = timed
         self._nominations: dict[str, list[tuple[int, str]]] = {}
         self._arrivals: dict[str, list[tuple[int, str]]] = {}
-        for place, (event, _) in enumerate(timed):
+        for position, (event, _) in enumerate(timed):
             if event.pod_attempted:
                 results = (event.pod_attempted.results or {}).get("postfilter-result") or {}
                 for node in (node for node, by in results.items() if by):
                     self._nominations.setdefault(node, []).append(
-                        (place, "/".join(name_of(event.pod_attempted.pod)))
+                        (position, "/".join(name_of(event.pod_attempted.pod)))
                     )
             elif event.pod_scheduled:
-                arrival = place, "/".join(name_of(event.pod_scheduled.pod))
+                arrival = position, "/".join(name_of(event.pod_scheduled.pod))
                 self._arrivals.setdefault(event.pod_scheduled.bound_to, []).append(arrival)
 
-    def preemptor_of(self, what: PodUnscheduled, place: int) -> tuple[str, str]:
+    def preemptor_of(self, what: PodUnscheduled, position: int) -> tuple[str, str]:
         if what.preempted_by:
             return what.preempted_by, REPORTED
         nominations = self._nominations.get(what.bound_to)
         if nominations:
-            return min(nominations, key=lambda each: abs(each[0] - place))[1], NOMINATED
-        priority = self._events[place][1]
-        later = (
-            who
-            for when, who in self._arrivals.get(what.bound_to, ())
-            if when > place and self._events[when][1] > priority
+            return min(nominations, key=lambda each: abs(each[0] - position))[1], NOMINATED
+        priority = self._events[position][1]
+        preemptors = (
+            preemptor
+            for when, preemptor in self._arrivals.get(what.bound_to, ())
+            if when > position and self._events[when][1] > priority
         )
-        by = next(later, "")
+        by = next(preemptors, "")
         return by, FOLLOWED if by else ""

@@ -29,7 +29,7 @@ def as_text(rows: Sequence[Row]) -> str:
     if not rows:
         return "(none)\n"
     names = list(_names(rows))
-    cells = [names, *([spelled(row.get(name)) for name in names] for row in rows)]
+    cells = [names, *([format_value(row.get(name)) for name in names] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(names))]
     right = [all(_is_number(row.get(name)) for row in rows) for name in names]
     lines = [
@@ -50,7 +50,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
     lines = [
         names,
         rule,
-        *([spelled(row.get(name)).replace("|", r"\|") for name in names] for row in rows),
+        *([format_value(row.get(name)).replace("|", r"\|") for name in names] for row in rows),
     ]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
@@ -70,7 +70,7 @@ def as_json_lines(rows: Iterable[Row]) -> str:
     return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows).decode()
 
 
-def spelled(value: Any) -> str:
+def format_value(value: Any) -> str:
     if value is None or value == "":
         return "-"
     if isinstance(value, float):
@@ -380,20 +380,20 @@ def _panel(results: Sequence[Result], resource: str, scale: _Scale, top: int) ->
         'fill="#777">major step</text>'
     )
     for number, (line, spread) in enumerate(lines):
-        most = _stairs(spread.most, scale, y, max)
-        least = _stairs(spread.least, scale, y, min)
+        most = _step_function(spread.most, scale, y, max)
+        least = _step_function(spread.least, scale, y, min)
         yield (
             f'<polygon points="{_points([*most, *reversed(least)])}" fill="{COLOURS[number]}" '
             'fill-opacity="0.15"/>'
         )
-        points = _points(_stairs(line, scale, y, lambda values: values[-1]))
+        points = _points(_step_function(line, scale, y, lambda values: values[-1]))
         yield (
             f'<polyline points="{points}" fill="none" stroke="{COLOURS[number]}" '
             f'stroke-width="2"{DASHES[number]}/>'
         )
 
 
-def _stairs(
+def _step_function(
     series: Series,
     scale: _Scale,
     y: Callable[[float], float],

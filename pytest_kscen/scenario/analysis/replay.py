@@ -47,7 +47,7 @@ def requests_of(pod: Obj) -> Amounts:
     return {PODS: NANO, **{name: amount for name, amount in found.items() if amount}}
 
 
-def room(node: Obj) -> Amounts:
+def allocatable_of(node: Obj) -> Amounts:
     return _read((node.get("status") or {}).get("allocatable"))
 
 
@@ -98,25 +98,30 @@ class ClusterState:
     """Pods without a node."""
     requests: dict[Name, Amounts] = field(default_factory=dict)
     """Requests of each pod."""
-    room: dict[str, Amounts] = field(default_factory=dict)
+    allocatable: dict[str, Amounts] = field(default_factory=dict)
     """Allocatable amounts of each node."""
-    promised: dict[str, Amounts] = field(default_factory=dict)
+    requested: dict[str, Amounts] = field(default_factory=dict)
     """Sum of the requests of the pods on each node."""
     touched: dict[str, None] = field(default_factory=dict)
     """Nodes whose amounts or pods have changed since `touched` was last emptied."""
 
     def free(self, node: str, resource: str) -> int:
         """Return the amount that is left of a resource; negative if the node is overcommitted."""
-        return self.room[node].get(resource, 0) - self.promised.get(node, {}).get(resource, 0)
+        return self.allocatable[node].get(resource, 0) - self.requested.get(node, {}).get(
+            resource, 0
+        )
 
-    def see(self, event: TimelineEvent) -> None:
+    def apply(self, event: TimelineEvent) -> None:
         made = event.create or event.patch
         if made and made.result:
             obj = made.result
             is_new = event.create is not None
             metadata = obj["metadata"]
             if obj.get("kind") == "Node":
-                self.nodes[metadata["name"]], self.room[metadata["name"]] = obj, room(obj)
+                self.nodes[metadata["name"]], self.allocatable[metadata["name"]] = (
+                    obj,
+                    allocatable_of(obj),
+                )
                 self.touched[metadata["name"]] = None
             elif obj.get("kind") == "Pod":
                 name = (metadata.get("namespace") or "default", metadata["name"])
@@ -149,14 +154,14 @@ class ClusterState:
             self._count(name, node, -1)
 
     def _count(self, name: Name, node: str, sign: int) -> None:
-        promised = self.promised.setdefault(node, {})
+        requested = self.requested.setdefault(node, {})
         for resource, amount in self.requests.get(name, {}).items():
-            promised[resource] = promised.get(resource, 0) + sign * amount
+            requested[resource] = requested.get(resource, 0) + sign * amount
         self.touched[node] = None
 
     def _forget(self, kind: str, name: Name) -> None:
         if kind == "Node" and name[1] in self.nodes:
-            del self.nodes[name[1]], self.room[name[1]]
+            del self.nodes[name[1]], self.allocatable[name[1]]
             self.touched[name[1]] = None
         elif kind == "Pod":
             self._forget_pod(name)
@@ -171,7 +176,7 @@ def scenes(events: Iterable[TimelineEvent]) -> Iterator[tuple[TimelineEvent, Clu
     """Yield each event with the cluster after it; the scene is one object that is updated."""
     scene = ClusterState()
     for event in events:
-        scene.see(event)
+        scene.apply(event)
         yield event, scene
 
 
@@ -185,7 +190,7 @@ def steps(events: Iterable[TimelineEvent]) -> Iterator[tuple[int, ClusterState]]
             yield step, scene
             scene.touched.clear()
         step = event.step.major
-        scene.see(event)
+        scene.apply(event)
     if step is not None:
         yield step, scene
 

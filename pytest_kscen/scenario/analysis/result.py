@@ -175,7 +175,7 @@ class Result:
         asked: set[str] = set()
         for _, scene in replay.steps(self.timeline):
             for node in scene.touched:
-                asked |= scene.promised.get(node, {}).keys()
+                asked |= scene.requested.get(node, {}).keys()
             asked.update(*(scene.requests[name] for name in scene.pending))
         return in_order(asked & self._had)
 
@@ -185,7 +185,7 @@ class Result:
             resource
             for _, scene in replay.steps(self.timeline)
             for node in scene.touched
-            for resource in scene.room.get(node, {})
+            for resource in scene.allocatable.get(node, {})
         }
 
     def _of(self, resource: str) -> str:

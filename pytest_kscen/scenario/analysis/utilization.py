@@ -99,14 +99,14 @@ def allocation(events: Iterable[TimelineEvent], resource: str) -> Series:
     without nodes.
     """
     counted: dict[str, tuple[int, int]] = {}
-    promised = room = 0
+    requested = allocatable = 0
     found = {}
     for step, scene in steps(events):
         for node in scene.touched:
             old, new = counted.get(node, (0, 0)), _of(scene, node, resource)
-            promised, room = promised + new[0] - old[0], room + new[1] - old[1]
+            requested, allocatable = requested + new[0] - old[0], allocatable + new[1] - old[1]
             counted[node] = new
-        found[step] = _share(promised, room)
+        found[step] = _share(requested, allocatable)
     return Series(found)
 
 
@@ -134,8 +134,8 @@ def spread(events: Iterable[TimelineEvent], resource: str) -> UtilizationSpread:
     }
     for step, scene in steps(events):
         for node in scene.touched:
-            promised, room = _of(scene, node, resource)
-            column.put(node, promised / room if room else math.nan)
+            requested, allocatable = _of(scene, node, resource)
+            column.put(node, requested / allocatable if allocatable else math.nan)
         values = column.values
         least, most = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
         columns["deviation"][step] = round(float(values.std()), DECIMALS) if len(values) else 0.0
@@ -175,11 +175,11 @@ def _of(scene: ClusterState, node: str, resource: str) -> tuple[int, int]:
     """Return requested and available amounts of a node; zeros for a node that is absent."""
     if node not in scene.nodes:
         return 0, 0
-    return scene.promised.get(node, {}).get(resource, 0), scene.room[node].get(resource, 0)
+    return scene.requested.get(node, {}).get(resource, 0), scene.allocatable[node].get(resource, 0)
 
 
-def _share(promised: int, room: int) -> float:
-    return promised / room if room else 0.0
+def _share(requested: int, allocatable: int) -> float:
+    return requested / allocatable if allocatable else 0.0
 
 
 Shape = tuple[tuple[str, int], ...]
@@ -202,16 +202,16 @@ def fragmentation(
     typical = _workload(events, resource)
     if not typical:
         return Series({step: 0.0 for step, _ in steps(events)})
-    pieces = _Pieces(list(typical), resource)
+    capacities = _UnusableCapacity(list(typical), resource)
     found = {}
     for step, scene in steps(events):
         for node in scene.touched:
-            pieces.look_at(scene, node)
+            capacities.update(scene, node)
         shapes = typical
         if pending:
             waiting = (scene.requests[name] for name in scene.pending)
             shapes = Counter(_shape(each) for each in waiting if each.get(resource))
-        found[step] = pieces.useless(shapes)
+        found[step] = capacities.unusable(shapes)
     return Series(found)
 
 
@@ -237,7 +237,7 @@ def _shape(requests: Amounts) -> Shape:
     return tuple(sorted(requests.items()))
 
 
-class _Pieces:
+class _UnusableCapacity:
     """Counts along, for each shape, the free room of nodes where it does not fit."""
 
     def __init__(self, shapes: list[Shape], resource: str) -> None:
@@ -252,33 +252,36 @@ class _Pieces:
             for shape in shapes
         ]
         self._requests: Ints = np.array(requests, dtype=np.int64)
-        self._useless: Ints = np.zeros(len(shapes), dtype=np.int64)
+        self._unusable_by_shape: Ints = np.zeros(len(shapes), dtype=np.int64)
         self._free = 0
         self._seen: dict[str, tuple[int, Ints]] = {}
 
-    def look_at(self, scene: ClusterState, node: str) -> None:
+    def update(self, scene: ClusterState, node: str) -> None:
         if node in self._seen:
             free, lost = self._seen.pop(node)
             self._free -= free
-            self._useless -= lost
+            self._unusable_by_shape -= lost
         if node in scene.nodes:
             free = max(scene.free(node, self._resource) // _unit(self._resource), 0)
-            room = self._np.array(
+            allocatable = self._np.array(
                 [scene.free(node, name) // _unit(name) for name in self._names],
                 dtype=self._np.int64,
             )
-            useless: Ints = self._np.where(
-                (self._requests > self._np.maximum(room, 0)).any(axis=1), free, 0
+            unusable: Ints = self._np.where(
+                (self._requests > self._np.maximum(allocatable, 0)).any(axis=1), free, 0
             )
-            self._seen[node] = free, useless
+            self._seen[node] = free, unusable
             self._free += free
-            self._useless += useless
+            self._unusable_by_shape += unusable
 
-    def useless(self, pods: Counter[Shape]) -> float:
+    def unusable(self, pods: Counter[Shape]) -> float:
         """Return the share of the free room that is useless, as the mean over these pods."""
         if not pods or not self._free:
             return 0.0
-        lost = sum(int(self._useless[self._places[shape]]) * count for shape, count in pods.items())
+        lost = sum(
+            int(self._unusable_by_shape[self._places[shape]]) * count
+            for shape, count in pods.items()
+        )
         return lost / (pods.total() * self._free)
 
 
