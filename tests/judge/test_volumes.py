@@ -518,11 +518,11 @@ def test_volume_being_deleted_lacks_nothing(took_at, excused):
     assert volume.overdue_deletions[0].excused is excused
 
 
-@pytest.mark.parametrize(("replaced", "blamed"), [(140, True), (141, False)])
-def test_our_deletions_tolerate_concurrent_requests(replaced, blamed):
+@pytest.mark.parametrize(("replaced", "is_failure"), [(140, True), (141, False)])
+def test_our_deletions_tolerate_concurrent_requests(replaced, is_failure):
     """The request starts at 20 s and is given up at 200 s."""
     (volume,) = read(journal(*checked(took(50, **DISK), whole(replaced), attach(200, TOO_LONG))))
-    assert volume.unattached[0].blamed is blamed
+    assert volume.unattached[0].is_failure is is_failure
 
 
 def test_event_after_recovery_tolerates_nothing_earlier():
