@@ -15,7 +15,7 @@ from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.journal import Journal
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.chaos_mesh import KINDS, SHIPPED
-from pytest_kscen.run.workflows import bring_chaos_mesh
+from pytest_kscen.run.workflows import install_chaos_mesh
 from pytest_kscen.workflow.schedules import ScheduleController
 
 HOUR, DAY = 3600, 86400
@@ -27,7 +27,7 @@ RESOURCE = KINDS["PodChaos"].resource
 
 def opened():
     cluster = EmbeddedCluster("0", nodes=0)
-    bring_chaos_mesh(cluster)
+    install_chaos_mesh(cluster)
     return cluster
 
 

@@ -163,12 +163,12 @@ class TimedCluster(Generic[R]):
 
 
 def _describe_condition(condition: Callable[[], object]) -> str:
-    """Return a description for the error message: the object's own `standing()`, else the
+    """Return a description for the error message: the object's own `describe_state()`, else the
     condition's source line, else its name.
     """
     asked = inspect.unwrap(condition)
-    if standing := getattr(getattr(asked, "__self__", None), "standing", None):
-        return str(standing())
+    if describe := getattr(getattr(asked, "__self__", None), "describe_state", None):
+        return str(describe())
     if code := getattr(asked, "__code__", None):
         line = linecache.getline(code.co_filename, code.co_firstlineno).strip()
         return f"{line or condition} ({code.co_filename}:{code.co_firstlineno})"

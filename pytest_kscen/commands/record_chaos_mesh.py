@@ -19,13 +19,14 @@ from pytest_kscen.objects.chaos_mesh_definitions import DATA, PART
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
-WORTH_A_NAME = 120  # characters of JSON from which a repeated schema gets a name
+MIN_SHARED_LENGTH = 120  # characters of JSON from which a repeated schema gets a name
 
 
 class Parts:
     """Schemas that occur several times in the definitions, to be written once.
 
-    Each is named after the property where it came first, with a number if that name is taken.
+    A schema is named after the property of its first occurrence, with a number if the name is
+    taken.
     """
 
     def __init__(self, definitions: list[Obj]) -> None:
@@ -37,9 +38,9 @@ class Parts:
             self._count(definition)
 
     def _count(self, value: Any) -> None:
-        """Count the holders of a value, of all schemas and lists inside it too.
+        """Count the occurrences of a value, and of all schemas and lists inside it.
 
-        A value that several holders have is entered once: its parts count once.
+        The parts of a repeated value are counted once.
         """
         if not isinstance(value, dict | list):
             return
@@ -53,7 +54,7 @@ class Parts:
     def reduced(self, value: Any, name: str = "") -> Any:
         """Return the value with references in place of shared schemas.
 
-        Schemas shorter than WORTH_A_NAME characters stay where they are. Adds to `shared`,
+        Schemas shorter than MIN_SHARED_LENGTH characters are not shared. Adds to `shared`,
         so the order of the calls decides the names.
         """
         if isinstance(value, list):
@@ -62,16 +63,18 @@ class Parts:
             return value
         text = _text(value)
         is_schema = isinstance(value.get("type"), str)
-        if not is_schema or self._places[text] == 1 or len(text) < WORTH_A_NAME:
+        if not is_schema or self._places[text] == 1 or len(text) < MIN_SHARED_LENGTH:
             return {
                 key: self.reduced(inner, name if key in {"items", "properties"} else key)
                 for key, inner in value.items()
             }
         if text not in self._names:
-            tries = [name, *(f"{name}-{number}" for number in range(2, len(self.shared) + 3))]
-            self._names[text] = called = next(each for each in tries if each not in self.shared)
-            self.shared[called] = None  # reserve the name before the parts are named
-            self.shared[called] = {
+            candidates = [name, *(f"{name}-{number}" for number in range(2, len(self.shared) + 3))]
+            self._names[text] = part_name = next(
+                each for each in candidates if each not in self.shared
+            )
+            self.shared[part_name] = None  # reserve the name before the parts are named
+            self.shared[part_name] = {
                 key: self.reduced(inner, name if key in {"items", "properties"} else key)
                 for key, inner in value.items()
             }

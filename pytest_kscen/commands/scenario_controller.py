@@ -37,8 +37,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen scenario-controller",
         description=(
-            "Play the Scenarios that are applied to a cluster, until Ctrl-C. Each begins "
-            "with deleting all that is there."
+            "Play the Scenarios that are applied to a cluster, until Ctrl-C. Each Scenario begins "
+            "with deleting all objects of the cluster."
         ),
     )
     parser.add_argument(
@@ -86,7 +86,7 @@ def main(arguments: list[str]) -> int:
             with contextlib.suppress(KeyboardInterrupt):
                 print(
                     (
-                        "Scenarios are played from now on; controllers ask for their turn at "
+                        "Scenarios are played from now on; controllers request their turn at "
                         f"{scenario_player.gate_url}CONTROLLER"
                     ),
                     flush=True,

@@ -25,7 +25,7 @@ from pytest_kscen.workflow.validation.workflows import KINDS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-FINE, WRONG, UNUSABLE = 0, 1, 2
+OK, HAS_ERRORS, UNREADABLE = 0, 1, 2
 STDIN, ENDINGS = pathlib.Path("-"), (".yaml", ".yml")
 OTHERS = (SHIPPED.nodes.kind, SHIPPED.status_checks.kind, *chaos_mesh.KINDS)
 """Other kinds of the same API group."""
@@ -39,8 +39,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m pytest_kscen validate",
         description=(
-            f"Check {', '.join(KNOWN)}: what can only hang or fail is an error, what is unusual "
-            "a warning."
+            f"Check {', '.join(KNOWN)}. Documents that can only hang or fail are errors, unusual "
+            "ones are warnings."
         ),
         epilog=(
             "The exit code is 0 without errors, 1 with errors, 2 if a file cannot be read or a "
@@ -56,11 +56,11 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("--strict", action="store_true", help="warnings are errors")
     chosen = parser.parse_args(arguments)
-    code = FINE
+    code = OK
     counted, is_read = {ERROR: 0, WARNING: 0}, False
     for folder in (path for path in chosen.files if path.is_dir() and not _files(path)):
         print(f"{folder} has no *.yaml or *.yml files", file=sys.stderr)
-        code = UNUSABLE
+        code = UNREADABLE
     for path in itertools.chain.from_iterable(map(_files, chosen.files)):
         try:
             found = (
@@ -70,12 +70,12 @@ def main(arguments: list[str]) -> int:
             )
         except DocumentRefused as refusal:
             print(refusal, file=sys.stderr)
-            code = UNUSABLE
+            code = UNREADABLE
             continue
         is_read = True
         if not found:
             print(f"{path}: skipped: it is empty")
-        played = [*found, *_documents_beside(path)]
+        played = [*found, *_companion_documents(path)]
         for document in found:
             for severity, text in _findings(document, played, strict=chosen.strict):
                 print(text)
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
     errors, warnings = counted.values()
     if is_read:
         print(f"{_plural(errors, 'error')}, {_plural(warnings, 'warning')}")
-    return max(code, WRONG if errors else FINE)
+    return max(code, HAS_ERRORS if errors else OK)
 
 
 def _files(path: pathlib.Path) -> list[pathlib.Path]:
@@ -94,8 +94,8 @@ def _files(path: pathlib.Path) -> list[pathlib.Path]:
     return sorted(file for file in path.rglob("*") if file.suffix in ENDINGS and file.is_file())
 
 
-def _documents_beside(path: pathlib.Path) -> list[Document]:
-    """Return the Scenario or Workflow that a file of expectations belongs to.
+def _companion_documents(path: pathlib.Path) -> list[Document]:
+    """Return the Scenario or Workflow of a file with expectations.
 
     `a.expect.yaml` belongs to `a.scenario.yaml` and `a.workflow.yaml` in the same folder. A
     file that cannot be read counts as empty.
@@ -118,7 +118,7 @@ def _findings(document: Document, played: list[Document], *, strict: bool) -> It
         yield from _as_lines(validation.errors(document), ERROR)
         yield from _as_lines(validation.warnings(document), ERROR if strict else WARNING)
     elif document.kind_is(expecting.API_VERSION, expecting.KIND):
-        # Expectations without a name are of a workflow if there is no scenario.
+        # Expectations without a name belong to a workflow if there is no scenario.
         scenarios = [each for each in played if _is_scenario(each)]
         workflows = [
             each
@@ -158,10 +158,10 @@ def _is_scenario(document: Document) -> bool:
 
 
 def _resembles_workflow(document: Document) -> bool:
-    """Return True if the kind is that of a Workflow or Schedule, or spelt almost like it.
+    """Return True for the kind of a Workflow or Schedule, or a similar spelling of it.
 
-    A misspelt kind or group is then an error, where it would be skipped otherwise. Other kinds
-    of Chaos Mesh are never meant.
+    A misspelt kind or group is then reported as an error instead of being skipped. Other kinds of
+    Chaos Mesh do not count as misspelt.
     """
     if is_workflow_or_schedule(document.content):
         return True

@@ -90,9 +90,9 @@ def main(arguments: list[str]) -> int:
 
 
 def _above_zero(parse: Callable[[str], float], remedy: str) -> Callable[[str], float]:
-    """Return an option's type: it accepts a finite number above zero, as `parse` reads it.
+    """Return an option's type, which accepts finite numbers above zero; `parse` reads the text.
 
-    The message for anything else ends with the remedy.
+    The message for an invalid value ends with the remedy.
     """
 
     def number_of(text: str) -> float:
@@ -143,7 +143,7 @@ def _drive(cluster: Cluster, chosen: argparse.Namespace) -> int:
 class _LeaseKeeper:
     """Keeper of the engine's lease: gives the signal to end when the lease is lost.
 
-    The webhook belongs to the next engine then, and is not unregistered.
+    After that the webhook belongs to the next engine, and is not unregistered.
     """
 
     def __init__(self, engine_lease: EngineLease, end_requested: Signal) -> None:

@@ -1,8 +1,8 @@
 """Write and read a journal: one JSON object per line.
 
-A journal with a path has each entry in its file at once, whatever happens to the process. Without a
-path it moves from memory to a temporary file as it grows. After a line that could not be written
-nothing is written any more: an incomplete record would be judged as complete.
+A journal with a path writes each entry to its file at once, so a crash loses none. Without a path
+it moves from memory to a temporary file as it grows. After a line that could not be written it
+writes no more lines: an incomplete record would be judged as complete.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ HEALTHY = "True"
 class EntryOrder:
     """Check of a stored journal, line by line: time, the run's course, and observed conditions.
 
-    It finds lines that were removed, repeated or edited after the run, as far as they contradict
-    the lines before. One instance reads one journal.
+    It finds lines that were removed, repeated or edited after the run, if they contradict earlier
+    lines. One instance reads one journal.
     """
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ class EntryOrder:
         """Last observed conditions of each volume that is checked."""
 
     def contradiction(self, at: float, what: str, data: dict[str, Any]) -> str:
-        """Return why the next line cannot follow the ones before; an empty text if it can.
+        """Return the reason why the next line cannot follow the previous ones; empty if it can.
 
-        To be called for each line in order. Lines that lack a field are accepted: the check
+        Call it for each line in order. Lines without a required field are accepted: the check
         that needs the field reports it.
         """
         if what in RUN_ENTRIES:
@@ -63,7 +63,7 @@ class EntryOrder:
                     f"one run: {RESTORE_FILE}"
                 )
             self._phase, self._phase_line = what, self._line + 1
-        if not at >= self._at:  # as of NaN, too
+        if not at >= self._at:  # also true for NaN
             before = (
                 f"the {self._at} s of line {self._line}" if self._line else "the run's beginning"
             )
@@ -98,9 +98,9 @@ class EntryOrder:
 
     @property
     def cut_contradiction(self) -> str:
-        """Return why the last line cannot be incomplete; an empty text if it can.
+        """Return the reason why the last line cannot be incomplete; empty if it can.
 
-        A killed run may cut its last line, but none is written after the end of a run.
+        A killed run may cut its last line, but an ended run writes no more lines.
         """
         if self._phase != RUN_ENTRIES[-1]:
             return ""
@@ -113,7 +113,7 @@ class EntryOrder:
 def _differs(one: str, other: str) -> bool:
     """Return True if one condition is healthy and the other is not.
 
-    Unhealthy states are all alike: a change from False to Unknown is not recorded.
+    Unhealthy states count as equal: a change from False to Unknown is not recorded.
     """
     return (one == HEALTHY) is not (other == HEALTHY)
 
@@ -126,22 +126,22 @@ NAMES = {"leftovers": "objects", "liveness": "late"}
 
 
 class JournalDamaged(ValueError):
-    """Report a line that is not what was written, with its file, number and reason. Raised while
-    reading; no entry after that line is used.
+    """Report a changed or damaged line, with its file, number and reason. Raised while reading; no
+    entry after that line is used.
     """
 
 
 class JournalTaken(ValueError):
     """Report that another open journal writes to the file, in this process or another.
 
-    The file is as it was.
+    The file is unchanged.
     """
 
 
 class JournalLost(Exception):
-    """Report that a line could not be written: the journal is incomplete from there on.
+    """Report that a line could not be written: the journal is incomplete after it.
 
-    Not an OSError, which actors would take for a refusal of the API server.
+    Not an OSError, which actors treat as a refusal of the API server.
     """
 
 
@@ -183,7 +183,7 @@ class Journal:
         self._followers: list[Callable[[Entry], None]] = []
         self.entries = 0
         self.on_lost: Callable[[JournalLost], object] | None = None
-        """Called once when the journal cannot be written any more; without it the writer gets
+        """Called once when the journal can no longer be written; without it the writer raises
         JournalLost.
         """
         self._is_lost = False
@@ -248,23 +248,22 @@ class Journal:
         _write_all(self._file, line)
         self.entries += 1
         self.size += len(line)
-        # Once it outgrows memory; a SpooledTemporaryFile would look at each entry.
+        # A SpooledTemporaryFile would check its size at each entry.
         if (
             not self.entries % CHECK_SIZE_EVERY
             and isinstance(self._file, io.BytesIO)
             and self._file.tell() > IN_MEMORY
         ):
-            # stays open as long as the journal
+            # open until the journal is closed
             past, file = self._file, tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
             _write_all(file, past.getvalue())
             self._file = file
             past.close()
 
     def follow(self, follower: Callable[[Entry], None]) -> None:
-        """Call back for each entry written from now on, in the writer's thread.
+        """Call a function for each later entry, in the writer's thread.
 
-        Followers are called in the order in which they were added, after the entry is
-        written.
+        Followers are called in the order of their registration, after the entry is written.
         """
         self._followers.append(follower)
 
@@ -309,7 +308,7 @@ class ActorJournal:
 
     @property
     def now(self) -> float | None:
-        """Return the time that a note written now would get, in seconds since the run began.
+        """Return the time of a note if it were written now, in seconds since the run began.
 
         None if no journal is open.
         """
@@ -358,7 +357,7 @@ def is_being_written(path: pathlib.Path) -> bool:
 
 
 def read(path: pathlib.Path) -> list[Entry]:
-    """Read a journal from its file; raise JournalDamaged at a line that is not as it was written.
+    """Read a journal from its file; raise JournalDamaged at a damaged or contradictory line.
 
     An incomplete last line of a killed run is left out.
     """
@@ -366,8 +365,8 @@ def read(path: pathlib.Path) -> list[Entry]:
 
 
 def stored(path: pathlib.Path) -> Iterator[Entry]:
-    """Yield the entries of a journal's file; raise JournalDamaged at the first line that cannot
-    be.
+    """Yield the entries of a journal's file; raise JournalDamaged at the first damaged or
+    contradictory line.
     """
     order, reader = EntryOrder(), EntryReader()
     with path.open("rb") as file:
@@ -441,7 +440,7 @@ class EntryReader:
     __slots__ = ("_schema",)
 
     def __init__(self) -> None:
-        self._schema = 0  # no line was read yet
+        self._schema = 0  # until the first line
 
     def entry(self, line: bytes) -> Entry:
         try:

@@ -106,7 +106,7 @@ def _is_requested(_: logging.LogRecord) -> bool:
     return not _listing_everything.get()
 
 
-PATIENCE, HURRIED = 120.0, 5.0  # seconds for what was deleted to be gone
+PATIENCE, SHORT_PATIENCE = 120.0, 5.0  # seconds to wait for deleted objects
 LIST_PAUSE = 2.0
 
 

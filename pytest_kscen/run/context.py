@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 MANAGER = "pytest-kscen"
-GONE_WITHIN = 300.0  # seconds
+DELETION_TIMEOUT = 300.0  # seconds
 
 
 class AppliedObjects:
@@ -122,7 +122,7 @@ class AppliedObjects:
             await wait_for(
                 *(self._actor.api, self._actor.clock, resource, name, namespace),
                 condition=lambda obj: obj is None,
-                timeout=GONE_WITHIN,
+                timeout=DELETION_TIMEOUT,
             )
 
 

@@ -19,7 +19,7 @@ from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.megatest.view import RunState, run_until
 from pytest_kscen.megatest.volume import clear_volumes, multivolume
 from pytest_kscen.run.chaos_lease import ChaosLease
-from pytest_kscen.run.cleanup import HURRIED, PATIENCE, leftovers, unrecovered_volumes
+from pytest_kscen.run.cleanup import PATIENCE, SHORT_PATIENCE, leftovers, unrecovered_volumes
 from pytest_kscen.run.phases import INTERRUPTIONS, PHASES, Interruption, Phase, PhaseSteps
 from pytest_kscen.run.preflight import preflight, warn_of_foreign_volumes
 
@@ -319,7 +319,7 @@ class RunLifecycle(PhaseSteps):
 
     async def find_leftovers(self) -> None:
         async def find() -> None:
-            patience = HURRIED if self.state.volumes_abandoned.given else PATIENCE
+            patience = SHORT_PATIENCE if self.state.volumes_abandoned.given else PATIENCE
             found = await leftovers(self.context, self._director, patience)
             self.record("leftovers", objects=found)
 

@@ -70,7 +70,7 @@ class VolumeHandle:
 
     @property
     def nodes(self) -> list[str]:
-        """Nodes that have replicas, those with data first."""
+        """Nodes with replicas, nodes with data first."""
         return nodes_of(self._view.replicas(self.name))
 
     @property
@@ -91,7 +91,7 @@ class VolumeHandle:
 
     healthy = ready
 
-    def standing(self) -> str:
+    def describe_state(self) -> str:
         """Describe what keeps it from being ready, for the message of a wait that timed out."""
         if self._rv.volume is None:
             return f"the volume {self.name} is ready: it is not there"

@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def profiles(self) -> list[Profile]:
-        """Profiles that were declared, and those that churn brings."""
+        """Declared profiles, and profiles of churn."""
         return [*self.chaos, *self._churns_own]
 
     @property

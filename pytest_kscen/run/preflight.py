@@ -41,13 +41,13 @@ STORAGE = (
     REPLICATED_STORAGE_CLASSES,
 )
 NO_STORAGE = "install sds-replicated-volume there, or test another cluster with --kubeconfig"
-MAY_BE = ""  # absent
+OPTIONAL = ""  # absent
 NO_NODES = "it is no Kubernetes cluster"
 NOT_SERVED = "install what serves it, or leave the chaos profile that creates it out"
 NO_VIRTUALIZATION = "is --parent-kubeconfig that of the cluster that runs the virtual machines?"
 
 LAYOUT = "effectiveLayout"  # in a volume's status, once the storage publishes it
-OF_ONE_POD = (
+POD_SPECIFIC_LABELS = (
     "-hash",
     "-generation",
     "pod-name",
@@ -58,12 +58,12 @@ OF_ONE_POD = (
 
 
 class PreflightRefused(Exception):
-    """The run cannot be what its plan says. The message has a line for each thing that is wrong."""
+    """Report that a run cannot follow its plan. The message has a line for each problem."""
 
 
 @dataclass(slots=True)
-class _Look:
-    """Cluster as this run's user may read it, and the complaints so far."""
+class _CheckedCluster:
+    """Cluster that is checked with the rights of this run's user, and the complaints so far."""
 
     api: Api
     where: str
@@ -72,7 +72,9 @@ class _Look:
     async def list(
         self, resource: Resource, if_absent: str, namespace: str = "", **options: Any
     ) -> list[Obj] | None:
-        """The objects, or None and a complaint; none if it may be absent."""
+        """Return the objects, or None after a complaint. An absent resource is no complaint if
+        `if_absent` is empty.
+        """
         try:
             return (await self.api.list(resource, namespace, **options)).items
         except NotFound:
@@ -80,14 +82,14 @@ class _Look:
                 self.complaints.append(f"{self.where} has no {resource.qualified}: {if_absent}")
         except ApiError as error:
             self.complaints.append(
-                f"{self.where} does not let us list {resource.qualified}: {error.message}"
+                f"{self.where} does not allow listing {resource.qualified}: {error.message}"
             )
         return None
 
 
 async def preflight(context: RunContext, plan: Plan) -> None:
-    """Pass, or raise a PreflightRefused that lists everything that is wrong."""
-    tested = _Look(context.actor("preflight").api, "the tested cluster")
+    """Check the plan; raise PreflightRefused with all problems."""
+    tested = _CheckedCluster(context.actor("preflight").api, "the tested cluster")
     complaints = tested.complaints
     if plan.churn and not await _lacks_replicated_volumes(tested, plan.health):
         await _storage(tested, plan.churn, plan.health)
@@ -105,7 +107,9 @@ async def preflight(context: RunContext, plan: Plan) -> None:
             f"{names}: there is no parent cluster: give --parent-kubeconfig and --vm-namespace"
         )
     if context.parent:
-        parent = _Look(context.in_parent("preflight").api, "the parent cluster", complaints)
+        parent = _CheckedCluster(
+            context.in_parent("preflight").api, "the parent cluster", complaints
+        )
         await _created(parent, plan, context.parent, owned=context.parent.owned)
         if acting:
             await _machines(parent, tested, acting, context.parent)
@@ -116,12 +120,12 @@ async def preflight(context: RunContext, plan: Plan) -> None:
 
 
 async def _created(
-    cluster: _Look, plan: Plan, parent: ParentCluster | None, *, owned: bool
+    cluster: _CheckedCluster, plan: Plan, parent: ParentCluster | None, *, owned: bool
 ) -> None:
-    """List what incidents create in the parent, or without one in the tested cluster.
+    """List resources that incidents create in the parent, or without one in the tested cluster.
 
-    The cluster has to serve what the plan's profiles create. What profiles of earlier runs may
-    have left in a cluster that others use has to be listable, if the cluster serves it.
+    The cluster has to serve all resources of the plan's profiles. In a shared cluster, resources
+    of other profiles must be listable if they are served: earlier runs may have left objects.
     """
     needed = {each for profile in plan.profiles for each in profile.creates}
     not_served = NOT_SERVED if parent is None else NO_VIRTUALIZATION
@@ -129,13 +133,13 @@ async def _created(
         if each.in_parent is (parent is not None) and (each in needed or not owned):
             await cluster.list(
                 each.resource,
-                not_served if each in needed else MAY_BE,
+                not_served if each in needed else OPTIONAL,
                 each.namespace if parent is None else parent.namespace,
                 limit=1,
             )
 
 
-async def _lacks_replicated_volumes(tested: _Look, health: str) -> bool:
+async def _lacks_replicated_volumes(tested: _CheckedCluster, health: str) -> bool:
     """Return True, with one complaint, on storage of a package that has no ReplicatedVolumes."""
     if HEALTH_SOURCES.is_built_in(health):
         return False
@@ -152,7 +156,7 @@ async def _lacks_replicated_volumes(tested: _Look, health: str) -> bool:
     return False
 
 
-async def _storage(tested: _Look, churn: Churn, health: str) -> None:
+async def _storage(tested: _CheckedCluster, churn: Churn, health: str) -> None:
     found = [
         await tested.list(
             resource, NO_STORAGE, limit=0 if resource is REPLICATED_STORAGE_CLASSES else 1
@@ -169,7 +173,7 @@ async def _storage(tested: _Look, churn: Churn, health: str) -> None:
     nodes = await tested.list(NODES, NO_NODES, labels=NODE_LABEL)
     if nodes == []:
         tested.complaints.append(
-            f"no node has the storage's label {NODE_LABEL}: label those that are to hold volumes"
+            f"no node has the storage's label {NODE_LABEL}: label the nodes for volumes"
         )
     elif nodes and classes:
         there = _counted([node["metadata"]["name"] for node in nodes])
@@ -182,14 +186,14 @@ async def _storage(tested: _Look, churn: Churn, health: str) -> None:
         ]
 
 
-async def _pods_there(tested: _Look, namespace: str) -> str:
+async def _pods_there(tested: _CheckedCluster, namespace: str) -> str:
     try:
         if pods := (await tested.api.list(PODS, namespace)).items:
             labels = {
                 item
                 for pod in pods
                 for item in (pod["metadata"].get("labels") or {}).items()
-                if not item[0].endswith(OF_ONE_POD)
+                if not item[0].endswith(POD_SPECIFIC_LABELS)
             }
             return (
                 "the pods there have "
@@ -215,16 +219,16 @@ def _unknown_classes(wanted: tuple[str, ...], there: list[str]) -> list[str]:
     )
     return [
         (
-            f"there {what}; those there are: {', '.join(there) or 'none'}: choose of them "
+            f"there {what}; existing ones: {', '.join(there) or 'none'}: choose from them "
             "with --storage-classes or the marker"
         )
     ]
 
 
-async def _another_generation(tested: _Look, health: str) -> list[str]:
-    """Return a complaint if volumes publish their health in another way than `health` reads it.
+async def _another_generation(tested: _CheckedCluster, health: str) -> list[str]:
+    """Return a complaint if the storage publishes health in another form than `health` reads.
 
-    None if the definition leaves the status of volumes open, or cannot be read.
+    Empty if the definition has no schema of the status, or cannot be read.
     """
     try:
         definition = await tested.api.get(CUSTOM_RESOURCE_DEFINITIONS, REPLICATED_VOLUMES.qualified)
@@ -249,7 +253,7 @@ async def _another_generation(tested: _Look, health: str) -> list[str]:
 
 
 async def _machines(
-    parent: _Look, tested: _Look, acting: list[Profile], named: ParentCluster
+    parent: _CheckedCluster, tested: _CheckedCluster, acting: list[Profile], named: ParentCluster
 ) -> None:
     namespace = named.namespace
     machines = await parent.list(VIRTUAL_MACHINES, NO_VIRTUALIZATION, namespace)
@@ -261,12 +265,12 @@ async def _machines(
     where = f"{_counted(names)} in the namespace {namespace} of the parent cluster"
     for profile in acting:
         parent.complaints += filter(None, [profile.missing_machines(len(names), where)])
-    strangers = [
+    foreign_nodes = [
         node["metadata"]["name"] for node in nodes if node["metadata"]["name"] not in names
     ]
-    if names and strangers:
+    if names and foreign_nodes:
         parent.complaints.append(
-            f"no virtual machine in {namespace} is named as {', '.join(strangers)}: "
+            f"no virtual machine in {namespace} is named as {', '.join(foreign_nodes)}: "
             "are the tested cluster's nodes the virtual machines of --vm-namespace?"
         )
 
@@ -275,9 +279,9 @@ def _counted(names: list[str]) -> str:
     return f"{len(names)} ({', '.join(names)})" if names else "none"
 
 
-THERE = (
-    "{count} volumes of other runs are on the tested cluster, and take room and time "
-    "from this one's; "
+FOREIGN_VOLUMES = (
+    "{count} volumes of other runs are on the tested cluster, and take capacity and time "
+    "from this run's; "
     "if these runs are over: kubectl delete {kinds} -l '{label} in ({runs})'"
 )
 KINDS = f"{REPLICATED_VOLUME_ATTACHMENTS.plural},{REPLICATED_VOLUMES.plural}"
@@ -288,8 +292,7 @@ class ForeignVolumesWarning(UserWarning):
 
 
 async def warn_of_foreign_volumes(context: RunContext) -> None:
-    """Warn of volumes of other runs. They take room and time, and only people know if they are
-    needed.
+    """Warn of volumes of other runs, which use capacity and time and may still be needed.
 
     A user that may not list volumes gets no warning; preflight refuses the run if it needs them.
     """
@@ -299,5 +302,7 @@ async def warn_of_foreign_volumes(context: RunContext) -> None:
         return
     runs = Counter(one["metadata"]["labels"][RUN_LABEL] for one in found)
     if runs:
-        said = THERE.format(count=len(found), kinds=KINDS, label=RUN_LABEL, runs=", ".join(runs))
+        said = FOREIGN_VOLUMES.format(
+            count=len(found), kinds=KINDS, label=RUN_LABEL, runs=", ".join(runs)
+        )
         warnings.warn(said, ForeignVolumesWarning, stacklevel=1)

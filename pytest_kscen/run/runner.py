@@ -42,7 +42,7 @@ SIMULATED = ("embedded", "controlplane")
 def bring_storage(cluster: Cluster, generation: str) -> None:
     """Install the simulated storage on a simulated cluster, once, before its first run.
 
-    A cluster that was handed to us is tested with the storage that it has. Raises a
+    A cluster given by a kubeconfig is tested with its own storage. Raises a
     PreflightRefused if the cluster has no nodes.
     """
     if cluster.backend not in SIMULATED:
@@ -248,7 +248,7 @@ class ScenarioRunner:
                     f"its phase:\n{workflow.message}"
                 )
         for played in self.played:
-            if played.has_failed_unseen:
+            if played.has_unread_failure:
                 return (
                     f"the scenario {played.name!r} has failed, and the test did not look at "
                     f"its phase:\n{played.message}"

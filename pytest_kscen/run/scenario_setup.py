@@ -68,7 +68,7 @@ INSIDE = (
 )
 """Controllers that are one program of a real control plane."""
 UNGATED = frozenset((EVERY, MANAGER, *INSIDE, KUBELET, *(each.name for each in WHERE_SERVED)))
-"""Controllers that cannot be held on a cluster that is not ours."""
+"""Controllers that cannot be held on a cluster given by a kubeconfig."""
 UNREGISTER_WITHIN = 5.0  # seconds to remove webhooks when the cluster is closed
 SETTLED = 0.5  # seconds for a real scheduler to receive events that have no metric
 
@@ -77,7 +77,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
     """Set up an embedded cluster: gates before each controller's loop, and a hook in place of
     webhooks.
 
-    Returns an empty gate address: no HTTP client exists.
+    Return an empty gate address, because no gate is served over HTTP.
     """
     from pytest_kscen.embedded.apiserver.admission import Hook
 
@@ -121,7 +121,7 @@ def embedded(cluster: EmbeddedCluster, controller: ScenarioController) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttemptRecorder:
-    """Recorder of the embedded scheduler's attempts: whole for the active scenario, and in the
+    """Recorder of the embedded scheduler's attempts, in the active scenario's timeline and in the
     pod's annotations.
     """
 
@@ -222,25 +222,23 @@ class RealScheduling:
         try:
             configuration = yaml.safe_load(written)
         except yaml.YAMLError as error:
-            raise ValueError(f"this is not YAML: {error}") from None
+            raise ValueError(f"it is not YAML: {error}") from None
         if not isinstance(configuration, dict):
-            # it was written by somebody, not passed by a program
-            raise ValueError("it is no object")  # noqa: TRY004
+            # the content of a file is wrong, not a program's argument
+            raise ValueError("it is not an object")  # noqa: TRY004
         return configuration
 
 
 def given(cluster: KubeconfigCluster, controller: ScenarioController) -> str:
-    """Set up a cluster that is not ours: its API server calls webhooks on this machine.
+    """Set up a cluster given by a kubeconfig: its API server calls webhooks on this machine.
 
     New pods wait at a scheduling gate; other controllers request their turn at the gate address,
-    which is returned. Raises a PreflightRefused if the user may not impersonate.
+    which is returned. Raise PreflightRefused if the user may not impersonate.
     """
     from pytest_kscen.kube.gate import Gates
 
     def holds() -> bool:
-        """The gates that keep a pod from its turn keep it from a scheduler that is disabled,
-        too.
-        """
+        """Return True if pods must be gated: the scheduler is simulated or disabled."""
         return controller.simulates(SCHEDULER) or controller.disables(SCHEDULER)
 
     controller.register.ungated, controller.register.partly_gated = UNGATED, (SCHEDULER,)
@@ -283,47 +281,46 @@ def _served(
 
     keys, runner = make_keys(), cluster.runner
     api = RetryingApi(cluster.api(NAME), runner.clock, cluster.chance.stream("webhooks try again"))
-    front = WebhookServer(admit_write, holds, gates.visited)
+    server = WebhookServer(admit_write, holds, gates.visited)
     held = HeldPods(api, controller.informer_of(PODS))
     controller.register.prompts[SCHEDULER] = held.release_next
     controller.register.cleanups.append(held.release_all)
 
     async def stay() -> Never:
         try:
-            await front.stay()
+            await server.stay()
         finally:
             with contextlib.suppress(ApiError, OSError, TimeoutError):
                 async with asyncio.timeout(UNREGISTER_WITHIN):
                     await unregister(api)
                     await held.release_all()
 
-    runner.call(front.open(keys.context()))
+    runner.call(server.open(keys.context()))
     runner.start(stay(), "webhooks")
     runner.call(unregister(api))
-    runner.call(register(api, front.url, keys.authority, user, policy=policy))
+    runner.call(register(api, server.url, keys.authority, user, policy=policy))
     runner.start(gates.follow(api, runner.clock), "gates")
-    return front.gate_url
+    return server.gate_url
 
 
 def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> SchedulerWaiter:
-    """Return the scheduler's waiter, which queries the program itself last."""
+    """Return the scheduler's waiter, which finally queries the program's metrics."""
     clock = cluster.runner.clock
     nodes, pods = controller.informer_of(NODES), controller.informer_of(PODS)
 
-    heard_of_nodes = 0.0
+    nodes_changed_at = 0.0
 
-    def hear(new: Obj | None, old: Obj | None) -> None:  # noqa: ARG001  # every change is one
-        nonlocal heard_of_nodes
-        heard_of_nodes = clock.now()
+    def on_node_change(new: Obj | None, old: Obj | None) -> None:  # noqa: ARG001  # every change is one
+        nonlocal nodes_changed_at
+        nodes_changed_at = clock.now()
 
-    nodes.on_change(hear)
+    nodes.on_change(on_node_change)
 
     async def is_idle() -> bool:
-        asked = clock.now()
+        checked_at = clock.now()
         gated = sum(bool(gates_of(pod)) and scheduler_of(pod) == DEFAULT for pod in pods)
         placed = sum(bool(pod["spec"].get("nodeName")) and not has_ended(pod) for pod in pods)
-        # An idle scheduler can do nothing for these.
-        parked = sum(
+        unschedulable = sum(
             scheduler_of(pod) == DEFAULT
             and not pod["spec"].get("nodeName")
             and not gates_of(pod)
@@ -332,11 +329,12 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
             for pod in pods
         )
         is_idle = await cluster.scheduler.is_idle(
-            nodes=len(nodes.objects), pods=placed, gated=gated, parked=parked
+            nodes=len(nodes.objects), pods=placed, gated=gated, unschedulable=unschedulable
         )
         return (
             is_idle
-            and asked - max(heard_of_nodes, cluster.program_pauser.resumed_at.get(SCHEDULER, 0.0))
+            and checked_at
+            - max(nodes_changed_at, cluster.program_pauser.resumed_at.get(SCHEDULER, 0.0))
             >= SETTLED
         )
 

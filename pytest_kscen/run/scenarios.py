@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 24 * 3600.0
-STILL = 10.0  # seconds of cluster time after which one that is Paused goes on no more
+IDLE_TIME = 10.0  # seconds of cluster time after which a Paused Scenario does not continue
 
 
 @dataclass(eq=False)
 class ScenarioHandle:
-    """Scenario that is played, as a test holds it; it answers even when the object is gone."""
+    """Handle of a played scenario for tests; it also works after the object is deleted."""
 
     cluster: Cluster
     journal: Journal
@@ -57,14 +57,14 @@ class ScenarioHandle:
     _was_read: bool = field(default=False, repr=False)
     _added: list[Obj] = field(default_factory=list, repr=False)
     _last: Obj | None = field(default=None, repr=False)
-    """Object as it was when it was over."""
+    """Last object of a Scenario that is over."""
     _result: tuple[int, Result] | None = field(default=None, repr=False)
     """Result, with the length of the journal that it was computed from."""
 
     @property
     def live(self) -> Obj:
-        """Scenario as the API has it, or as it was at its end."""
-        self._hand_in()
+        """Current Scenario object, or the last one if it is over."""
+        self._write_added()
         return self._seen()
 
     def _seen(self) -> Obj:
@@ -84,8 +84,8 @@ class ScenarioHandle:
         return phase_of(self.live) in OVER
 
     @property
-    def has_failed_unseen(self) -> bool:
-        """True if it failed by itself and the test did not look at its phase."""
+    def has_unread_failure(self) -> bool:
+        """True if it failed by itself and the test did not read its phase."""
         return not self._was_read and not self.was_ended and phase_of(self.live) == FAILED
 
     @property
@@ -104,7 +104,7 @@ class ScenarioHandle:
             self._result = self.journal.entries, Result.of_journal(self.journal, self.name)
         return self._result[1]
 
-    # --- while it is on ---
+    # --- while it is active ---
 
     def create(self, obj: Obj, *, step: int, id: str = "") -> None:
         """Create an object in a step.
@@ -146,11 +146,11 @@ class ScenarioHandle:
         self._add(step, id, doneOperation={})
 
     def _add(self, step: int, id: str, **operation: Any) -> None:
-        """Keep an operation until the test waits or asks; it is written with all others that came
-        by then.
+        """Keep an operation until the test waits or reads the Scenario; all kept operations are
+        written together.
 
         Operations of a step that has begun are refused, so one write per operation would come too
-        late. Each one is checked by a dry run at once.
+        late. A dry run checks each one at once.
         """
         if phase_of(seen := self._seen()) in OVER:
             message = (seen.get("status") or {}).get("message")
@@ -172,7 +172,7 @@ class ScenarioHandle:
             ) from None
         self._added.append(entry)
 
-    def _hand_in(self) -> None:
+    def _write_added(self) -> None:
         if added := self._added:
             self._added = []
             self._write(added)
@@ -187,20 +187,21 @@ class ScenarioHandle:
 
     def until_paused(self) -> None:
         """Wait until all operations so far are done, or the scenario is over."""
-        self._until(_rests)
+        self._until(_is_paused_or_over)
 
     def until_over(self) -> None:
         """Wait until the scenario is over.
 
-        Raises a ScenarioRefused if it is Paused and stays so.
+        Raise ScenarioRefused if it stays Paused.
         """
         while not self.is_over:
-            self._until(_rests)
+            self._until(_is_paused_or_over)
             if phase_of(self.live) in OVER:
                 return
             try:  # others may add operations to it
                 self._until(
-                    lambda scenario: not _rests(scenario) or phase_of(scenario) in OVER, STILL
+                    lambda scenario: not _is_paused_or_over(scenario) or phase_of(scenario) in OVER,
+                    IDLE_TIME,
                 )
             except TimeoutError:
                 raise ScenarioRefused(
@@ -209,11 +210,11 @@ class ScenarioHandle:
                 ) from None
 
     def until_ended(self) -> None:
-        """Wait until the scenario is over, after its controller was requested to give it up."""
+        """Wait until the scenario is over, after its controller was requested to fail it."""
         self._until(lambda scenario: phase_of(scenario) in OVER)
 
     def _until(self, condition: Callable[[Obj], bool], timeout: float = PATIENCE) -> None:
-        self._hand_in()
+        self._write_added()
         runner, api = self.cluster.runner, self.cluster.api(NAME)
         if self._last is not None:
             return
@@ -277,7 +278,7 @@ def _plain(obj: Any) -> Any:
     return ApiClient().sanitize_for_serialization(obj)  # type: ignore[no-untyped-call]
 
 
-def _rests(scenario: Obj) -> bool:
+def _is_paused_or_over(scenario: Obj) -> bool:
     status = scenario.get("status") or {}
     is_paused = (
         phase_of(scenario) == PAUSED
@@ -291,20 +292,17 @@ def _target(api_version: str, kind: str, name: str, namespace: str) -> Obj:
     return {"typeMeta": {"apiVersion": api_version, "kind": kind}, "objectMeta": meta}
 
 
-STAGES: dict[str, Callable[[Any, ScenarioController], str]] = {
+SETUPS: dict[str, Callable[[Any, ScenarioController], str]] = {
     "embedded": embedded,
     "controlplane": controlplane,
     "kubeconfig": given,
 }
-GONE = 60.0  # seconds that an earlier Scenario of the same name has to go
+DELETION_TIMEOUT = 60.0  # seconds for the deletion of an earlier Scenario of the same name
 
 
 @dataclass(eq=False)
 class ScenarioPlayer:
-    """Player of one cluster's scenarios:
-
-    controller, gates, admission, and the journal that is written.
-    """
+    """Player of one cluster's scenarios: controller, gates, admission, and the open journal."""
 
     cluster: Cluster
     controller: ScenarioController
@@ -329,14 +327,14 @@ class ScenarioPlayer:
         """
         if not cluster.owned and not terms.disposable:
             raise PreflightRefused(
-                "a scenario begins with deleting all that is on its cluster, and this "
-                f"{cluster.backend} cluster is not of our making: "
-                f"say that it may be emptied with {terms.consent}"
+                "a scenario begins with deleting all objects of its cluster, and this "
+                f"{cluster.backend} cluster was not created by this session: "
+                f"allow it with {terms.consent}"
             )
-        if cluster.backend not in STAGES:
+        if cluster.backend not in SETUPS:
             raise PreflightRefused(
                 f"scenarios are not played on {cluster.backend} clusters yet: there are "
-                f"{', '.join(STAGES)}"
+                f"{', '.join(SETUPS)}"
             )
         runner, journals, chance = cluster.runner, JournalSwitch(), cluster.chance
         strategy = ResultsStrategy.of(terms.results)
@@ -351,17 +349,16 @@ class ScenarioPlayer:
             context.actor(NAME), ControllerRegister(), strategy=strategy, patience=terms.patience
         )
         runner.call(install(cluster.api(NAME), runner.clock))
-        gate_url = STAGES[cluster.backend](cluster, controller)
+        gate_url = SETUPS[cluster.backend](cluster, controller)
         runner.start(controller.run(), NAME)
         return cls(cluster, controller, journals, gate_url)
 
     def start_scenario(self, scenario: Obj, keep: Callable[[], Journal]) -> ScenarioHandle:
-        """Create a Scenario; `keep` opens its journal once nothing refuses it.
+        """Create a Scenario; `keep` opens its journal after a successful dry run.
 
-        An earlier scenario is over by then, or fails; one of the same name is deleted.
+        An earlier scenario that is not over fails; an earlier object of the same name is deleted.
         """
         name = scenario["metadata"]["name"]
-        # An earlier one is over by then; of the same name, it goes.
         if self.played and not self._is_past(self.played[-1]):
             self.played[-1].until_paused()
             self.end(self.played[-1], f"the scenario {name!r} began before its operation `done`")
@@ -398,7 +395,7 @@ class ScenarioPlayer:
             SCENARIOS,
             name,
             condition=lambda one: one is None,
-            timeout=GONE,
+            timeout=DELETION_TIMEOUT,
         )
 
     def end(self, played: ScenarioHandle, why: str) -> None:
@@ -413,7 +410,7 @@ class ScenarioPlayer:
             self.cluster.runner.call(self.cluster.api(NAME).delete(SCENARIOS, played.name))
 
     def _is_past(self, played: ScenarioHandle) -> bool:
-        """Return True if it is over, or was deleted."""
+        """Return True if the scenario is over or was deleted."""
         try:
             return played.is_over
         except NotFound:

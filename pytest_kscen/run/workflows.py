@@ -40,40 +40,40 @@ if TYPE_CHECKING:
     from pytest_kscen.run.workflow_setup import EngineLease
 
 
-SPAWNED = "schedule-spawned"
-"""The note that tells of it."""
+SPAWNED_ENTRY = "schedule-spawned"
+"""Kind of the journal entry for an object that a Schedule has created."""
 
 
 class ScheduleHandle:
-    """Schedule, or CronWorkflow, that a test has applied."""
+    """Handle of a Schedule or CronWorkflow that a test has applied."""
 
     def __init__(self, name: str, namespace: str, look: Callable[[], Obj]) -> None:
         self.name = name
         self.namespace = namespace
-        self._look = look
+        self._read = look
         self.spawned: list[str] = []
-        """Names of all objects that it has made, chaos or workflows, in order."""
+        """Names of all objects that it has created, chaos or workflows, in order."""
         self.workflows: list[WorkflowHandle] = []
         """Handles of the workflows among them."""
 
     @property
     def live(self) -> Obj:
-        """Object as the API has it; it must not be changed."""
-        return self._look()
+        """Current object from the API; it must not be changed."""
+        return self._read()
 
     @property
     def failed(self) -> list[WorkflowHandle]:
-        """Workflows that have failed. Reading it counts as looking at all of them."""
+        """Workflows that have failed. Reading it counts as reading the phases of all of them."""
         return [workflow for workflow in self.workflows if workflow.phase == FAILED]
 
 
 SIMULATED = ("embedded", "controlplane")
 
 
-def bring_chaos_mesh(cluster: Cluster) -> bool:
+def install_chaos_mesh(cluster: Cluster) -> bool:
     """Install the simulated Chaos Mesh on a simulated cluster; return True if this call did it.
 
-    A cluster that was handed to us uses the Chaos Mesh that it has.
+    A cluster given by a kubeconfig keeps its own Chaos Mesh.
     """
     # what simulated clusters have
     if cluster.backend not in SIMULATED or cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]
@@ -89,10 +89,9 @@ def bring_chaos_mesh(cluster: Cluster) -> bool:
 
 
 def family_on(cluster: Cluster) -> EngineResources:
-    """Install the definitions that an engine needs and lacks; return the API group that they are
-    in.
+    """Install the engine's missing definitions; return their API group.
 
-    Chaos Mesh's own group if it is free on the cluster, otherwise ours.
+    It is Chaos Mesh's group if that is free on the cluster, else this project's group.
     """
     from pytest_kscen.models.chaos_mesh import install
     from pytest_kscen.objects.chaos_mesh_definitions import (
@@ -101,12 +100,12 @@ def family_on(cluster: Cluster) -> EngineResources:
     )
     from pytest_kscen.run.workflow_setup import start_admission
 
-    if bring_chaos_mesh(cluster):
+    if install_chaos_mesh(cluster):
         start_admission(cluster, SHIPPED)
     if cluster.backend in SIMULATED:
         return SHIPPED
     api, runner = cluster.api("workflow-installer"), cluster.runner
-    family = OWN if runner.call(_is_theirs(api)) else SHIPPED
+    family = OWN if runner.call(_is_chaos_mesh(api)) else SHIPPED
     runner.call(
         install(api, runner.clock, (*engine_definitions(family.group), cron_workflow_definition()))
     )
@@ -128,7 +127,7 @@ def has_definitions(cluster: Cluster) -> bool:
     return cluster.runner.call(look())
 
 
-async def _is_theirs(api: Api) -> bool:
+async def _is_chaos_mesh(api: Api) -> bool:
     """Return True if the cluster's Workflows are Chaos Mesh's own, whose status has no phase."""
     try:
         definition = await api.get(CUSTOM_RESOURCE_DEFINITIONS, SHIPPED.workflows.qualified)
@@ -138,23 +137,23 @@ async def _is_theirs(api: Api) -> bool:
     return "phase" not in schema["properties"]["status"]["properties"]
 
 
-GONE_WITHIN = 600.0
-"""Seconds within which deleted workflows and their chaos have to be gone."""
+DELETION_TIMEOUT = 600.0
+"""Seconds for the deletion of workflows and their chaos."""
 
 
 class WorkflowHandle:
-    """Workflow that a test has started; its answers come from the journal."""
+    """Handle of a workflow that a test has started; its state comes from the journal."""
 
     def __init__(self, name: str, namespace: str, look: Callable[[WorkflowHandle], Obj]) -> None:
         self.name = name
         self.namespace = namespace
-        self._look = look
+        self._read = look
         self.story = WorkflowStory(NodeHistory(name))
         self.was_ended = False
         """True if the run ended before the workflow was over."""
         self._was_read = False
         self.kept: Obj | None = None
-        """Object as it was when the run was over."""
+        """Object at the end of the run."""
 
     @property
     def phase(self) -> str:
@@ -163,7 +162,7 @@ class WorkflowHandle:
 
     @property
     def seen(self) -> WorkflowStory:
-        """History of the workflow. Reading it counts as looking at its phase."""
+        """History of the workflow. Reading it counts as reading its phase."""
         self._was_read = True
         return self.story
 
@@ -178,12 +177,12 @@ class WorkflowHandle:
 
     @property
     def live(self) -> Obj:
-        """Workflow as the API has it, or as it was at the run's end; it must not be changed."""
-        return self.kept or self._look(self)
+        """Current object from the API, or the one at the run's end; it must not be changed."""
+        return self.kept or self._read(self)
 
     @property
     def score(self) -> float | None:
-        """Share of its probes that held, from 0 to 100; None if it has none."""
+        """Weighted percentage of its probes that passed, from 0 to 100; None without probes."""
         return (self.live.get("status") or {}).get("resilienceScore")
 
     @property
@@ -199,14 +198,14 @@ class WorkflowHandle:
         """Return True if the workflow is over, or was deleted."""
         return self.story.workflow.is_over or self.story.is_gone
 
-    def standing(self) -> str:
+    def describe_state(self) -> str:
         """Describe the present state, for the message of a wait that timed out."""
         return (
             f"the end of the workflow {self.namespace}/{self.name}: {self.story.describe_state()}"
         )
 
     @property
-    def has_failed_unseen(self) -> bool:
+    def has_unread_failure(self) -> bool:
         return not self._was_read and not self.was_ended and self.story.workflow.phase == FAILED
 
 
@@ -255,7 +254,7 @@ class Workflows:
                 f"there is a workflow {key[1]!r} in this run already: start it by "
                 f"another name, as in {again}"
             )
-        handle = self._handles[key] = WorkflowHandle(key[1], key[0], self._look)
+        handle = self._handles[key] = WorkflowHandle(key[1], key[0], self._read)
         self._run.do(actor.api.create(resource, made))
         return handle
 
@@ -265,7 +264,7 @@ class Workflows:
         return [
             handle
             for handle in (*self._handles.values(), *self._spawned.values())
-            if handle.has_failed_unseen
+            if handle.has_unread_failure
         ]
 
     def drive(self) -> None:
@@ -323,7 +322,7 @@ class Workflows:
     async def _begin(self, engine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         return self._run.life.start_task(engine, name)
 
-    def _look(self, handle: WorkflowHandle) -> Obj:
+    def _read(self, handle: WorkflowHandle) -> Obj:
         return self._run.call(self._api.get(self._family.workflows, handle.name, handle.namespace))
 
     def _follow(self, entry: Entry) -> None:
@@ -337,12 +336,12 @@ class Workflows:
                 self._driven.pop(key, None)
             if handle := self._handles.get(key) or self._spawned.get(key):
                 handle.story.take(entry)
-        elif entry.what == SPAWNED:
+        elif entry.what == SPAWNED_ENTRY:
             data = entry.data
             if scheduled := self._schedules.get((data["by"], data["namespace"], data["schedule"])):
                 scheduled.spawned.append(data["object"])
                 if data["kind"] == self._family.workflows.kind:
-                    made = WorkflowHandle(data["object"], scheduled.namespace, self._look)
+                    made = WorkflowHandle(data["object"], scheduled.namespace, self._read)
                     made.was_ended = self._is_healed
                     self._spawned[made.namespace, made.name] = made
                     scheduled.workflows.append(made)
@@ -384,12 +383,11 @@ class Workflows:
             await self._wait(key, lambda obj: obj is None)
 
     async def _end(self) -> None:
-        """Abort all running workflows, also those of others:
-
-        no engine drives them after the run.
+        """Abort all running workflows, including foreign ones, because no engine drives them after
+        the run.
         """
-        unheard = {key: None for key, handle in self._handles.items() if not handle.finished()}
-        on = {**unheard, **self._driven}
+        unfinished = {key: None for key, handle in self._handles.items() if not handle.finished()}
+        on = {**unfinished, **self._driven}
         self._ended.update(on)
         abort = {"metadata": {"annotations": {ABORT: "true"}}}
         for namespace, name in on:
@@ -404,7 +402,11 @@ class Workflows:
         namespace, name = key
         where = (self._family.workflows, name, namespace)
         await wait_for(
-            self._api, self._run.context.clock, *where, condition=condition, timeout=GONE_WITHIN
+            self._api,
+            self._run.context.clock,
+            *where,
+            condition=condition,
+            timeout=DELETION_TIMEOUT,
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Read a Workflow from an object or a YAML file, and refuse what cannot end well.
+"""Read a Workflow from an object or a YAML file, and refuse invalid ones.
 
 Called by collection, the `workflow` marker, `run.workflow` and `kscen validate`, before any cluster
 is touched. Errors name the file, the line and the template.
@@ -26,7 +26,7 @@ from pytest_kscen.workflow.validation.workflows import API_VERSIONS, WORKFLOW
 if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 
 class WorkflowRefused(DocumentRefused):
@@ -41,7 +41,7 @@ class WorkflowWarning(UserWarning):
 
 
 def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj:
-    """Return the Workflow of a file or object, with the given values of its parameters in place.
+    """Return the Workflow of a file or object, with the given values of its parameters.
 
     Raise WorkflowRefused if there is none, if a file has several, or if it is invalid.
     """
@@ -71,7 +71,7 @@ def workflow_of(source: Any, parameters: Mapping[str, Any] | None = None) -> Obj
 
 
 def validated(document: Document, parameters: Mapping[str, Any] | None = None) -> Obj:
-    """Return the document's Workflow with its parameters in place; warn, or raise
+    """Return the document's Workflow with its parameters replaced by their values; warn, or raise
     WorkflowRefused.
     """
     obj: Any = document.content
@@ -98,9 +98,9 @@ def validated(document: Document, parameters: Mapping[str, Any] | None = None) -
         warnings.warn(issue_line(document, odd), WorkflowWarning, stacklevel=2)
     wrong = [each for each in faults if each.is_error]
     if wrong:
-        more = [f"and {len(wrong) - MOST_SHOWN} more"] if len(wrong) > MOST_SHOWN else []
+        more = [f"and {len(wrong) - MAX_SHOWN} more"] if len(wrong) > MAX_SHOWN else []
         raise WorkflowRefused(
-            "\n".join([*(issue_line(document, each) for each in wrong[:MOST_SHOWN]), *more])
+            "\n".join([*(issue_line(document, each) for each in wrong[:MAX_SHOWN]), *more])
         )
     metadata = obj["metadata"]
     name = metadata.get("name") or metadata["generateName"].rstrip("-.")
@@ -114,14 +114,16 @@ def validated(document: Document, parameters: Mapping[str, Any] | None = None) -
 def companion_objects(found: list[Document]) -> list[Obj]:
     """Return the other objects of a file, which are applied before its workflows.
 
-    Expectations are not among them. An invalid Schedule is refused here as well.
+    Expectations are left out. An invalid Schedule is refused here as well.
     """
-    apart = [
+    handled_types = [
         (expecting.API_VERSION, expecting.KIND),
         *((version, WORKFLOW) for version in API_VERSIONS),
     ]
     others = [
-        each for each in found if not any(each.kind_is(version, kind) for version, kind in apart)
+        each
+        for each in found
+        if not any(each.kind_is(version, kind) for version, kind in handled_types)
     ]
     for document in others:
         obj = document.content

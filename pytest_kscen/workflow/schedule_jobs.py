@@ -1,4 +1,4 @@
-"""Objects that a Schedule spawns (chaos or a workflow): how each is built, and how far it is.
+"""Objects that a Schedule spawns (chaos or a workflow): their content and their progress.
 
 Called by `schedules` and `engine.actors`. Functions only; no calls to a cluster.
 """
@@ -31,9 +31,9 @@ ONE_SHOT = ("pod-kill", "container-kill")
 SCHEDULED_AT = "workflow.kscen.io/scheduled-at"
 """Annotation with the time for which an object was spawned."""
 LONGEST_STEM = 52
-"""Longest name of a Schedule that fits into a label's value with the time behind it."""
+"""Longest name of a Schedule that fits into a label's value together with the time."""
 DIGEST = 6
-"""Characters of the digest by which shortened names differ."""
+"""Characters of the digest in shortened names."""
 
 
 class ScheduleError(ValueError):
@@ -60,7 +60,7 @@ def body_of(schedule: Obj) -> Obj:
 def name_at(schedule: Obj, due: float) -> str:
     """Return the name of the object spawned for this time: unique per Schedule and second.
 
-    A name that is too long, or could be that of another kind of schedule, is cut with a digest.
+    A name that is too long, or that another kind of schedule may have, is shortened with a digest.
     """
     name = str(schedule["metadata"]["name"])
     if len(name) > LONGEST_STEM or schedule.get("kind") == CRON_WORKFLOWS.kind:
@@ -90,9 +90,9 @@ def is_chaos(job: Obj) -> bool:
 
 
 def is_finished(job: Obj, now: float) -> bool:
-    """Return whether a workflow is over, or chaos has ended and recovered.
+    """Return True if a workflow is over, or if chaos has ended and recovered.
 
-    A kill happens once: it is finished when done, or when its selector matches nothing.
+    A kill is finished when it is done, or when its selector matches nothing.
     """
     if not is_chaos(job):
         return is_over(job) or is_true(job, ACCOMPLISHED)

@@ -60,7 +60,7 @@ class StatusCheckSettings:
 
     @classmethod
     def of(cls, spec: Obj) -> StatusCheckSettings:
-        """Read a spec. An unreadable duration counts as none; each outcome's message reports it."""
+        """Read a spec. An invalid duration counts as none; each outcome's message reports it."""
         try:
             duration = seconds_of_text(spec["duration"]) if spec.get("duration") else None
         except ValueError:
@@ -77,21 +77,21 @@ class StatusCheckSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class OutcomeStreak:
-    """Last outcome, and how often it came in a streak: records may hold fewer."""
+class ConsecutiveOutcomes:
+    """Last outcome and the number of its consecutive occurrences; records may hold fewer."""
 
     outcome: str = ""
     length: int = 0
 
     @classmethod
-    def of(cls, status: Obj) -> OutcomeStreak:
-        streak = cls()
+    def of(cls, status: Obj) -> ConsecutiveOutcomes:
+        outcomes = cls()
         for record in status.get("records") or ():
-            streak = streak.then(record["outcome"])
-        return streak
+            outcomes = outcomes.then(record["outcome"])
+        return outcomes
 
-    def then(self, outcome: str) -> OutcomeStreak:
-        return OutcomeStreak(outcome, self.length + 1 if outcome == self.outcome else 1)
+    def then(self, outcome: str) -> ConsecutiveOutcomes:
+        return ConsecutiveOutcomes(outcome, self.length + 1 if outcome == self.outcome else 1)
 
 
 def with_record(
@@ -106,15 +106,20 @@ def with_record(
 
 
 def with_conditions(
-    status: Obj, settings: StatusCheckSettings, streak: OutcomeStreak, now: str, *, is_late: bool
+    status: Obj,
+    settings: StatusCheckSettings,
+    outcomes: ConsecutiveOutcomes,
+    now: str,
+    *,
+    is_late: bool,
 ) -> Obj:
     """Return the status with its conditions; the first condition that completes it is the
     reason.
     """
     held = {
         DURATION_EXCEED: is_late,
-        FAILURE_EXCEED: streak.outcome == FAILURE and streak.length >= settings.failures,
-        SUCCESS_EXCEED: streak.outcome == SUCCESS and streak.length >= settings.successes,
+        FAILURE_EXCEED: outcomes.outcome == FAILURE and outcomes.length >= settings.failures,
+        SUCCESS_EXCEED: outcomes.outcome == SUCCESS and outcomes.length >= settings.successes,
     }
     ends = (DURATION_EXCEED, FAILURE_EXCEED) if settings.is_continuous else tuple(held)
     reason = next((REASON + type_ for type_ in ends if held[type_]), "")
@@ -184,7 +189,7 @@ class StatusCheckController:
         raise AssertionError
 
     async def _follow(self, check: Obj) -> None:
-        """Run a check to completion; an error affects it alone."""
+        """Run a check to completion; an error does not affect other checks."""
         try:
             if not is_completed(check):
                 await self._run_check(check)
@@ -199,12 +204,12 @@ class StatusCheckController:
         probe = HttpProbe.of(part.part("http"))
         form = InvalidProbe(errors) if errors else probe
         status, now = check.get("status") or {}, clock.now()
-        streak = OutcomeStreak.of(status)
+        outcomes = ConsecutiveOutcomes.of(status)
         if not status.get("startTime"):
             status = with_conditions(
                 {**status, "startTime": timestamp_of(now)},
                 settings,
-                streak,
+                outcomes,
                 timestamp_of(now),
                 is_late=False,
             )
@@ -243,16 +248,16 @@ class StatusCheckController:
                     self._recorder.warning(check, f"{REASON}ExecutionFailed", words)
                 outcome = SUCCESS if answer.passed else FAILURE
                 status = with_record(status, settings, at, outcome, answer.message)
-                streak = streak.then(outcome)
+                outcomes = outcomes.then(outcome)
             now = clock.now()
             status = with_conditions(
-                status, settings, streak, timestamp_of(now), is_late=now >= ends
+                status, settings, outcomes, timestamp_of(now), is_late=now >= ends
             )
             await self._write(check, status)
         self._report_completion(check, status)
 
     async def _write(self, check: Obj, status: Obj) -> None:
-        """Write a status, again and again while it is refused and the check exists."""
+        """Write a status; retry while it is refused and the check exists."""
         metadata = check["metadata"]
         what = (self._resource, metadata["name"], {"status": status}, metadata["namespace"])
         while True:

@@ -1,7 +1,6 @@
 """History of a workflow, from the journal alone: phases of its nodes, with times and messages.
 
-Called by `run.workflows` and collection; `WORKFLOW_ENTRIES` are the journal's entries it is made
-of.
+Called by `run.workflows` and collection; `WORKFLOW_ENTRIES` are the kinds of entries that it reads.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ POD_WAITS, HINDERED = "workflow-node-waits", "workflow-hindered"
 FOUND = "workflow-found"
 """Entry for a workflow or node that a restarted engine resumes: read by metrics and traces only."""
 WORKFLOW_ENTRIES = frozenset({PHASE, "workflow-node", POD_WAITS, HINDERED, GONE})
-"""Kinds of journal entries that a story is made of."""
+"""Kinds of journal entries that a story contains."""
 
 
 @dataclass(slots=True)
@@ -74,7 +73,7 @@ class NodeHistory:
 
 @dataclass(slots=True)
 class WorkflowStory:
-    """Story of one workflow and its nodes, in the order in which these began.
+    """Story of one workflow and its nodes, in the order of their beginnings.
 
     Built from journal entries alone, so that a stored journal gives the same story as a live run. A
     workflow that is deleted early keeps its last phases.

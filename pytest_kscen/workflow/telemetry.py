@@ -94,7 +94,7 @@ ROOT = ""
 
 @dataclass(slots=True)
 class _ActiveNode:
-    """Running node, or the workflow itself, as far as metrics need it."""
+    """Metrics' state of a running node, or of the workflow itself."""
 
     type: str
     phase: str
@@ -108,10 +108,10 @@ class _ActiveNode:
 
 
 class Metrics:
-    """Metrics of one engine since its start, fed with the entries of its journal.
+    """Metrics of one engine since its start, computed from the entries of its journal.
 
-    A restarted engine counts again what it finds running. What it has not seen begin, such as the
-    injection of chaos, it does not time.
+    A restarted engine counts running workflows and nodes again. Durations that began before its
+    start, such as the injection of chaos, are not measured.
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Metrics:
         self.scheduling_seconds = _histogram(
             "scheduling_seconds", "From a child's end to the next child's beginning."
         )
-        self._on: dict[tuple[str, str], dict[str, _ActiveNode]] = {}
+        self._active: dict[tuple[str, str], dict[str, _ActiveNode]] = {}
         """Running nodes by workflow."""
 
     def take(self, entry: Entry) -> None:
@@ -147,16 +147,16 @@ class Metrics:
         elif entry.what == "workflow-phase":
             self._workflow(entry)
         elif entry.what == FOUND:
-            # It is on since before this engine was there.
+            # It began before this engine started.
             data = entry.data
             node = _ActiveNode(data.get("type", ""), data["phase"], None, entry.at - data["age"])
-            self._on.setdefault(_where(entry), {})[data.get("node", ROOT)] = node
+            self._active.setdefault(_where(entry), {})[data.get("node", ROOT)] = node
             if "node" in data:
                 self.nodes.add(1, node.type, node.phase)
             else:
                 self.workflows.add(1, node.phase)
         elif entry.what == "workflow-gone":
-            self._gone(entry)
+            self._drop(entry)
         elif entry.what == "workflow-probe":
             self.probes.add(1, entry.data["probe"], "passed" if entry.data["passed"] else "failed")
 
@@ -173,7 +173,11 @@ class Metrics:
 
     def _node(self, entry: Entry) -> None:
         data = entry.data
-        type_, phase, nodes = data["type"], data["phase"], self._on.setdefault(_where(entry), {})
+        type_, phase, nodes = (
+            data["type"],
+            data["phase"],
+            self._active.setdefault(_where(entry), {}),
+        )
         self.transitions.add(1, type_, phase)
         parent, node = nodes.get(data["parent"]), nodes.get(data["node"])
         if node is None:
@@ -197,12 +201,12 @@ class Metrics:
             if parent:
                 parent.left = entry.at
             if not nodes:
-                del self._on[_where(entry)]
+                del self._active[_where(entry)]
         else:
             self.nodes.add(1, type_, phase)
 
     def _workflow(self, entry: Entry) -> None:
-        nodes, phase = self._on.setdefault(_where(entry), {}), entry.data["phase"]
+        nodes, phase = self._active.setdefault(_where(entry), {}), entry.data["phase"]
         known = nodes.get(ROOT)
         if known:
             self.workflows.add(-1, known.phase)
@@ -212,10 +216,10 @@ class Metrics:
         if phase in OVER:
             self.workflow_seconds.observe(entry.at - began, phase)
             del nodes[ROOT]
-            self._gone(entry)
+            self._drop(entry)
 
-    def _gone(self, entry: Entry) -> None:
-        for name, node in self._on.pop(_where(entry), {}).items():
+    def _drop(self, entry: Entry) -> None:
+        for name, node in self._active.pop(_where(entry), {}).items():
             if name == ROOT:
                 self.workflows.add(-1, node.phase)
             else:
@@ -268,16 +272,16 @@ class Tracing:
             return
         data, now = entry.data, int(self._clock.now() * 1_000_000_000)
         if entry.what == "workflow-gone":
-            self._gone(data, now)
+            self._drop(data, now)
             return
         spans, name = (
             self._spans.setdefault((data["namespace"], data["workflow"]), {}),
             data.get("node", ROOT_SPAN),
         )
         if entry.what == FOUND:
-            self._begun(spans, name, data, now - int(data["age"] * 1_000_000_000))
+            self._start_span(spans, name, data, now - int(data["age"] * 1_000_000_000))
             return
-        span = spans.get(name) or self._begun(spans, name, data, now)
+        span = spans.get(name) or self._start_span(spans, name, data, now)
         span.add_event(
             data["phase"],
             {"message": data["message"]} if "message" in data else None,
@@ -295,13 +299,13 @@ class Tracing:
             span.end(end_time=now)
             del spans[name]
         if not spans or (data["phase"] in OVER and name == ROOT_SPAN):
-            self._gone(data, now)
+            self._drop(data, now)
 
-    def _gone(self, data: dict[str, Any], now: int) -> None:
+    def _drop(self, data: dict[str, Any], now: int) -> None:
         for span in self._spans.pop((data["namespace"], data["workflow"]), {}).values():
             span.end(end_time=now)
 
-    def _begun(self, spans: dict[str, Any], node: str, data: dict[str, Any], now: int) -> Any:
+    def _start_span(self, spans: dict[str, Any], node: str, data: dict[str, Any], now: int) -> Any:
         above = None if node == ROOT_SPAN else spans.get(data["parent"])
         context = self._trace.set_span_in_context(above) if above else None
         name = data.get("template") or data["workflow"]

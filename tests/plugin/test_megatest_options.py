@@ -574,7 +574,7 @@ def test_impossible_run_is_refused_without_a_traceback(pytester):
     result = pytester.runpytest()
     result.assert_outcomes(failed=1)
     classes = (
-        "there is no storage class nothing; those there are: availability, "
+        "there is no storage class nothing; existing ones: availability, "
         "consistency-and-availability, none: "
     )
     group = "network-block: a group of 6 leaves no machine on the other side: there are 6 (node-1, "

@@ -58,7 +58,7 @@ def test_cluster_of_others_is_refused_without_consent(pytester):
     result.stdout.fnmatch_lines(
         [
             (
-                "*this embedded cluster is not of our making: say that it may be emptied "
+                "*this embedded cluster was not created by this session: allow it "
                 "with --kscen-disposable*"
             )
         ]

@@ -239,7 +239,7 @@ def test_user_without_access_to_leftovers_is_refused_before_the_lease(world, res
         """It does not come so far."""
     assert (
         str(refused.value)
-        == f"the parent cluster does not let us list {resource.qualified}: not for you"
+        == f"the parent cluster does not allow listing {resource.qualified}: not for you"
     )
     assert world.holder is None
 
@@ -250,7 +250,8 @@ def test_churn_destroying_pods_needs_access_to_earlier_jobs(world):
     world.cluster.api = lambda name: Refusing(api(name), JOBS, Forbidden("not for you"))
     runner = ScenarioRunner(world.cluster, Plan(Churn(pod_destroyer=True)))
     with pytest.raises(
-        PreflightRefused, match=r"^the tested cluster does not let us list jobs.batch: not for you$"
+        PreflightRefused,
+        match=r"^the tested cluster does not allow listing jobs.batch: not for you$",
     ):
         runner.run("1m")
 

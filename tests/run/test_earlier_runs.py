@@ -150,8 +150,8 @@ def test_volumes_of_other_runs_on_a_foreign_cluster_are_reported_with_the_remedy
         pass
     assert [str(warning.message) for warning in reported] == [
         (
-            "2 volumes of other runs are on the tested cluster, and take room and time "
-            "from this one's; if these runs are over: "
+            "2 volumes of other runs are on the tested cluster, and take capacity and time "
+            "from this run's; if these runs are over: "
             "kubectl delete replicatedvolumeattachments,replicatedvolumes -l "
             "'kscen.io/run in (dead0000)'"
         )

@@ -121,7 +121,7 @@ def test_unknown_classes_are_reported_with_existing_ones(cluster, do):
     do(bring_storage(cluster.api()))
     assert complaints(cluster, Plan(Churn(storage_classes=("a", "c", "d")))) == [
         (
-            "there are no storage classes c, d; those there are: a, b: choose of them with "
+            "there are no storage classes c, d; existing ones: a, b: choose from them with "
             "--storage-classes or the marker"
         )
     ]

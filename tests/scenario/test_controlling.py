@@ -33,8 +33,7 @@ def test_cluster_is_emptied_only_with_consent(capsys):
         assert main(["scenario-controller", "--kubeconfig", str(cluster.kubeconfig)]) == 1
     message = capsys.readouterr().err
     assert (
-        "this kubeconfig cluster is not of our making: say that it may be emptied with "
-        "--disposable\n"
+        "this kubeconfig cluster was not created by this session: allow it with --disposable\n"
     ) in message
 
 
@@ -62,7 +61,7 @@ WAITER = Waiter("painter", {})
         ),
         (f"{__name__}:NONE", "has no attribute 'NONE'"),
         (f"{__name__}:WANTED", "is no waiter: it has no name, resources"),
-        (f"{__name__}:WAITER", "this kubeconfig cluster is not of our making"),
+        (f"{__name__}:WAITER", "this kubeconfig cluster was not created by this session"),
     ],
 )
 def test_custom_waiters_are_given_by_their_paths(path, why, capsys):

@@ -268,7 +268,7 @@ def test_given_cluster_is_not_emptied(runner, monkeypatch):
     monkeypatch.setattr(type(runner.cluster), "owned", False)
     with pytest.raises(
         PreflightRefused,
-        match="is not of our making: say that it may be emptied with --kscen-disposable",
+        match="was not created by this session: allow it with --kscen-disposable",
     ):
         runner.play(scenario(done(1)))
     with on_terms(runner, ScenarioSettings(disposable=True)) as reported:

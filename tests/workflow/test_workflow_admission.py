@@ -14,7 +14,7 @@ from pytest_kscen.kube.webhooks import LocalServers
 from pytest_kscen.objects.chaos_mesh import SHIPPED
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.run import workflow_setup
-from pytest_kscen.run.workflows import bring_chaos_mesh
+from pytest_kscen.run.workflows import install_chaos_mesh
 from tests.workflow.validation.drafts import schedule, serial, suspend, workflow
 
 REFUSED = (
@@ -58,7 +58,7 @@ def over_https():
 
 @pytest.fixture(params=["in process", "over https"])
 def judged(request, cluster):
-    bring_chaos_mesh(cluster)
+    install_chaos_mesh(cluster)
     if request.param == "in process":
         in_process(cluster)
     else:
@@ -98,7 +98,7 @@ def test_valid_workflow_is_admitted_and_may_be_changed(judged):
 
 
 def test_existing_workflow_can_be_ended(cluster):
-    bring_chaos_mesh(cluster)
+    install_chaos_mesh(cluster)
     api = cluster.api("somebody")
     cluster.runner.call(api.create(SHIPPED.workflows, workflow(serial("a", "a"))))
     in_process(cluster)
@@ -121,7 +121,7 @@ def test_questionable_workflow_is_admitted_with_a_warning(judged):
 
 
 def test_webhook_can_be_removed(cluster, over_https):
-    bring_chaos_mesh(cluster)
+    install_chaos_mesh(cluster)
     over_https(cluster)
     api = cluster.api("somebody")
     cluster.runner.call(workflow_setup.unregister(api))
@@ -131,7 +131,7 @@ def test_webhook_can_be_removed(cluster, over_https):
 @pytest.mark.controlplane
 @pytest.mark.cluster(backend="controlplane", nodes=0)
 def test_real_api_server_calls_the_webhook(cluster):
-    bring_chaos_mesh(cluster)
+    install_chaos_mesh(cluster)
     workflow_setup.start_admission(cluster, SHIPPED)
     workflow_setup.start_admission(cluster, SHIPPED)  # the second takes the first one's place
     api = cluster.api("somebody")

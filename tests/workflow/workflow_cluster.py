@@ -26,7 +26,7 @@ from pytest_kscen.objects.chaos_mesh import (
 )
 from pytest_kscen.objects.errors import ApiError, NotFound
 from pytest_kscen.objects.resources import PODS, SERVICES
-from pytest_kscen.run.workflows import bring_chaos_mesh
+from pytest_kscen.run.workflows import install_chaos_mesh
 from pytest_kscen.workflow.engine.manager import WorkflowManager
 from pytest_kscen.workflow.engine.pending_writes import LONGEST_PAUSE
 from pytest_kscen.workflow.engine.repository import PARENT_ANNOTATION
@@ -237,7 +237,7 @@ disturbances = st.lists(
 class WorkflowCluster:
     def __init__(self, seed="forest"):
         self.cluster = EmbeddedCluster(seed, nodes=2)
-        bring_chaos_mesh(self.cluster)
+        install_chaos_mesh(self.cluster)
         self.runner, self.api = self.cluster.runner, self.cluster.api("test")
         self.journal = Journal(self.runner.clock)
         self.cluster.admission.add(

@@ -133,11 +133,11 @@ class RealScheduler:
         except (aiohttp.ClientError, OSError, TimeoutError):
             return False
 
-    async def is_idle(self, *, nodes: int, pods: int, gated: int, parked: int) -> bool:
+    async def is_idle(self, *, nodes: int, pods: int, gated: int, unschedulable: int) -> bool:
         """Return True if the program has seen this many nodes, placed pods and gated pods, and
         neither queues nor binds any.
 
-        At least `parked` pods must be unschedulable: a pod in flight is in no queue. Two readings a
+        At least `unschedulable` pods must be unschedulable: a pod in flight is in no queue. Two readings a
         moment apart must agree on the number of attempts. Without nodes, pods that back off do not
         count. The program updates its counts of nodes and placed pods once a second.
         """
@@ -157,7 +157,7 @@ class RealScheduler:
             gated,
         ):
             return False
-        if nodes and _sum(UNSCHEDULABLE, after) < parked:
+        if nodes and _sum(UNSCHEDULABLE, after) < unschedulable:
             return False
         return not any(waiting) and _sum(ATTEMPTS, before) == _sum(ATTEMPTS, after)
 

@@ -115,7 +115,7 @@ class AutoscalerV1Conversion:
                 if _cpu_utilization(metric, "target") is None
             ],
             CURRENT_METRICS: [_older_metric(metric, "current") for metric in current],
-            BEHAVIOR: _recased(spec.pop("behavior", {}), str.upper),
+            BEHAVIOR: _convert_case(spec.pop("behavior", {}), str.upper),
             CONDITIONS: status.pop("conditions", []),
         }
         notes = {
@@ -230,24 +230,22 @@ def _older_metric(metric: Obj, kind: str) -> Obj:
     return converted
 
 
-def _recased(value: Any, first: Any) -> Any:
-    """Convert the case of field names: the annotation spells scaling rules with Go's field
-    names.
-    """
+def _convert_case(value: Any, change_case: Any) -> Any:
+    """Convert the case of field names: the annotation has scaling rules with Go's field names."""
     if isinstance(value, dict):
         return {
-            first(name[0]) + name[1:]: _recased(one, first)
+            change_case(name[0]) + name[1:]: _convert_case(one, change_case)
             for name, one in value.items()
             if one is not None
         }
-    return [_recased(one, first) for one in value] if isinstance(value, list) else value
+    return [_convert_case(one, change_case) for one in value] if isinstance(value, list) else value
 
 
 SCHEMA = BuiltinSchema("autoscaling", "v2", "HorizontalPodAutoscaler")
 READINGS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     METRICS: ("spec", "metrics", lambda stored: _newer_metrics(stored, "target")),
     CURRENT_METRICS: ("status", "currentMetrics", lambda stored: _newer_metrics(stored, "current")),
-    BEHAVIOR: ("spec", "behavior", lambda stored: _recased(stored, str.lower)),
+    BEHAVIOR: ("spec", "behavior", lambda stored: _convert_case(stored, str.lower)),
     CONDITIONS: ("status", "conditions", lambda stored: stored),
 }
 """For each annotation: its part and field in v2, and the conversion of its value."""

@@ -110,7 +110,7 @@ def _increase_generation(metadata: Obj) -> None:
 
 
 def _propagation_finalizer(kind: Kind, present: list[str], options: Options) -> str:
-    """Return the finalizer that stands for the propagation policy; empty for Background."""
+    """Return the finalizer of the propagation policy; empty for Background."""
     if options.orphan_dependents is not None:
         return ORPHAN if options.orphan_dependents else ""
     if options.propagation:

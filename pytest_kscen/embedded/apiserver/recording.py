@@ -35,15 +35,15 @@ class RealServer:
         self._token = token
 
     def get(self, path: str, accept: str = "application/json") -> Any:
-        return self._ask("GET", path, accept=accept)
+        return self._request("GET", path, accept=accept)
 
     def post(self, path: str, body: Any) -> Any:
-        return self._ask("POST", path, orjson.dumps(body))
+        return self._request("POST", path, orjson.dumps(body))
 
     def delete(self, path: str) -> Any:
-        return self._ask("DELETE", path)
+        return self._request("DELETE", path)
 
-    def _ask(
+    def _request(
         self, method: str, path: str, body: bytes | None = None, accept: str = "application/json"
     ) -> Any:
         headers = {"Accept": accept, "Content-Type": "application/json"}

@@ -66,21 +66,21 @@ class NamespaceObjects:
     Additions and removals are collected and merged into the sorted list at the next read.
     """
 
-    __slots__ = ("_gone", "_new", "_sorted", "objects")
+    __slots__ = ("_new", "_removed", "_sorted", "objects")
 
     def __init__(self) -> None:
         self.objects: dict[str, Obj] = {}
         self._sorted: list[str] = []
         self._new: dict[str, None] = {}
-        self._gone: set[str] = set()  # of the names in `_sorted`
+        self._removed: set[str] = set()  # of the names in `_sorted`
 
     def put(self, name: str, obj: Obj) -> Obj | None:
         """Store an object and return the previous one of the same name."""
         old = self.objects.get(name)
         self.objects[name] = obj
         if old is None:
-            if name in self._gone:
-                self._gone.discard(name)
+            if name in self._removed:
+                self._removed.discard(name)
             else:
                 self._new[name] = None
         return old
@@ -89,7 +89,7 @@ class NamespaceObjects:
         if name in self._new:
             del self._new[name]
         else:
-            self._gone.add(name)
+            self._removed.add(name)
         return self.objects.pop(name)
 
     def names(self) -> list[str]:
@@ -97,9 +97,9 @@ class NamespaceObjects:
             self._sorted.extend(self._new)
             self._sorted.sort()
             self._new.clear()
-        if self._gone:
-            self._sorted = [name for name in self._sorted if name not in self._gone]
-            self._gone.clear()
+        if self._removed:
+            self._sorted = [name for name in self._sorted if name not in self._removed]
+            self._removed.clear()
         return self._sorted
 
 
@@ -352,7 +352,7 @@ class Store:
     def count_at(
         self, group: str, plural: str, namespace: str, revision: int, after: NamespacedName
     ) -> int:
-        """Count the objects as of a revision behind a name."""
+        """Count the objects at a revision after a name."""
         resource_store = self.resource_store(group, plural)
         past = resource_store.past_states(revision, namespace)
         changed = sum(

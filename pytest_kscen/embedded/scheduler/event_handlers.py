@@ -256,11 +256,10 @@ class EventHandlers:
         self._queue.handle_event(ASSIGNED_ADD, None, new)
 
     def _nomination_released(self, pod: Obj) -> None:
-        """Wake pods after a nominated pod has released its node: those that counted it as present,
-        up to its priority.
+        """Requeue pods after a nominated pod has released its node: pods up to its priority, which
+        counted it as present.
 
-        The pod itself is woken too, if its nomination was taken from it; not if its binding timed
-        out.
+        The pod itself is requeued if its nomination was cleared, but not if its binding timed out.
         """
         was_there = pod["metadata"]["uid"] in self._nominated.expected
         self._nominated.expected.discard(pod["metadata"]["uid"])

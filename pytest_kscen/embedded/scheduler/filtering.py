@@ -93,12 +93,12 @@ def _filter_one_by_one(
     profile, _, pod, state = current
     found = FilterResult()
     filters = [(plugin.filter, profile.name_of(plugin)) for plugin in profile.filters(state)]
-    crowded = set(profile.handle.nominated.nodes())
+    nominated_nodes = set(profile.handle.nominated.nodes())
     count = len(nodes)
     for number in range(count):
         node = nodes[(start + number) % count]
         status = None
-        if node.name in crowded:
+        if node.name in nominated_nodes:
             status = profile.filter_with_nominated(state, pod, node)
         else:
             for filter_node, name in filters:

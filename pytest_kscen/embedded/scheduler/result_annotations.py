@@ -118,10 +118,10 @@ class ResultAnnotator:
             return
         old = live["metadata"].get("annotations") or {}
         new = with_history(result_annotations(attempt), old)
-        gone = {key: None for key in old if key.startswith(RESULTS) and key not in new}
+        removed = {key: None for key in old if key.startswith(RESULTS) and key not in new}
         try:
             await self._context.api.patch(
-                PODS, name, {"metadata": {"annotations": {**gone, **new}}}, namespace
+                PODS, name, {"metadata": {"annotations": {**removed, **new}}}, namespace
             )
         except NotFound:
             return

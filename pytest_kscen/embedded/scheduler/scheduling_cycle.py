@@ -350,7 +350,7 @@ class SchedulingCycle:
                 status = await waiting.decided()
                 self._waiting.remove(pod.uid)
                 if status is not None:
-                    await self._revert_and_wake(current, node, status)
+                    await self._revert_assignment(current, node, status)
                     return
                 self._queue.done(pod.uid)
             try:
@@ -358,7 +358,7 @@ class SchedulingCycle:
             except (ApiError, OSError) as error:
                 status = failure(str(error))
             if status is not None:
-                await self._revert_and_wake(current, node, status)
+                await self._revert_assignment(current, node, status)
                 return
             await self._bind(current, node)
 
@@ -375,7 +375,7 @@ class SchedulingCycle:
         except (ApiError, OSError, ExtenderError) as error:
             status = failure(str(error))
         if status is not None:
-            await self._revert_and_wake(current, node, status)
+            await self._revert_assignment(current, node, status)
             return
         words = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._context.recorder.report_action(pod.obj, "Scheduled", words, action="Binding")
@@ -397,13 +397,15 @@ class SchedulingCycle:
             words = diagnosis.fit_error_message(1, [status])
         await self._fail(current, words, nomination=NO_NOMINATION, unschedulable=status.rejects)
 
-    async def _revert_and_wake(self, current: SchedulingAttempt, node: str, status: Status) -> None:
+    async def _revert_assignment(
+        self, current: SchedulingAttempt, node: str, status: Status
+    ) -> None:
         """Revert, and retry pods that may have been refused because of the assumed pod."""
         await self._revert(current, node, status)
         pod = current.pod
-        gone = {**pod.obj, "spec": {**pod.spec, "nodeName": node}}
+        unassigned = {**pod.obj, "spec": {**pod.spec, "nodeName": node}}
         self._queue.handle_event(
-            ASSIGNED_DELETE, gone, None, unless=pod.ref if status.rejects else None
+            ASSIGNED_DELETE, unassigned, None, unless=pod.ref if status.rejects else None
         )
 
     async def _fail(

@@ -103,8 +103,8 @@ def _score_in_bulk(
     if overrides(plugin, "score_many"):
         raw = plugin.score_many(state, pod, table, rows)
     else:
-        asked = _score_one_by_one(current, plugin, nodes)
-        raw = np.fromiter(asked, np.int64, len(nodes))
+        raw_scores = _score_one_by_one(current, plugin, nodes)
+        raw = np.fromiter(raw_scores, np.int64, len(nodes))
     if overrides(plugin, "normalize_many"):
         return raw, plugin.normalize_many(state, pod, raw)
     if overrides(plugin, "normalize"):

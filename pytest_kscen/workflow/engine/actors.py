@@ -105,7 +105,7 @@ async def delete_chaos(clients: ActorClients, tree: Tree, node: TreeNode) -> Eve
     except NotFound:
         return EventType.CLEANED
     is_schedule = node.template.type == SCHEDULE
-    if clients.watches.sees(resource) or await clients.node_objects.has(resource, tree, node):
+    if clients.watches.is_synced(resource) or await clients.node_objects.has(resource, tree, node):
         await clients.watches.follow(resource)
         if await clients.node_objects.delete(resource, tree, node, with_dependents=is_schedule):
             return None

@@ -234,25 +234,24 @@ class WorkflowManager:
     def _clean_up_orphans(self, key: WorkflowKey, below: dict[str, list[Obj]]) -> None:
         """Clean up nodes whose workflow was deleted or is over while no engine was running."""
         tree = self._repository.trees.get(key)
-        stray = self._repository.orphan_tree(key)
+        orphans = self._repository.orphan_tree(key)
         for obj in (obj for children in below.values() for obj in children):
             if not (tree and obj["metadata"]["name"] in tree.nodes):
                 with contextlib.suppress(*MALFORMED):
                     if not needs_no_cleanup(obj):
-                        self._repository.add_node(stray, obj)
+                        self._repository.add_node(orphans, obj)
         why = (
             "its workflow was over"
             if self._workflows.get(key.name, key.namespace)
             else WORKFLOW_DELETED
         )
-        self._cleaner.remove(stray, stray.nodes.values(), why)
+        self._cleaner.remove(orphans, orphans.nodes.values(), why)
 
     def _add_workflow(self, workflow: Obj) -> Tree:
-        """Add the tree of a new workflow; a malformed one fails, and everything below it is
-        ended.
+        """Add the tree of a new workflow; a malformed workflow fails, and its nodes are ended.
 
-        One that has not begun is validated: not every API server has the webhook that refuses
-        workflows that cannot end well.
+        A workflow that has not begun is validated, because some API servers lack the webhook that
+        refuses invalid workflows.
         """
         try:
             tree = self._repository.add_tree(workflow)

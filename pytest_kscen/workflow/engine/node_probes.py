@@ -1,7 +1,7 @@
 """Run the probes of nodes and workflows: before they start, while they run, before they end.
 
 Called by `transitions`. A node with Start probes begins when these have passed; one with End probes
-is over when these have been asked. Answers come back as events; no phase is changed here.
+is over when these have run. Results come back as events; no phase is changed here.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NodeProbes:
     has_begun: bool = False
     has_ended: bool = False
     awaited: NodeEvent | None = None
-    """Event that is sent again once the last probes have answered."""
+    """Event that is sent again when the End probes have run."""
     failure: str = ""
     """Message of the failed last probe, by which the node fails."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -52,9 +52,8 @@ class NodeProbes:
 class ProbeCoordinator:
     """Starts, cancels and reports the probes of all workflows of one engine.
 
-    Probes run in tasks of the engine's group, beside the processing of events: answers are sent
-    back to the queue as events of their node. Results survive a restart of the engine in
-    `status.probes`.
+    Probes run in tasks of the engine's group, concurrently with the processing of events, and
+    report by events of their node. Results survive a restart of the engine in `status.probes`.
     """
 
     def __init__(self, actor: Actor, trigger: OperableTrigger, group: asyncio.TaskGroup) -> None:
@@ -64,7 +63,7 @@ class ProbeCoordinator:
         self._of: dict[tuple[WorkflowKey, str], NodeProbes] = {}
 
     def defers_start(self, tree: Tree, node: TreeNode, event: NodeEvent) -> bool:
-        """Return whether the event has to wait for the node's Start probes, and begin asking them.
+        """Start the node's Start probes; return True if the event has to wait for them.
 
         The same event is sent again when they have passed.
         """
@@ -80,7 +79,7 @@ class ProbeCoordinator:
             node_probes.runner.chaos_is_on(_has_chaos(tree, node))
             return False
 
-        async def ask_first() -> None:
+        async def run_first_probes() -> None:
             if why := _failure(await node_probes.runner.at_start()):
                 self._trigger.notify(
                     NodeEvent(
@@ -91,11 +90,13 @@ class ProbeCoordinator:
             node_probes.runner.begin_continuous()
             self._trigger.notify(event)
 
-        self._start(node_probes, ask_first, event, f"first probes of {node.name or tree.key}")
+        self._start(
+            node_probes, run_first_probes, event, f"first probes of {node.name or tree.key}"
+        )
         return True
 
     def defers_end(self, tree: Tree, node: TreeNode, event: NodeEvent) -> bool:
-        """Return whether the end has to wait for the node's End probes, and begin asking them.
+        """Start the node's End probes; return True if the end has to wait for them.
 
         A node that has not begun is not probed.
         """
@@ -108,23 +109,21 @@ class ProbeCoordinator:
             return False
         node_probes.has_ended, node_probes.awaited = True, event
 
-        async def ask_last() -> None:
+        async def run_last_probes() -> None:
             node_probes.failure = _failure(await node_probes.runner.at_end())
             node_probes.awaited = None
             self._trigger.notify(event)
 
-        self._start(node_probes, ask_last, event, f"last probes of {node.name or tree.key}")
+        self._start(node_probes, run_last_probes, event, f"last probes of {node.name or tree.key}")
         return True
 
     def awaits_last_probes(self, tree: Tree, node: TreeNode) -> bool:
-        """Return whether the node ends as soon as its probes have answered; no deadline changes
-        that.
-        """
+        """Return True if the node ends when its End probes have run; no deadline changes that."""
         node_probes = self._of.get((tree.key, node.name))
         return node_probes is not None and node_probes.awaited is not None
 
     def cancel_last_probes(self, tree: Tree, node: TreeNode) -> None:
-        """Cancel the last probes of a node, and let it end without their answers."""
+        """Cancel the End probes of a node, and end it without their results."""
         node_probes = self._of.get((tree.key, node.name))
         if node_probes and node_probes.awaited:
             node_probes.close()
@@ -132,7 +131,7 @@ class ProbeCoordinator:
             node_probes.awaited = None
 
     def result(self, tree: Tree, node: TreeNode, phase: str) -> tuple[str, str]:
-        """Return the phase after the probes' verdicts, and the message if they have changed it."""
+        """Return the phase after the probes' verdicts, and a message if they have changed it."""
         node_probes = self._of.get((tree.key, node.name))
         if (
             node_probes
@@ -143,7 +142,7 @@ class ProbeCoordinator:
         return phase, ""
 
     def chaos_changed(self, tree: Tree, node: TreeNode) -> None:
-        """Start or stop the OnChaos probes of the node and of everything above it."""
+        """Start or stop the OnChaos probes of the node and of all its ancestors."""
         above: TreeNode | None = node
         while above:
             if node_probes := self._of.get((tree.key, above.name)):
@@ -151,7 +150,7 @@ class ProbeCoordinator:
             above = None if above.parent is None else tree.node(above.parent)
 
     def shown(self, tree: Tree, node: TreeNode) -> list[Obj]:
-        """Return the results for a node's status; for the workflow's, those of all nodes."""
+        """Return the results for a node's status; the workflow's status has all nodes' results."""
         if node.name != ROOT:
             return self._results(tree, node)
         return [
@@ -223,9 +222,9 @@ class ProbeCoordinator:
         event: NodeEvent,
         name: str,
     ) -> None:
-        """Ask in a task of the engine's group, beside the processing of events.
+        """Run probes in a task of the engine's group.
 
-        An error there becomes a fault of this node alone, and its end is not awaited any more.
+        An error becomes a fault of this node alone, and the end of its probes is not awaited.
         """
 
         async def run() -> None:
@@ -256,9 +255,9 @@ def _failure(verdicts: list[ProbeVerdict]) -> str:
 
 
 def _previous_results(node: TreeNode) -> list[Obj]:
-    """Return the results that a previous engine has written for the node's own probes.
+    """Return the results that a previous engine wrote for the node's own probes.
 
-    A workflow's status holds the results of all nodes; only its own are returned.
+    A workflow's status has the results of all nodes; only the workflow's own are returned.
     """
     written = (node.obj.get("status") or {}).get("probes") or []
     return [result for result in written if result.get("node", ROOT) == node.name]

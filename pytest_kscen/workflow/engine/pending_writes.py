@@ -1,8 +1,8 @@
-"""Write node statuses; keep those that the API server refuses, and retry until it takes them.
+"""Write node statuses; keep refused statuses and retry until the API server accepts them.
 
 Called by `transitions` for every status. While a status is pending, the workflow's message names
 it, and events that would start something new are held back. After `WRITE_TIMEOUT` the workflow has
-failed; retries go on.
+failed; retries continue.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WRITE_TIMEOUT = 300.0
 """Seconds of refusals after which a workflow has failed."""
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
-"""Seconds between retries; each pause is twice as long as the one before."""
+"""Seconds between retries; each pause is twice as long as the previous one."""
 FAST_REFUSAL = 1.0
 """Seconds within which a refusal counts as fast; slower ones stop further writes until the
 retry.
@@ -43,7 +43,7 @@ class StatusRefused(Exception):
 
 @dataclass(slots=True)
 class PendingWrite:
-    """Status of one node that is still to be written, with the reason of the last refusal."""
+    """Unwritten status of one node, with the reason of the last refusal."""
 
     node: TreeNode
     why: str
@@ -65,19 +65,19 @@ class PendingWrites:
     pause: float = FIRST_PAUSE
     writes: dict[str, PendingWrite] = field(default_factory=dict)
     slow: dict[bool, str] = field(default_factory=dict)
-    """Late refusals, by whether they concern the workflow's own status: not tried before the
-    retry.
+    """Reasons of slow refusals, by True for the workflow's own status and False for nodes: such
+    statuses are not written before the next retry.
     """
     annotations_refused: bool = False
-    """Notes of refused statuses are refused as well, and not sent any more."""
+    """Annotations of refused statuses are refused as well, and no longer sent."""
     gave_up: bool = False
 
 
 class NodeStatusWriter:
-    """Writes the statuses of one engine's nodes, and retries those that were refused.
+    """Writer of the statuses of one engine's nodes; refused writes are retried.
 
-    A refused status is noted in an annotation as well, so that a restarted engine does not repeat
-    actions that it does not know of. Retries are events of the workflow's root.
+    A refused status is also stored in an annotation, so that a restarted engine does not repeat
+    actions. Retries are events of the workflow's root.
     """
 
     def __init__(
@@ -96,8 +96,8 @@ class NodeStatusWriter:
         self._pending: dict[WorkflowKey, PendingWrites] = {}
 
     async def save(self, tree: Tree, node: TreeNode) -> None:
-        """Write the node's status; raise StatusRefused if it is refused or would be too slow to
-        try.
+        """Write the node's status; raise StatusRefused if it is refused, or if writes are suspended
+        after slow refusals.
         """
         pending = self._pending.get(tree.key)
         why = pending.slow.get(node.name == ROOT) if pending else None
@@ -114,7 +114,7 @@ class NodeStatusWriter:
         return pending is not None and node.name in pending.writes
 
     def hold(self, tree: Tree, node: TreeNode, event: NodeEvent) -> None:
-        """Hold an event until the node's status is written; fail the node if the time for that is
+        """Hold an event until the node's status is written; fail the node if `WRITE_TIMEOUT` is
         over.
         """
         pending = self._pending[tree.key]
@@ -135,7 +135,7 @@ class NodeStatusWriter:
     async def retry_writes(self, tree: Tree) -> None:
         """Write all pending statuses of a workflow again, if their retry is due.
 
-        After `WRITE_TIMEOUT` seconds of refusals the workflow fails once; retries go on.
+        After `WRITE_TIMEOUT` seconds of refusals the workflow fails once; retries continue.
         """
         pending = self._pending.get(tree.key)
         if pending is None or pending.next > self._clock.now():

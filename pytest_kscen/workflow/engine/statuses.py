@@ -1,4 +1,4 @@
-"""Statuses of workflows and nodes as the API stores them, and the texts of errors in them.
+"""Statuses of workflows and nodes in their stored form, and the texts of errors in them.
 
 Called by `repository` (read and write) and `pending_writes` (notes of refused statuses). Field
 names follow Chaos Mesh; `status.engine` is the engine's own and holds what it needs to resume.
@@ -44,8 +44,7 @@ MALFORMED = (LookupError, TypeError, ValueError, AttributeError)
 def error_text(error: Exception) -> str:
     """Return an exception's message, cut to a length that every API server accepts.
 
-    An exception of reading malformed content is described as such, since its own text explains
-    nothing.
+    An exception from reading malformed content gets an explanation, since its own text has none.
     """
     text = error.message if isinstance(error, ApiError) else str(error) or repr(error)
     if isinstance(error, MALFORMED) and not isinstance(error, UnicodeError):
@@ -56,7 +55,7 @@ def error_text(error: Exception) -> str:
 T = TypeVar("T")
 
 UNWRITTEN_ANNOTATION = "workflow.kscen.io/unwritten"
-"""Annotation that holds the status which the API server refused."""
+"""Annotation with a status that the API server refused."""
 FINISHED, ACTIVE = "finishedChildren", "activeChildren"
 CHILDREN = (FINISHED, ACTIVE)
 UNTIL = {

@@ -1,7 +1,7 @@
-"""A running workflow in memory: the tree of its nodes, the tables' guards, and the schedulers.
+"""Running workflow in memory: the tree of its nodes, the tables' guards, and the schedulers.
 
-A scheduler names the templates that start next below a node; each node type has its own. Nothing
-here acts on a cluster: `transitions` changes nodes, `repository` stores them.
+A scheduler returns the templates that start next below a node, by the node's type. The module does
+not access a cluster: `transitions` changes nodes, `repository` stores them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SCHEDULERS = {SERIAL: serial_scheduler, PARALLEL: parallel_scheduler, TASK: tas
 
 
 def scheduler_of(node: TreeNode) -> Callable[[Tree, TreeNode], Sequence[str]]:
-    """Return the scheduler of the node's type; the workflow itself has the entry's."""
+    """Return the scheduler of the node's type; the workflow itself has `entry_scheduler`."""
     return _SCHEDULERS.get(node.template.type, entry_scheduler)
 
 
@@ -79,7 +79,7 @@ class TreeNode:
     parent: str | None
     started: float
     obj: Obj = field(repr=False)
-    """Object as the API had it last; the workflow's own object for the root."""
+    """Latest object from the API; the workflow's object for the root."""
     phase: str = INIT
     ended: float | None = None
     attempt: int = 1
@@ -87,19 +87,17 @@ class TreeNode:
     children: list[str] = field(default_factory=list)
     """Names of the children of this attempt, in the order in which they were made."""
     ending: EventType | None = None
-    """Cause of an early end; before a retry begins, FAULT of the attempt before."""
+    """Cause of an early end; before a retry begins, FAULT of the previous attempt."""
     retry_forbidden: bool = False
-    """Ended by more than a fault of its own: there is no other attempt."""
+    """True if it was ended by another cause than its own fault: there is no other attempt."""
     is_cleaning: bool = False
     """Deletion of its objects has begun."""
     has_created: bool = False
-    """Creation of its chaos or check has succeeded; if the object is missing, a user has deleted
-    it.
-    """
+    """True if its chaos or check was created; if the object is missing, a user has deleted it."""
     was_injected: bool = False
     """Chaos was in effect in this attempt."""
     has_leftovers: bool = False
-    """Over, but its objects are not deleted yet."""
+    """True if it is over, but its objects are not deleted yet."""
     until: dict[Delay, float] = field(default_factory=dict)
     """Ends of the delays of this attempt, in seconds since the epoch; a restarted engine keeps
     them.
@@ -110,9 +108,9 @@ class TreeNode:
     evaluations: list[Obj] = field(default_factory=list)
     context: list[str] = field(default_factory=list)
     probes: list[Obj] = field(default_factory=list)
-    """Results of its probes, as `status.probes` has them."""
+    """Results of its probes, in the form of `status.probes`."""
     is_unsaved: bool = False
-    """Phase is unwritten: it is written together with the result of the next event."""
+    """True if the phase is unwritten: it is written together with the result of the next event."""
     phase_count: int = 0
     """Number of phase changes so far; events that were set up for an earlier phase expire by it."""
     waiting_reason: str = ""
@@ -152,15 +150,16 @@ class TreeNode:
             self.message = message or self.message
 
     def clear_last_attempt(self) -> None:
-        """Forget children, cause and message of the attempt before this one."""
+        """Clear the children, cause and message of the previous attempt."""
         self.children = []
         self.ending = None
         self.message = ""
 
     def prepare_retry(self) -> None:
-        """Begin another attempt as a fresh node. Until it starts, the node counts as failed.
+        """Begin another attempt with the state of a new node. Until it starts, the node counts as
+        failed.
 
-        The deadline goes on, as it covers all attempts.
+        The deadline stays, because it covers all attempts.
         """
         self.attempt += 1
         self.ending = EventType.FAULT
@@ -189,7 +188,7 @@ class Tree:
     nodes: dict[str, TreeNode] = field(default_factory=dict)
     """Nodes by name without the root, in the order in which they were made."""
     node_count: int = 0
-    """Number of nodes made so far, including those that a refusal cut short."""
+    """Number of nodes created so far, including refused creations."""
 
     @property
     def aborted_by(self) -> str:
@@ -210,8 +209,8 @@ class Tree:
         return [self.nodes[name] for name in node.children]
 
     def below(self, node: TreeNode) -> Iterator[TreeNode]:
-        """Yield the node and everything below it in the present attempts. Nodes of earlier attempts
-        are left out; no recursion, so that any depth works.
+        """Yield the node and its descendants of the present attempts, without recursion, so that
+        any depth works.
         """
         left = [node]
         while left:
@@ -233,10 +232,10 @@ class Tree:
         return _GUARDS[guard](self, node)
 
     def has_failed(self, node: TreeNode) -> bool:
-        """Return whether the node counts as a failure for its parent.
+        """Return True if the node counts as a failure for its parent.
 
-        A Task or check that the parent's own deadline has cut off does not, unless a child of it
-        failed.
+        A Task or check that was cut off by the parent's deadline does not, unless one of its
+        children failed.
         """
         is_cut_off = node.ending is EventType.PARENT_DEADLINE and needs_result(node.template)
         return node.phase == FAILED and not (
@@ -265,8 +264,8 @@ def phase_when_ended(node: TreeNode) -> str:
     result.
     """
     by_time = node.ending in (EventType.DEADLINE, EventType.PARENT_DEADLINE)
-    is_in_vain = needs_result(node.template) or (node.template.is_chaos and not node.was_injected)
-    return SUCCEED if (by_time and not is_in_vain) or node.ending is None else FAILED
+    is_failure = needs_result(node.template) or (node.template.is_chaos and not node.was_injected)
+    return SUCCEED if (by_time and not is_failure) or node.ending is None else FAILED
 
 
 def deadline_message(node: TreeNode, event_type: EventType) -> str:
@@ -279,7 +278,7 @@ def deadline_message(node: TreeNode, event_type: EventType) -> str:
 
 
 def needs_result(template: Template) -> bool:
-    """Return whether a node of this template has failed if its time is over before it is done."""
+    """Return True if a node of this template fails when its time is over before it is done."""
     is_continuous = (template.body.get("statusCheck") or {}).get("mode") == "Continuous"
     return template.type == TASK or (template.type == STATUS_CHECK and not is_continuous)
 

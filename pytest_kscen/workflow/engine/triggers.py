@@ -78,10 +78,10 @@ class RateLimiter:
 
 
 class OperableTrigger:
-    """Queue of events that the engine and its watches write to.
+    """Queue of events from the engine and its watches.
 
-    Each workflow has a queue of its own, and at most one event of it is being processed. Workflows
-    take turns in the order in which they became ready. Delayed events enter the queue when due.
+    Each workflow has a separate queue, and at most one of its events is being processed. Workflows
+    alternate in the order in which they became ready. Delayed events enter the queue when due.
     """
 
     def __init__(self, name: str, clock: Clock, rate: RateLimiter | None = None) -> None:
@@ -151,7 +151,7 @@ class OperableTrigger:
             self._sooner.clear()
             while self._later and self._later[0][0] <= self._clock.now():
                 _, number, event = heapq.heappop(self._later)
-                # Not forgotten meanwhile; every number is checked once.
+                # An event is valid unless its workflow was forgotten; each number is checked once.
                 numbers = self._wanted.get(event.workflow, set())
                 is_wanted = number in numbers
                 numbers.discard(number)
@@ -160,7 +160,7 @@ class OperableTrigger:
                 if is_wanted:
                     self.notify(event)
             if self._later:
-                # Or until an earlier event is set up.
+                # Sleep until the event is due, or until an earlier event is added.
                 instant = self._later[0][0]
                 sleep = asyncio.ensure_future(self._clock.sleep(instant - self._clock.now()))
                 sooner = asyncio.ensure_future(self._sooner.wait())
@@ -186,7 +186,7 @@ STARTING_REASONS = ("", "ContainerCreating", "PodInitializing")
 
 
 class Watches:
-    """Watches on all resources of which nodes have created objects, one informer for each resource.
+    """Watches on the resources of objects that nodes created, one informer for each resource.
 
     A watch starts with the first object of its kind and lasts as long as the engine. It selects
     objects by their node label, and also reports objects that existed before it started.
@@ -227,7 +227,7 @@ class Watches:
                 f"{informer.refusal or 'the API does not answer'}"
             )
 
-    def sees(self, resource: Resource) -> bool:
+    def is_synced(self, resource: Resource) -> bool:
         return resource in self._informers and bool(self._informers[resource].version)
 
     def begin(self, resource: Resource) -> None:

@@ -1,7 +1,7 @@
 """Run the probes of one node or workflow, from its start to its end.
 
-Called by `engine.node_probes`. Whatever an answer contains, and whatever goes wrong, is an outcome
-of that probe, and stops no other. Every attempt is written to the journal as `workflow-probe`.
+Called by `engine.node_probes`. Any response and any error is an outcome of its probe and does not
+stop other probes. Each attempt is written to the journal as `workflow-probe`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 async def outcome_of(form: ProbeForm, context: ProbeContext, within: float) -> ProbeOutcome:
-    """Probe once; an error, or no answer within so many seconds, is a failed outcome."""
+    """Probe once; an error, or no response `within` these seconds, is a failed outcome."""
     try:
         async with asyncio.timeout(within):
             return await form.ask(context, within)
@@ -48,7 +48,7 @@ async def outcome_of(form: ProbeForm, context: ProbeContext, within: float) -> P
 
 @dataclass(slots=True)
 class _ProbeRecord:
-    """Counts and verdict of one probe, as its status shows them."""
+    """Counts and verdict of one probe, for its status."""
 
     probe: Probe
     count: int = 0

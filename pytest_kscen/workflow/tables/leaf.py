@@ -45,12 +45,12 @@ CHAOS = StateMachine(
         },
         EventType.INJECTED: {
             RUNNING: if_(Guard.CLEANING)
-            + do(enter(HOLDING), NotifyAfter(EventType.AWAKE, Delay.LENGTH)),
+            + do(enter(HOLDING), NotifyAfter(EventType.DELAY_OVER, Delay.LENGTH)),
         },
         EventType.NOT_INJECTED: {
             RUNNING: if_(Guard.CLEANING) + do(NodeAction.RECORD_CAUSE, *REMOVE_CHAOS),
         },
-        EventType.AWAKE: {
+        EventType.DELAY_OVER: {
             HOLDING: do(enter(RUNNING), *REMOVE_CHAOS),
         },
         EventType.CLEANED: {
@@ -82,7 +82,7 @@ CHAOS = StateMachine(
             RUNNING: if_(Guard.CLEANING, *REMOVE_CHAOS)
             + if_(Guard.CREATED_OBJECT, INJECTION_TIMEOUT, NodeAction.FIND_CHAOS)
             + do(INJECTION_TIMEOUT, NodeAction.CREATE_CHAOS),
-            HOLDING: do(NotifyAfter(EventType.AWAKE, Delay.LENGTH), NodeAction.FIND_CHAOS),
+            HOLDING: do(NotifyAfter(EventType.DELAY_OVER, Delay.LENGTH), NodeAction.FIND_CHAOS),
         },
     },
 )
@@ -145,14 +145,14 @@ STATUS_CHECK = StateMachine(
 )
 """Create a StatusCheck and wait until it holds, exceeds its failures, or times out."""
 
-AWAKE = NotifyAfter(EventType.AWAKE, Delay.LENGTH)
+DELAY_OVER = NotifyAfter(EventType.DELAY_OVER, Delay.LENGTH)
 
 SUSPEND = StateMachine(
     "Suspend",
     (INIT, HOLDING, SUCCEED, FAILED),
     {
-        EventType.CREATED: {INIT: do(enter(HOLDING), AWAKE)},
-        EventType.AWAKE: {HOLDING: do(finish(NodeResult.SUCCEED))},
+        EventType.CREATED: {INIT: do(enter(HOLDING), DELAY_OVER)},
+        EventType.DELAY_OVER: {HOLDING: do(finish(NodeResult.SUCCEED))},
         **same_row(
             ENDING_EVENTS,
             {
@@ -160,7 +160,7 @@ SUSPEND = StateMachine(
                 HOLDING: do(NodeAction.RECORD_CAUSE, finish(NodeResult.AS_ENDED)),
             },
         ),
-        EventType.RESUMED: {INIT: do(START_AFTER_BACK_OFF), HOLDING: do(AWAKE)},
+        EventType.RESUMED: {INIT: do(START_AFTER_BACK_OFF), HOLDING: do(DELAY_OVER)},
     },
 )
 """Wait for the length of the deadline."""

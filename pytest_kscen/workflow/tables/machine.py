@@ -34,7 +34,7 @@ class EventType(StrEnum):
     PICK = "NodePickChildToSchedule"
     CHILD_SUCCEED = "ChildNodeSucceed"
     CHILD_FAILED = "ChildNodeFailed"
-    AWAKE = "NodeHoldingAwake"
+    DELAY_OVER = "NodeHoldingAwake"
     INJECTED = "NodeChaosInjected"
     NOT_INJECTED = "NodeChaosNotInjected"
     CLEANED = "NodeChaosCleaned"

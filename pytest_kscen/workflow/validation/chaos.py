@@ -1,4 +1,4 @@
-"""Validate the spec of a chaos: its form, what its action needs, and its kind's own rules.
+"""Validate the spec of a chaos: its form, its action's required fields, and rules of its kind.
 
 The rules are those of Chaos Mesh's admission webhooks.
 """

@@ -47,7 +47,7 @@ class TemplateDraft:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the type is one of ours or a kind of chaos, which the cluster may know."""
+        """Return True for a known type, or for a kind of chaos, which the cluster may know."""
         return self.type in TYPES or self.is_chaos
 
     @property

@@ -161,7 +161,7 @@ FOREIGN_BLOCKS = {
     each: {key for key, types in BLOCKS.items() if each not in types} for each in TYPES
 }
 """Blocks that each type may not have."""
-HARMLESS = ("statusCheck",)
+IGNORED_BLOCKS = ("statusCheck",)
 """Blocks that Chaos Mesh ignores in templates of other types."""
 NEEDED = {TASK: "task", STATUS_CHECK: "statusCheck", SCHEDULE: "schedule"}
 
@@ -238,29 +238,30 @@ def _fields_and_type(draft: TemplateDraft) -> Iterator[ValidationIssue]:
 
     Blocks of other types are left to `_blocks`.
     """
-    strays = FOREIGN_BLOCKS.get(draft.type, ())
+    foreign_blocks = FOREIGN_BLOCKS.get(draft.type, ())
     fields = {**TEMPLATE_FIELDS, draft.key: anything} if draft.is_chaos else TEMPLATE_FIELDS
-    body = {key: value for key, value in draft.body.items() if key not in strays}
+    body = {key: value for key, value in draft.body.items() if key not in foreign_blocks}
     yield from a_record(fields, "name", "templateType")(body, draft.path)
     path = (*draft.path, "templateType")
     if draft.type and not draft.is_known:
-        guess = nearest(draft.type, TYPES)
+        suggestion = nearest(draft.type, TYPES)
         yield error(
-            path, f"there is no templateType {draft.type!r}: there are {', '.join(TYPES)}{guess}"
+            path,
+            f"there is no templateType {draft.type!r}: there are {', '.join(TYPES)}{suggestion}",
         )
     elif draft.is_chaos and draft.type not in TYPES:
-        guess = nearest(draft.type, TYPES)
+        suggestion = nearest(draft.type, TYPES)
         yield warning(
             path,
             (
                 f"{draft.type} is not a known kind of chaos: it is passed to the cluster "
-                f"unchecked{guess}"
+                f"unchecked{suggestion}"
             ),
         )
     if len(draft.name) > LONGEST_NAME and (draft.is_chaos or draft.type in LABELLING_TYPES):
         about = (
-            f"what a {draft.type} makes is labelled with it and six characters more, and "
-            "labels end at 63"
+            f"objects of a {draft.type} have it as a label, with six characters more, and "
+            "a label has at most 63"
         )
         yield error(
             (*draft.path, "name"),
@@ -270,16 +271,16 @@ def _fields_and_type(draft: TemplateDraft) -> Iterator[ValidationIssue]:
 
 def _blocks(draft: TemplateDraft) -> Iterator[ValidationIssue]:
     """Yield issues of non-empty blocks of other types, and of the type's own block."""
-    strays = FOREIGN_BLOCKS.get(draft.type, BLOCKS) if draft.is_known else ()
+    foreign_blocks = FOREIGN_BLOCKS.get(draft.type, BLOCKS) if draft.is_known else ()
     for key in draft.body:
-        if key in strays and draft.body[key] not in (None, [], {}):
+        if key in foreign_blocks and draft.body[key] not in (None, [], {}):
             types = BLOCKS[key]
             what = (
                 f"{key} is a second chaos block"
                 if draft.is_chaos and key in CHAOS_KEYS
                 else f"a {draft.type} has no {key}"
             )
-            issue = warning if key in HARMLESS else error
+            issue = warning if key in IGNORED_BLOCKS else error
             yield issue(
                 (*draft.path, key),
                 f"{what}: it belongs into a template of the type {' or '.join(types)}",
@@ -292,8 +293,8 @@ def _blocks(draft: TemplateDraft) -> Iterator[ValidationIssue]:
         )
     own = draft.key or NEEDED.get(draft.type)
     if own and draft.body.get(own) is None:
-        guess = nearest(own, (each for each in draft.body if each not in TEMPLATE_FIELDS))
-        yield error(draft.path, f"{own} is missing: a {draft.type} is defined there{guess}")
+        suggestion = nearest(own, (each for each in draft.body if each not in TEMPLATE_FIELDS))
+        yield error(draft.path, f"{own} is missing: a {draft.type} is defined there{suggestion}")
     if draft.type in KINDS and draft.body.get(draft.key) is not None:
         yield from validate_chaos(draft.type, draft.body[draft.key], (*draft.path, draft.key))
     if draft.type == SCHEDULE and draft.body.get("schedule") is not None:

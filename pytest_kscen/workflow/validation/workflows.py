@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 DEEPEST, LARGEST = 200, 10_000
 """Limits of levels and of nodes."""
 MOST_CYCLES = 10  # reported
-MOST_GUESSES = 20  # suggested names per workflow: each takes a while
+MAX_SUGGESTIONS = 20  # suggested names per workflow, because each is slow to find
 ON = object()
 OFF = object()
 
@@ -83,7 +83,7 @@ class TemplateGraph:
         return [child for _, child in self.templates[name].children if child in self.templates]
 
     def always(self, name: str) -> list[str]:
-        """Return those of `sure`, and the branches without an expression."""
+        """Return the templates of `sure` and the branches without an expression."""
         branches = (
             text_in(branch, "target")
             for _, branch in self.templates[name].branches
@@ -97,13 +97,13 @@ class TemplateGraph:
 
 def validate_tree(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     cycles = list(_cycles(tree))
-    guesses = 0
+    suggestions = 0
     for draft in tree.templates.values():
         for path, name in draft.targets:
             if name and name not in tree.templates:
-                guesses += 1
-                guess = nearest(name, tree.templates) if guesses <= MOST_GUESSES else ""
-                yield _in(draft, error(path, f"there is no template {name!r}{guess}"))
+                suggestions += 1
+                suggestion = nearest(name, tree.templates) if suggestions <= MAX_SUGGESTIONS else ""
+                yield _in(draft, error(path, f"there is no template {name!r}{suggestion}"))
     yield from cycles
     if not any(each.is_error for each in cycles):
         yield from _measures(tree)
@@ -249,7 +249,7 @@ def _longer_than_parent(tree: TemplateGraph) -> Iterator[ValidationIssue]:
     for name, outer in cut_off_by.items():
         inner, most = tree.templates[name], outer.length or 0.0
         if inner.length is not None and inner.length >= most:
-            whose = (
+            ancestor = (
                 f"its parent {outer.name!r}"
                 if name in tree.possible(outer.name)
                 else f"{outer.name!r} above it"
@@ -260,9 +260,9 @@ def _longer_than_parent(tree: TemplateGraph) -> Iterator[ValidationIssue]:
                 else "is cut off just as it ends"
             )
             about = (
-                f"longer than {whose} has: {in_words(most)}"
+                f"longer than {ancestor} has: {in_words(most)}"
                 if inner.length > most
-                else f"all that {whose} has: it {then}"
+                else f"all that {ancestor} has: it {then}"
             )
             message = f"{in_words(inner.length)} is {about}"
             yield _in(inner, warning(next(iter(inner.lengths)), message))
@@ -385,8 +385,8 @@ def _head(obj: Obj) -> Iterator[ValidationIssue]:
         yield error(
             ("metadata", "name"),
             (
-                f"the name has {len(name)} characters, {LONGEST_NAME} is the most: what it "
-                "makes is labelled with it"
+                f"the name has {len(name)} characters, {LONGEST_NAME} is the most, "
+                "because its objects have it as a label"
             ),
         )
 

@@ -5,7 +5,7 @@ from pytest_kscen.embedded.kubelet.network import Flow
 from pytest_kscen.objects.chaos_mesh import KINDS
 from pytest_kscen.objects.conditions import is_true
 from pytest_kscen.objects.resources import EVENTS, PODS
-from pytest_kscen.run.workflows import bring_chaos_mesh
+from pytest_kscen.run.workflows import install_chaos_mesh
 
 CONTAINERS = [{"name": "c", "image": "pause"}]
 LETTERS = {"Selected": "S", "AllInjected": "I", "AllRecovered": "R", "Paused": "P"}
@@ -14,7 +14,7 @@ LETTERS = {"Selected": "S", "AllInjected": "I", "AllRecovered": "R", "Paused": "
 class MeshCluster:
     def __init__(self, seed, nodes=3, cluster=None):
         self.cluster = cluster or EmbeddedCluster(seed, nodes=nodes)
-        bring_chaos_mesh(self.cluster)
+        install_chaos_mesh(self.cluster)
         self.api = self.cluster.api("test")
 
     def call(self, coroutine):

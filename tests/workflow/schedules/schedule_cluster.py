@@ -10,7 +10,7 @@ from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.objects.chaos_mesh import KINDS, PAUSE, SHIPPED
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.resources import EVENTS, PODS
-from pytest_kscen.run.workflows import bring_chaos_mesh
+from pytest_kscen.run.workflows import install_chaos_mesh
 from pytest_kscen.workflow.engine.manager import WorkflowManager
 from pytest_kscen.workflow.schedules import ScheduleController
 
@@ -20,7 +20,7 @@ START = epoch_of("2026-01-01T00:00:00Z")
 class ScheduleCluster:
     def __init__(self, seed):
         self.cluster = EmbeddedCluster(seed, nodes=2)
-        bring_chaos_mesh(self.cluster)
+        install_chaos_mesh(self.cluster)
         self.api = self.cluster.api("test")
         self.runner = self.cluster.runner
         self.journal = Journal(self.runner.clock)

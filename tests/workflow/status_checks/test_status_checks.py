@@ -14,7 +14,7 @@ from pytest_kscen.objects.chaos_mesh_definitions import engine_definitions
 from pytest_kscen.objects.errors import Forbidden
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, PODS, SERVICES
 from pytest_kscen.workflow.status_checks import (
-    OutcomeStreak,
+    ConsecutiveOutcomes,
     StatusCheckController,
     StatusCheckSettings,
     with_conditions,
@@ -341,7 +341,7 @@ class TestStanding:
     )
     def test_completion_conditions(self, outcomes, is_late, mode, reason):
         terms = StatusCheckSettings.of({"failureThreshold": 2, "successThreshold": 2, "mode": mode})
-        row = OutcomeStreak()
+        row = ConsecutiveOutcomes()
         for outcome in outcomes:
             row = row.then({"s": "Success", "f": "Failure"}[outcome])
         status = with_conditions({}, terms, row, "now", is_late=is_late)
@@ -354,4 +354,4 @@ class TestStanding:
             status = with_record(status, self.TERMS, at, "Success")
         assert status["count"] == 5
         assert [record["startTime"] for record in status["records"]] == ["c", "d", "e"]
-        assert OutcomeStreak.of(status) == OutcomeStreak("Success", 3)
+        assert ConsecutiveOutcomes.of(status) == ConsecutiveOutcomes("Success", 3)

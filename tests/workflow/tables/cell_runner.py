@@ -57,7 +57,7 @@ class NoWatcher:
     async def follow(self, resource):
         pass
 
-    def sees(self, resource):
+    def is_synced(self, resource):
         return True
 
     def why_not_injected(self, tree, node):

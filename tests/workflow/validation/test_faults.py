@@ -233,7 +233,7 @@ BAD = [
     ),
     (
         workflow({**KILL, "name": "k" * 58}),
-        "the name has 58 characters, 57 is the most: what a PodChaos makes is labelled",
+        "the name has 58 characters, 57 is the most: objects of a PodChaos have it as a label",
     ),
     (
         workflow({**suspend(), "templateType": "Suspnd"}),

@@ -94,8 +94,8 @@ def validate_expressions(
     for name, inner in (schema.get("properties") or EMPTY).items():
         yield from _validate_nested_rules(inner, f"{path}.properties[{name}]", without_old)
     if isinstance(items, dict):
-        apart = "" if schema.get("x-kubernetes-list-type") == "map" else path
-        yield from _validate_nested_rules(items, f"{path}.items", without_old or apart)
+        list_path = "" if schema.get("x-kubernetes-list-type") == "map" else path
+        yield from _validate_nested_rules(items, f"{path}.items", without_old or list_path)
     type_ = cel_type(schema, is_root=is_root) if schema.get(RULES) else None
     if type_ is None:
         return

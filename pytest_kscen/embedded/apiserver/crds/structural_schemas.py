@@ -186,8 +186,8 @@ def _validate_each_nested(schema: Obj, name: str, path: str) -> Iterator[Cause]:
 
 
 def _validate_nested(schema: Obj, path: str, *, skip_any_of: bool = False) -> Iterator[Cause]:
-    """Yield the causes for a schema inside a condition, which may only restrict what is specified
-    outside.
+    """Yield the causes for a schema inside a condition, which may only restrict fields that are
+    specified outside.
     """
     yield from _validate_conditions(schema, path, skip_any_of=skip_any_of, skip_first=False)
     if "items" in schema:

@@ -85,7 +85,7 @@ class Writer(NamedTuple):
 
 
 def writer_identity(entry: Obj) -> tuple[str, str, str, str]:
-    """Return the key that makes two entries the same writer's; an applier's ignores the version."""
+    """Return the key of an entry's writer; an applier's key ignores the version."""
     version = "" if entry["operation"] == "Apply" else entry["apiVersion"]
     return entry.get("manager", ""), entry["operation"], version, entry.get("subresource", "")
 
@@ -244,7 +244,7 @@ LEAVES = frozenset([str, int, bool, float])
 
 EMPTY: Obj = {}
 FrozenFields: TypeAlias = tuple[tuple[str, "FrozenFields"], ...]
-"""A field set in hashable form."""
+"""Field set in hashable form."""
 
 
 @dataclass(slots=True)
@@ -320,7 +320,7 @@ class LazyManagedFields(list[Obj]):
 
     @property
     def note(self) -> DeferredWrite | None:
-        """The write that is not computed yet, or None."""
+        """Write that is not computed yet, or None."""
         return self._note
 
     def fill(self) -> None:

@@ -174,9 +174,11 @@ def _with_directives(
             case "":
                 pass
             case "delete":
-                gone = _key_of(item, key)
+                removed = _key_of(item, key)
                 original = [
-                    each for each in original if key not in each or not same_json(each[key], gone)
+                    each
+                    for each in original
+                    if key not in each or not same_json(each[key], removed)
                 ]
             case "replace":
                 replaced = True

@@ -50,14 +50,14 @@ def track(kind: Kind, request: Request, new: Obj, old: Obj | None, at: float) ->
     # The parts that differ, without unowned fields; of unchanged parts only what the shape needs.
     whole = shape is None and not isinstance(writer.shape, GoShape)
     was: Obj = old or NOTHING
-    before, after = ({**was}, {**new}) if whole else _differing(was, new, METADATA)
+    before, after = ({**was}, {**new}) if whole else _changed_parts(was, new, METADATA)
     had = was.get("metadata") or NOTHING
     # Field owners are compared by identity alone.
     if metadata.get("managedFields") is had.get("managedFields") and metadata == had:
         old_metadata: Obj = {}
         new_metadata: Obj = {}
     else:
-        old_metadata, new_metadata = _differing(had, metadata, UNOWNED_FIELDS)
+        old_metadata, new_metadata = _changed_parts(had, metadata, UNOWNED_FIELDS)
     if old_metadata or whole:
         before["metadata"] = old_metadata
     if new_metadata or whole:
@@ -75,23 +75,23 @@ def _known_shape(shape: Shape, old: Obj | None, live: Sequence[Obj]) -> Shape | 
     )
 
 
-def _differing(old: Obj, new: Obj, besides: frozenset[str]) -> tuple[Obj, Obj]:
+def _changed_parts(old: Obj, new: Obj, excluded: frozenset[str]) -> tuple[Obj, Obj]:
     """Return the parts of each object that are not the same instance in the other."""
     if not old:
-        return {}, {name: value for name, value in new.items() if name not in besides}
+        return {}, {name: value for name, value in new.items() if name not in excluded}
     before, after = {}, {}
     seen = 0
     for name, value in new.items():
         if name not in old:
-            if name not in besides:
+            if name not in excluded:
                 after[name] = value
             continue
         seen += 1
-        if value is not (was := old[name]) and name not in besides:
+        if value is not (was := old[name]) and name not in excluded:
             after[name], before[name] = value, was
     if seen < len(old):
         before.update(
-            (name, was) for name, was in old.items() if name not in new and name not in besides
+            (name, was) for name, was in old.items() if name not in new and name not in excluded
         )
     return before, after
 

@@ -1,7 +1,7 @@
-"""Validators of IP addresses and CIDR blocks, as strict as those of Kubernetes.
+"""Validators of IP addresses and CIDR blocks, as strict as Kubernetes' validators.
 
-Used by all rules that meet addresses. Parsing is cached, since the same few addresses come again
-and again.
+Used by all rules with addresses. Parsing is cached, because most requests repeat the same few
+addresses.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def invalid_value_omitted(path: str, detail: str) -> Cause:
 
 
 def member_path(path: str, name: str) -> str:
-    """Join a path and a member's name. An empty path stands for the object itself."""
+    """Join a path and a member's name. An empty path means the object itself."""
     return f"{path}.{name}" if path else name
 
 

@@ -122,9 +122,9 @@ def default_node(obj: Obj) -> None:
 
 def prepare_node_create(obj: Obj, _core: Core) -> None:
     for kind in ("spec", "status"):
-        gone = {"spec": "configSource", "status": "config"}[kind]
-        if gone in (obj.get(kind) or {}):
-            obj[kind] = {name: value for name, value in obj[kind].items() if name != gone}
+        removed = {"spec": "configSource", "status": "config"}[kind]
+        if removed in (obj.get(kind) or {}):
+            obj[kind] = {name: value for name, value in obj[kind].items() if name != removed}
 
 
 def validate_node(obj: Obj) -> Causes:

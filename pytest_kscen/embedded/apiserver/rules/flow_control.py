@@ -229,13 +229,13 @@ def _validate_limited(path: str, given: Obj) -> Causes:
 
 
 def _validate_shares(path: str, given: Obj) -> Causes:
-    shares, lent = given.get("nominalConcurrencyShares") or 0, given.get("lendablePercent", 0)
+    shares, lendable = given.get("nominalConcurrencyShares") or 0, given.get("lendablePercent", 0)
     if shares < 0:
         yield Cause.invalid(
             f"{path}.nominalConcurrencyShares", shares, "must be a non-negative integer"
         )
-    if not 0 <= lent <= 100:  # noqa: PLR2004
-        yield Cause.invalid(f"{path}.lendablePercent", lent, names.within(0, 100))
+    if not 0 <= lendable <= 100:  # noqa: PLR2004
+        yield Cause.invalid(f"{path}.lendablePercent", lendable, names.within(0, 100))
 
 
 def _validate_queuing(path: str, given: Obj) -> Causes:

@@ -398,7 +398,7 @@ def _validate_indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
         and failed
     ):
         try:
-            ones, others = (
+            completed_ranges, failed_ranges = (
                 parse_intervals(completed, completions),
                 parse_intervals(failed, completions),
             )
@@ -406,8 +406,8 @@ def _validate_indexes(spec: Obj, status: Obj, before: Obj) -> Causes:
             return
         shared = [
             max(one[0], other[0])
-            for one in ones
-            for other in others
+            for one in completed_ranges
+            for other in failed_ranges
             if one[0] <= other[1] and other[0] <= one[1]
         ]
         if shared:

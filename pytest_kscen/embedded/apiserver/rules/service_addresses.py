@@ -369,15 +369,15 @@ def _release_unused_fields(spec: Obj, before: Obj) -> None:
         if all(port.get("nodePort") in {*numbers, None} for port in spec.get("ports") or ()):
             for port in spec.get("ports") or ():
                 port.pop("nodePort", None)
-    gone = [
+    removed = [
         ("healthCheckNodePort", needs_health_check),
         ("externalTrafficPolicy", is_externally_accessible),
     ]
-    gone += [
+    removed += [
         (field, lambda spec: bool(spec.get("type") == "LoadBalancer"))
         for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass")
     ]
-    for field, needs in gone:
+    for field, needs in removed:
         if needs(before) and not needs(spec) and spec.get(field) == before.get(field):
             spec.pop(field, None)
     if spec.get("type") == "ExternalName":

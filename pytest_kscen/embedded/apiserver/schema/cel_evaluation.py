@@ -189,9 +189,9 @@ def _own_rules_evaluator(schema: Obj, *, is_root: bool) -> Evaluate:
             old_cel_value = (
                 (convert(_keep_fields(old, fields_read)) if convert else old) if has_old else None
             )
-            situation = RuleInput(value, cel_value, old_cel_value, has_old, unchanged)
+            rule_input = RuleInput(value, cel_value, old_cel_value, has_old, unchanged)
             faults = [
-                fault for rule in compiled for fault in evaluate_rule(rule, situation, path, kind)
+                fault for rule in compiled for fault in evaluate_rule(rule, rule_input, path, kind)
             ]
             if faults or ignored_as_unchanged or not key:
                 return faults

@@ -136,17 +136,17 @@ class RuleInput:
     unchanged: Callable[[], bool]
 
 
-def evaluate_rule(rule: SchemaRule, situation: RuleInput, path: str, kind: str) -> Iterator[Cause]:
+def evaluate_rule(rule: SchemaRule, rule_input: RuleInput, path: str, kind: str) -> Iterator[Cause]:
     """Yield the cause if the value violates the rule or the evaluation fails.
 
     `kind` is the schema's type. Objects and arrays are omitted from messages.
     """
-    if rule.uses_old_self and not situation.has_old and not rule.old_self_is_optional:
+    if rule.uses_old_self and not rule_input.has_old and not rule.old_self_is_optional:
         return
-    old_self = situation.old_cel_value
+    old_self = rule_input.old_cel_value
     if rule.old_self_is_optional:
-        old_self = Optional(old_self, present=True) if situation.has_old else NONE
-    variables = {"self": situation.cel_value, "oldSelf": old_self}
+        old_self = Optional(old_self, present=True) if rule_input.has_old else NONE
+    variables = {"self": rule_input.cel_value, "oldSelf": old_self}
     try:
         holds = rule.program.value(variables)
     except EvaluationError as error:
@@ -155,10 +155,10 @@ def evaluate_rule(rule: SchemaRule, situation: RuleInput, path: str, kind: str) 
             text = f"'{error}': {NO_OVERLOAD}: {rule.title}"
         yield Cause.invalid(path or NO_PATH, kind, text)
         return
-    if holds is True or (not rule.uses_old_self and situation.unchanged()):
+    if holds is True or (not rule.uses_old_self and rule_input.unchanged()):
         return
     where = f"{path}.{rule.path}" if path and rule.path else path or rule.path or NO_PATH
-    value = OMITTED_VALUE if kind in {"object", "array"} else situation.value
+    value = OMITTED_VALUE if kind in {"object", "array"} else rule_input.value
     text = rule.title if rule.definition.get("message") else f"failed rule: {rule.title}"
     if rule.message:
         with contextlib.suppress(EvaluationError):
@@ -236,9 +236,9 @@ def cel_type(schema: Obj, name: str = "selfType", *, is_root: bool = False) -> T
             return map_of(STRING, value) if value else None
         fields: dict[str, Type] = {}
         for field, inner in (schema.get("properties") or EMPTY).items():
-            spelled, found = cel_name(field), cel_type(inner, f"{name}.{field}")
-            if spelled and found:
-                fields[spelled] = fields[field] = found
+            escaped, found = cel_name(field), cel_type(inner, f"{name}.{field}")
+            if escaped and found:
+                fields[escaped] = fields[field] = found
         return Type(name, (), fields)
     if kind == "string":
         return FORMAT_TYPES.get(schema.get("format", ""), STRING)

@@ -304,7 +304,7 @@ def _is_text(schema: dict[str, Any]) -> bool:
 
 
 def zero_value_of(schema: dict[str, Any]) -> Callable[[], Any]:
-    """Return the factory of the value that null stands for in a list or map of this schema."""
+    """Return the factory of the value that replaces null in a list or map of this schema."""
     if "$ref" in schema:
         decode = decoder_of(schema["$ref"])
         return SPECIAL_ZERO_VALUES.get(schema["$ref"], lambda: decode({}, None))

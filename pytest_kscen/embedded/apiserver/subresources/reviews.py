@@ -133,7 +133,7 @@ async def review_token(_core: Core, kind: Kind, request: Request) -> Answer:
 
 
 def _subject(token: str) -> str:
-    """Return the user that a service account's token stands for, or an empty string."""
+    """Return the user of a service account's token, or an empty string."""
     parts = token.split(".")
     try:
         claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))

@@ -171,7 +171,7 @@ def deprecation_warnings(core: Core, kind: Kind) -> Iterator[str]:
             yield version.get("deprecationWarning") or words
 
 
-class ResponseShaper:
+class ResponseConverter:
     """Converts the objects of one answer, or of one watch's events, to the negotiated form.
 
     Forms are the object itself, a table, or metadata only.
@@ -268,16 +268,16 @@ def _columns(core: Core, kind: Kind) -> tuple[Column, ...]:
 class WatchStream:
     """Events of a watch as JSON documents, one per line, in the negotiated form."""
 
-    def __init__(self, watch: Watch, shaper: ResponseShaper) -> None:
+    def __init__(self, watch: Watch, converter: ResponseConverter) -> None:
         self._watch = watch
-        self._shaper = shaper
+        self._converter = converter
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> bytes:
         event = await self._watch.__anext__()
-        frame = {"type": event.type, "object": self._shaper.event(event)}
+        frame = {"type": event.type, "object": self._converter.event(event)}
         return orjson.dumps(frame, option=orjson.OPT_APPEND_NEWLINE)
 
     def close(self) -> None:

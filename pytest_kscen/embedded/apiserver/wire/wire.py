@@ -29,7 +29,7 @@ from pytest_kscen.embedded.apiserver.wire.requests import (
 from pytest_kscen.embedded.apiserver.wire.responses import (
     TEXT,
     Reply,
-    ResponseShaper,
+    ResponseConverter,
     TextStream,
     WatchStream,
     WireAnswer,
@@ -127,15 +127,15 @@ class Wire:
             address, resource = routed.address, routed.route.kind.resource
             await self._server.handle(Request("get", resource, address.namespace, address.name))
             raise
-        shaper = ResponseShaper(
+        converter = ResponseConverter(
             self._server.core, routed.route.kind, media, routed.query.text("includeObject")
         )
         if request.verb == "watch":
-            stream = WatchStream(self._server.watch(request), shaper)
+            stream = WatchStream(self._server.watch(request), converter)
             return WireAnswer(200, headers_for(media, warnings), stream=stream)
         answer = await self._server.handle(request)
         if isinstance(answer.body, dict):
-            return encode_reply(Reply(shaper.answer(answer.body), answer.code, warnings), media)
+            return encode_reply(Reply(converter.answer(answer.body), answer.code, warnings), media)
         if isinstance(answer.body, str):
             return text_answer(answer.body, answer.code)
         return WireAnswer(answer.code, {"Content-Type": TEXT}, stream=TextStream(answer.body))

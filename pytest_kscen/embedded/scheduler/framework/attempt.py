@@ -53,17 +53,17 @@ class Attempt:
     """Reason why the pod was not bound."""
 
     def record_filter(
-        self, extender: str, asked: Iterable[str], kept: Container[str], why: Mapping[str, str]
+        self, extender: str, requested: Iterable[str], kept: Container[str], why: Mapping[str, str]
     ) -> None:
-        """Add an extender's filter results beside those of plugins. `asked` are the nodes sent to
-        it, `kept` those it returned, `why` its reasons by node.
+        """Add an extender's filter results to the plugins' results. `requested` are the nodes sent
+        to it, `kept` the returned nodes, `why` its reasons by node.
         """
-        for node in asked:
+        for node in requested:
             verdict = PASSED if node in kept else why.get(node) or NO_REASON
             self.filter[node] = {**self.filter.get(node, {}), extender: verdict}
 
     def record_scores(self, extender: str, scores: Mapping[str, int], weight: int) -> None:
-        """Add an extender's scores beside those of plugins, for nodes that were scored; others are
+        """Add an extender's scores to the plugins' scores, for nodes that were scored; others are
         ignored.
         """
         for node in self.final_score.keys() & scores:

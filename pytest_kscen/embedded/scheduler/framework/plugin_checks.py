@@ -93,8 +93,8 @@ def check_plugin_class(cls: Any, path: str = "") -> None:
             f"{(path or cls)!r} is not a plugin class: derive it from pytest_kscen.scheduler.Plugin"
         )
     for method in POINTS.values():
-        ours, theirs = getattr(Plugin, method), getattr(cls, method)
-        if inspect.iscoroutinefunction(theirs) and not inspect.iscoroutinefunction(ours):
+        base_method, own_method = getattr(Plugin, method), getattr(cls, method)
+        if inspect.iscoroutinefunction(own_method) and not inspect.iscoroutinefunction(base_method):
             raise ValueError(
                 f"the plugin {cls.name!r}: {method} must not be async: it is called without await"
             )

@@ -59,7 +59,7 @@ class Snapshot:
 
     def __init__(self, large: int = TABLE_THRESHOLD) -> None:
         self.nodes: list[NodeInfo] = []
-        """Existing nodes as of the start of the attempt. Replaced, never changed in place."""
+        """Nodes at the start of the attempt. Replaced, never changed in place."""
         self.table: NodeTable | None = None
         """Nodes as columns; None in a small cluster."""
         self.images: dict[str, ImageState] = {}

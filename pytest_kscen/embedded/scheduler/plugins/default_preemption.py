@@ -60,8 +60,8 @@ class DefaultPreemption(Plugin):
         return IN_PROGRESS if self._executor.is_preempting(pod.uid) else None
 
     def events(self) -> Sequence[Interest]:
-        """Return an event whose hint never helps: the plugins that refused the pod know better what
-        does.
+        """Return an event with a hint that never helps: the plugins that refused the pod have
+        better hints.
         """
         return (Interest(POD, Action.DELETE, lambda *_: False),)
 
@@ -115,13 +115,13 @@ class DefaultPreemption(Plugin):
     def _find_candidates(
         self, state: CycleState, pod: PodInfo, nodes: Sequence[NodeInfo]
     ) -> tuple[dict[str, Victims], dict[str, Status]]:
-        """Return candidate nodes with their victims, those without violated budgets first, and
+        """Return candidate nodes with their victims, nodes without violated budgets first, and
         refusals of the nodes where preemption does not help.
         """
         without_violations: dict[str, Victims] = {}
         violating: dict[str, Victims] = {}
         refusals: dict[str, Status] = {}
-        trials = VictimSelector(
+        selector = VictimSelector(
             self.handle.profile,
             state,
             pod,
@@ -132,7 +132,7 @@ class DefaultPreemption(Plugin):
         start = self.handle.chance.below(len(nodes)) if wanted < len(nodes) else 0
         for number in range(len(nodes)):
             node = nodes[(start + number) % len(nodes)]
-            found = trials.select_victims(node)
+            found = selector.select_victims(node)
             if isinstance(found, Status):
                 refusals[node.name] = found
                 continue

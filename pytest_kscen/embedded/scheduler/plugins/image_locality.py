@@ -42,11 +42,11 @@ class ImageLocality(Plugin):
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         names, containers = pod.memo(self.name, _image_names)
         here = node.images
-        total = sum(self._worth(name) for name in names if name in here) if here else 0
+        total = sum(self._image_score(name) for name in names if name in here) if here else 0
         least, most = MIN_IMAGE_SIZE, MAX_CONTAINER_SIZE * containers
         return MAX_SCORE * (min(max(total, least), most) - least) // (most - least)
 
-    def _worth(self, name: str) -> int:
+    def _image_score(self, name: str) -> int:
         """Return the image's size in bytes times the share of nodes that have it."""
         image = self.handle.snapshot.images[name]
         return int(
@@ -75,7 +75,7 @@ class ImageLocality(Plugin):
             for node_name in self.handle.snapshot.images[name].nodes:
                 node = self.handle.snapshot.get(node_name)
                 if node is not None:
-                    column[node.row] = self._worth(name)
+                    column[node.row] = self._image_score(name)
             self._columns[name] = (table.changes, column)
         return column
 

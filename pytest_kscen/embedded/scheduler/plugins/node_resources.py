@@ -55,8 +55,8 @@ class LeastAllocated:
 
     def one(self, shares: Sequence[ResourceShare]) -> int:
         total = weights = 0
-        for taken, asked, capacity, weight in shares:
-            left = capacity - taken - asked
+        for taken, requested, capacity, weight in shares:
+            left = capacity - taken - requested
             total += weight * (left * MAX_SCORE // capacity if left > 0 else 0)
             weights += weight
         return total // weights if weights else 0
@@ -66,8 +66,8 @@ class LeastAllocated:
 
         return _weighted_average(
             [
-                (np.maximum(capacity - taken - asked, 0) * MAX_SCORE, capacity, weight)
-                for taken, asked, capacity, weight in shares
+                (np.maximum(capacity - taken - requested, 0) * MAX_SCORE, capacity, weight)
+                for taken, requested, capacity, weight in shares
             ]
         )
 
@@ -79,8 +79,8 @@ class MostAllocated:
 
     def one(self, shares: Sequence[ResourceShare]) -> int:
         total = weights = 0
-        for taken, asked, capacity, weight in shares:
-            total += weight * (min(taken + asked, capacity) * MAX_SCORE // capacity)
+        for taken, requested, capacity, weight in shares:
+            total += weight * (min(taken + requested, capacity) * MAX_SCORE // capacity)
             weights += weight
         return total // weights if weights else 0
 
@@ -89,8 +89,8 @@ class MostAllocated:
 
         return _weighted_average(
             [
-                (np.minimum(taken + asked, capacity) * MAX_SCORE, capacity, weight)
-                for taken, asked, capacity, weight in shares
+                (np.minimum(taken + requested, capacity) * MAX_SCORE, capacity, weight)
+                for taken, requested, capacity, weight in shares
             ]
         )
 
@@ -121,8 +121,8 @@ class RequestedToCapacityRatio:
 
     def one(self, shares: Sequence[ResourceShare]) -> int:
         total = weights = 0
-        for taken, asked, capacity, weight in shares:
-            wanted = taken + asked
+        for taken, requested, capacity, weight in shares:
+            wanted = taken + requested
             score = self._scores[100 if wanted > capacity else wanted * 100 // capacity]
             if score > 0:
                 total += score * weight
@@ -134,8 +134,8 @@ class RequestedToCapacityRatio:
 
         scores = np.array(self._scores, np.int64)
         total = weights = np.zeros(1, np.int64)
-        for taken, asked, capacity, weight in shares:
-            utilisation = np.minimum(taken + asked, capacity) * 100 // np.maximum(capacity, 1)
+        for taken, requested, capacity, weight in shares:
+            utilisation = np.minimum(taken + requested, capacity) * 100 // np.maximum(capacity, 1)
             score = np.where(capacity > 0, scores[utilisation], 0)
             total = total + weight * score
             weights = weights + weight * (score > 0)
@@ -179,9 +179,9 @@ class NodeResourcesFit(Plugin):
 
     def _requests(self, pod: PodInfo) -> list[tuple[str, int]]:
         return [
-            (name, asked)
-            for name, asked in pod.demand.requests.items()
-            if asked and not self._is_ignored(name)
+            (name, requested)
+            for name, requested in pod.demand.requests.items()
+            if requested and not self._is_ignored(name)
         ]
 
     def _is_ignored(self, name: str) -> bool:
@@ -199,11 +199,11 @@ class NodeResourcesFit(Plugin):
         exceeds_capacity = False
         if node.load.pods + 1 > capacity.get("pods", 0):
             reasons = ["Too many pods"]
-        for name, asked in pod.demand.requests.items():
+        for name, requested in pod.demand.requests.items():
             present = capacity.get(name, 0)
-            if asked and asked > present - used.get(name, 0) and not self._is_ignored(name):
+            if requested and requested > present - used.get(name, 0) and not self._is_ignored(name):
                 reasons = [*(reasons or ()), f"Insufficient {name}"]
-                exceeds_capacity = exceeds_capacity or asked > present
+                exceeds_capacity = exceeds_capacity or requested > present
         return (
             None
             if reasons is None
@@ -214,9 +214,9 @@ class NodeResourcesFit(Plugin):
         self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows
     ) -> Mask | None:
         wrong: Mask = table.pods[rows] + 1 > table.pod_capacity[rows]
-        for name, asked in self._requests(pod):
+        for name, requested in self._requests(pod):
             amount = table.amount(name)
-            wrong |= amount.allocatable[rows] - amount.used[rows] < asked
+            wrong |= amount.allocatable[rows] - amount.used[rows] < requested
         return wrong
 
     def pre_score(
@@ -245,7 +245,9 @@ class NodeResourcesFit(Plugin):
             return False
         now, before = allocatable_of(new), allocatable_of(old) if old else {}
         needed = self._requests(pod)
-        if now.get("pods", 0) < 1 or any(now.get(name, 0) < asked for name, asked in needed):
+        if now.get("pods", 0) < 1 or any(
+            now.get(name, 0) < requested for name, requested in needed
+        ):
             return False
         return old is None or any(
             now.get(name, 0) > before.get(name, 0)
@@ -287,13 +289,13 @@ class NodeResourcesBalancedAllocation(Plugin):
     ) -> Status | None:
         """Skip pods without requests: they do not change the balance."""
         state[self.name] = wanted(pod, self._resources, assumed=False)
-        return None if any(one.asked for one in state[self.name]) else SKIP
+        return None if any(one.requested for one in state[self.name]) else SKIP
 
     def score(self, state: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         before, after = [], []
-        for taken, asked, capacity, _ in shares(node, state[self.name]):
+        for taken, requested, capacity, _ in shares(node, state[self.name]):
             before.append(taken / capacity if taken < capacity else 1.0)
-            after.append((taken + asked) / capacity if taken + asked < capacity else 1.0)
+            after.append((taken + requested) / capacity if taken + requested < capacity else 1.0)
         return HALF_SCORE + (HALF_SCORE + _balance(after) - _balance(before)) // 2
 
     def score_many(self, state: CycleState, pod: PodInfo, table: NodeTable, rows: Rows) -> Scores:
@@ -329,8 +331,8 @@ def _balance_many(found: Sequence[ResourceShareColumns], rows: Rows, *, with_pod
     import numpy as np
 
     fractions, present = [], []
-    for taken, asked, capacity, _ in found:
-        total = taken + asked if with_pod else taken
+    for taken, requested, capacity, _ in found:
+        total = taken + requested if with_pod else taken
         fractions.append(np.minimum(total / np.maximum(capacity, 1), 1.0))
         present.append(capacity > 0)
     if len(found) == 2 and present[0].all() and present[1].all():  # noqa: PLR2004

@@ -107,7 +107,7 @@ class PodSelector:
 
 
 class LabelIndex(Generic[T]):
-    """Index of things with a label selector, found by a pod's labels. Selectors with an In
+    """Index of items with a label selector, found by a pod's labels. Selectors with an In
     requirement are found by one dictionary lookup per label; others are returned for every pod.
     """
 
@@ -115,9 +115,9 @@ class LabelIndex(Generic[T]):
         self._by_label: dict[tuple[str, str], dict[Hashable, T]] = {}
         self._others: dict[Hashable, T] = {}
 
-    def add(self, key: Hashable, labels: LabelRequirements | None, thing: T) -> None:
+    def add(self, key: Hashable, labels: LabelRequirements | None, item: T) -> None:
         for bucket in self._buckets(labels):
-            bucket[key] = thing
+            bucket[key] = item
 
     def remove(self, key: Hashable, labels: LabelRequirements | None) -> None:
         for bucket in self._buckets(labels):

@@ -73,7 +73,7 @@ class ScoredRequest(NamedTuple):
     """
 
     name: str
-    asked: int
+    requested: int
     weight: int
     assumed: bool
 
@@ -91,9 +91,9 @@ def scored_requests(
     found = []
     for name, weight in resources:
         assume = assumed and name in RESOURCES_WITH_DEFAULT_REQUEST
-        asked = (pod.demand.scored if assume else pod.demand.requests).get(name, 0)
-        if asked or name in NATIVE_RESOURCES:
-            found.append(ScoredRequest(name, asked, weight, assume))
+        requested = (pod.demand.scored if assume else pod.demand.requests).get(name, 0)
+        if requested or name in NATIVE_RESOURCES:
+            found.append(ScoredRequest(name, requested, weight, assume))
     return found
 
 
@@ -101,8 +101,8 @@ def resource_shares(node: NodeInfo, wanted: Sequence[ScoredRequest]) -> list[Res
     capacities, load = node.allocatable, node.load
     used, scored = load.used, load.scored
     return [
-        ((scored if assumed else used).get(name, 0), asked, capacity, weight)
-        for name, asked, weight, assumed in wanted
+        ((scored if assumed else used).get(name, 0), requested, capacity, weight)
+        for name, requested, weight, assumed in wanted
         if (capacity := capacities.get(name))
     ]
 
@@ -112,8 +112,8 @@ def resource_shares_many(
 ) -> list[ResourceShareColumns]:
     """Return the shares as columns; a capacity of 0 marks nodes without the resource."""
     found: list[ResourceShareColumns] = []
-    for name, asked, weight, assumed in wanted:
+    for name, requested, weight, assumed in wanted:
         amount = table.amount(name)
         taken = amount.scored if assumed else amount.used
-        found.append((taken[rows], asked, amount.allocatable[rows], weight))
+        found.append((taken[rows], requested, amount.allocatable[rows], weight))
     return found

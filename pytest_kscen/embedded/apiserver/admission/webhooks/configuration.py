@@ -269,8 +269,8 @@ def address_of(webhook: Webhook, store: Store) -> WebhookAddress:
     failed_call = f'failed to call webhook: Post "{url}?timeout={webhook.timeout}s"'
     if service is None:
         raise CallError(f'{failed_call}: service "{name}" not found')
-    stand_in = str((service["metadata"].get("annotations") or {}).get(ADDRESS_ANNOTATION, ""))
-    host, _, own_port = stand_in.rpartition(":")
+    address = str((service["metadata"].get("annotations") or {}).get(ADDRESS_ANNOTATION, ""))
+    host, _, own_port = address.rpartition(":")
     if not host or not own_port.isdecimal():
         remedy = (
             f"annotate the service with {ADDRESS_ANNOTATION}=HOST:PORT of a server on this "

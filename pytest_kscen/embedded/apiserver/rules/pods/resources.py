@@ -228,21 +228,21 @@ def validate_pod_resources(path: str, spec: Obj, claims: frozenset[str]) -> Caus
 def aggregate_resources(spec: Obj, kind: str) -> dict[str, str]:
     """Sum the limits or requests of a pod's containers.
 
-    Sidecars count beside ordinary containers. Other init containers run one at a time before them,
+    Sidecars are added to ordinary containers. Other init containers run one at a time before them,
     so their maximum counts.
     """
     total: dict[str, str] = {}
     for container in spec.get("containers") or ():
         _add_resources(total, container, kind)
-    beside: dict[str, str] = {}
+    sidecars: dict[str, str] = {}
     before: dict[str, str] = {}
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
             _add_resources(total, container, kind)
-            _add_resources(beside, container, kind)
-            _raise_to(before, beside)
+            _add_resources(sidecars, container, kind)
+            _raise_to(before, sidecars)
         else:
-            peak = dict(beside)
+            peak = dict(sidecars)
             _add_resources(peak, container, kind)
             _raise_to(before, peak)
     _raise_to(total, before)
@@ -294,14 +294,14 @@ def qos_class(spec: Obj) -> str:
     """
     whole = spec.get("resources") or {}
     if whole.get("requests") or whole.get("limits"):
-        asking = [whole]
+        resource_fields = [whole]
     else:
         containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-        asking = [container.get("resources") or {} for container in containers]
-        if not any(asking):
+        resource_fields = [container.get("resources") or {} for container in containers]
+        if not any(resource_fields):
             return "BestEffort"
-    requests = [_compute_amounts(given, "requests") for given in asking]
-    limits = [_compute_amounts(given, "limits") for given in asking]
+    requests = [_compute_amounts(given, "requests") for given in resource_fields]
+    limits = [_compute_amounts(given, "limits") for given in resource_fields]
     if not any(requests) and not any(limits):
         return "BestEffort"
     bounded = all(len(one) == len(COMPUTE_RESOURCES) for one in limits)
