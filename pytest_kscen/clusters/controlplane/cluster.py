@@ -137,9 +137,9 @@ class RealScheduler:
         """Return True if the program has seen this many nodes, placed pods and gated pods, and
         neither queues nor binds any.
 
-        At least `unschedulable` pods must be unschedulable: a pod in flight is in no queue. Two readings a
-        moment apart must agree on the number of attempts. Without nodes, pods that back off do not
-        count. The program updates its counts of nodes and placed pods once a second.
+        Its queue must have at least `unschedulable` pods: a pod in flight is in no queue. Two
+        readings in succession must agree on the number of attempts. Without nodes, pods that back
+        off do not count. The program updates its counts of nodes and placed pods once a second.
         """
         try:
             before = await self._metrics()
