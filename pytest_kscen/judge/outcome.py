@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pytest_kscen.judge.incidents import IncidentRecord
     from pytest_kscen.judge.volumes import VolumeRecord
 
-    Check = Callable[[], Iterator[Finding]]
-    Update = Callable[[Entry], Any]
+    Check = tuple[Callable[[Entry], Any], Callable[[], Iterator[Finding]]]
+    """Function that reads each entry, and the function that judges what was read."""
 
 BEST_FIRST = (volumes.STABLE, volumes.RECOVERED, volumes.INTERRUPTED, UNKNOWN, volumes.BROKEN)
 
@@ -205,23 +205,22 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
         )
         yield from start_and_end.judge_end(end)
 
-    updates: dict[Check, Update] = {
-        of_run_start: partial(start_and_end.update_run_start, start),
-        of_actions: partial(tally.count_action, actions),
-        of_incidents: partial(incidents.update_incidents, seen),
-        of_volumes: histories.update,
-        of_run_end: partial(start_and_end.update_run_end, end),
+    checks: dict[str, Check] = {  # findings about a crash have these names
+        "run_start": (partial(start_and_end.update_run_start, start), of_run_start),
+        "actions": (partial(tally.count_action, actions), of_actions),
+        "incidents": (partial(incidents.update_incidents, seen), of_incidents),
+        "volumes": (histories.update, of_volumes),
+        "run_end": (partial(start_and_end.update_run_end, end), of_run_end),
     }
-    crashes = _read(journal, updates)
-    for check in updates:
-        if check not in crashes:
+    crashes = _read(journal, checks)
+    for name, (_, findings) in checks.items():
+        if name not in crashes:
             try:
-                outcome.findings += check()
+                outcome.findings += findings()
             except Exception as error:  # noqa: BLE001  # an oracle that crashes has not judged
-                crashes[check] = CheckCrash(error)
-        if check in crashes:
-            name = check.__name__.removeprefix("of_")
-            outcome.findings.append(Finding(name, UNKNOWN, crashes[check].message(path)))
+                crashes[name] = CheckCrash(error)
+        if name in crashes:
+            outcome.findings.append(Finding(name, UNKNOWN, crashes[name].message(path)))
     outcome.findings = [
         replace(
             one,
@@ -235,18 +234,18 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
     return outcome
 
 
-def _read(journal: Iterable[Entry], updates: dict[Check, Update]) -> dict[Check, CheckCrash]:
-    """Pass each entry to all checks, until a check crashes. Return the crashes."""
-    crashes: dict[Check, CheckCrash] = {}
-    active = list(updates.items())
+def _read(journal: Iterable[Entry], checks: dict[str, Check]) -> dict[str, CheckCrash]:
+    """Pass each entry to all checks, until a check crashes. Return the crashes by check."""
+    crashes: dict[str, CheckCrash] = {}
+    active = [(name, update) for name, (update, _) in checks.items()]
     try:
         for line, entry in enumerate(journal, 1):
-            for check, update in active:
+            for name, update in active:
                 try:
                     update(entry)
                 except Exception as error:  # noqa: BLE001  # the other checks continue
-                    crashes[check] = CheckCrash(error, line, entry)
-                    active = [one for one in active if one[0] is not check]
+                    crashes[name] = CheckCrash(error, line, entry)
+                    active = [one for one in active if one[0] != name]
     except Exception as error:  # noqa: BLE001  # all checks are unknown then
-        crashes = {**dict.fromkeys(updates, CheckCrash(error)), **crashes}
+        crashes = {**dict.fromkeys(checks, CheckCrash(error)), **crashes}
     return crashes

@@ -30,7 +30,6 @@ STORIES = 20  # at least; every broken or unknown volume has one
 
 class AllureReport(Report):
     name = "allure"
-    needs = "allure"
 
     def finish(self, run: ReportedRun) -> None:
         run.result.attach(f"run {run.position}")

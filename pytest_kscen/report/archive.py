@@ -44,7 +44,6 @@ class ArchiveReport(Report):
     """
 
     name = "archive"
-    needs = "archive"
 
     def __init__(self, root: pathlib.Path) -> None:
         self._root = root

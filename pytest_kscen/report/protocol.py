@@ -31,11 +31,6 @@ class ReportedSession:
     archive: pathlib.Path | None = None
     """Folder of --kscen-archive; None without one."""
 
-    @property
-    def allure(self) -> str | None:
-        """Folder of Allure's own option; None without it, or without its plugin."""
-        return self.config.getoption("allure_report_dir", None)  # type: ignore[no-any-return]
-
 
 class Report:
     """Report of runs: a class that overrides the points it needs, and has a name to be registered.
@@ -46,8 +41,6 @@ class Report:
     """
 
     name: ClassVar[str]
-    needs: ClassVar[str] = ""
-    """Attribute of the session, as `archive`, without whose value there is no such report."""
 
     @classmethod
     def for_session(cls, session: ReportedSession) -> Self | None:  # noqa: ARG003  # for overrides

@@ -1,8 +1,8 @@
 """Registry of reports, and the list of a session's reports.
 
 The plugin calls `reports_for` once per session, before its first test. A new built-in report is a
-class in a module of this package, and its line in `BUILT_IN`; the class itself decides, by
-`Report.needs` and `Report.for_session`, which sessions it is for. Nothing here may import pytest.
+class in a module of this package, and its line in `BUILT_IN` with the sessions it is for. Reports
+of others decide that in `Report.for_session`. Nothing here may import pytest.
 """
 
 from __future__ import annotations
@@ -18,10 +18,18 @@ from pytest_kscen.report.terminal import JUnitReport, TerminalReport
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-BUILT_IN: tuple[type[Report], ...] = (TerminalReport, JUnitReport, ArchiveReport, AllureReport)
-"""Built-in reports, in the order in which a run notifies them."""
+BUILT_IN: Mapping[type[Report], Callable[[ReportedSession], object]] = {
+    TerminalReport: lambda _: True,
+    JUnitReport: lambda _: True,
+    ArchiveReport: lambda session: session.archive,
+    AllureReport: lambda session: session.config.getoption("allure_report_dir", None),
+}
+"""Built-in reports, in the order in which a run notifies them, with the condition on the session.
+
+`for_session` is called if it holds: no module of a report that the session lacks is entered.
+"""
 
 REPORTS: Registry[Any] = Registry(
     "reports",
@@ -32,7 +40,7 @@ REPORTS: Registry[Any] = Registry(
         "progress": "def progress(self, run, message): …",
         "finish": "def finish(self, run): …",
     },
-    built_in=BUILT_IN,
+    built_in=tuple(BUILT_IN),
 )
 """Reports by name: classes, of which each session makes its own, or objects."""
 
@@ -57,7 +65,7 @@ def _made_for(session: ReportedSession) -> Iterator[Report]:
     for report in REPORTS.values():
         made: Any = report
         if isinstance(report, type):
-            if (needs := getattr(report, "needs", "")) and not getattr(session, needs):
+            if report in BUILT_IN and not BUILT_IN[report](session):
                 continue
             made = report.for_session(session) if issubclass(report, Report) else report()
         if made is not None:

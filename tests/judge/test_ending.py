@@ -331,6 +331,18 @@ def test_crashed_check_names_its_line(line, text):
     assert " at j:3" in reported
 
 
+def test_findings_about_crashes_have_the_names_of_checks():
+    def unreadable():
+        raise OSError("broken disk")
+        yield
+
+    findings = judge(unreadable()).findings
+    assert {finding.why for finding in findings} == {"the check crashed: OSError('broken disk')"}
+    assert [finding.check for finding in findings] == [
+        *("run_start", "actions", "incidents", "volumes", "run_end")
+    ]
+
+
 def test_record_with_the_missing_key_is_not_named():
     assert CheckCrash(KeyError("nodes"), 7, entry("volume-placed", nodes=[])).message(None) == (
         "the check crashed: KeyError('nodes') at line 7 of the journal"

@@ -244,11 +244,17 @@ def test_ctrl_c_ends_a_run_in_order(cluster, runner_of):
     assert objects(cluster, REPLICATED_VOLUMES) == []
 
 
-def test_run_without_an_end_lasts_until_ctrl_c(cluster, runner_of):
+def test_run_without_an_end_lasts_until_ctrl_c(cluster, runner_of, monkeypatch):
+    monkeypatch.setattr("pytest_kscen.run.context.DAY", 1000.0)  # so that it waits for several days
+    cluster.backend = "controlplane"  # a cluster on the wall's clock, whose runs have no end
+    press(cluster, 5000)
     runner = runner_of(Plan(Churn(max_volumes=1)))
-    runner._length = lambda: None
-    press(cluster, 400)
-    assert runner.run().verdict == "valid"
+    outcome = runner.run()
+    started = next(entry for entry in runner.runs[0].journal if entry.what == "run-started")
+    assert started.data["duration"] is None
+    assert outcome.verdict == "valid"
+    assert outcome.stopped_early
+    assert 4900 < outcome.lasted < 5000
 
 
 def test_second_ctrl_c_keeps_volumes_and_names_them(cluster, runner_of):
