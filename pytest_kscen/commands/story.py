@@ -26,7 +26,7 @@ MOST_VOLUMES = 10  # volumes in a message, one per line
 class LookupFailed(Exception):
     """Report a volume or folder that does not exist, or cannot be read.
 
-    The message lists those that do exist; commands print it and exit with an error.
+    The message lists existing ones; commands print it and exit with an error.
     """
 
 
@@ -84,7 +84,7 @@ def read_journal(folder: pathlib.Path) -> tuple[pathlib.Path, list[Entry]]:
 def journal_path(folder: pathlib.Path) -> pathlib.Path:
     """Return the journal of a run's folder; raise LookupFailed if the folder has none.
 
-    The message names the folders of runs in it or beside it.
+    The message names the folders of runs in it or in its parent folder.
     """
     if (path := folder / JOURNAL).is_file():
         return path

@@ -278,7 +278,7 @@ class Journal:
         return b"".join(self._blocks())
 
     def _blocks(self) -> Iterator[bytes]:
-        """Yield the bytes written so far, while writing may go on.
+        """Yield the bytes written so far, while writing may continue.
 
         The file's position stays at its end between blocks, where the next line is written.
         """

@@ -11,7 +11,7 @@ from typing import Any
 
 SCHEMA = 2
 VERSION = "0.1.0"
-"""Of pytest-kscen, as in pyproject.toml: it is written beside the schema."""
+"""Version of pytest-kscen, as in pyproject.toml: it is written together with the schema."""
 
 RENAMED_KINDS = {
     "incident-perhaps": "incident-possible-effect",

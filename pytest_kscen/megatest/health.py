@@ -166,7 +166,7 @@ class _ShortcomingRecorder:
 
 
 def shortcomings(rv: Subject) -> dict[str, Any]:
-    """Return what keeps the volume from being ready, as the journal's entry `not-ready` has it.
+    """Return the reasons why the volume is not ready, in the form of the entry `not-ready`.
 
     `run.manual` uses it for the message of a test whose volume did not become ready.
     """

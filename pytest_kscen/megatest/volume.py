@@ -219,7 +219,7 @@ async def _wait_until_ready(rv: Subject, actor: Actor, volume_plan: VolumePlan) 
 
 
 async def _delete_volume(rv: Subject, actor: Actor, version: str) -> None:
-    """Delete the volume, again and again until it is gone.
+    """Delete the volume, and retry until it is deleted.
 
     Attempts are RETRY_PERIOD seconds apart, and CLEANUP_RETRY_PERIOD seconds once the cleanup has
     started. They end CLEANUP_TIMEOUT seconds after its start, or PATIENCE seconds if the refusal

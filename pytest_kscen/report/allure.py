@@ -38,14 +38,14 @@ class AllureReport(Report):
 class StepFailed(AssertionError):
     """Failure of a step, which Allure shows as failed.
 
-    Raised inside the step and suppressed outside of it, so that the test goes on.
+    Raised inside the step and suppressed outside of it, so that the test continues.
     """
 
 
 class StepUnknown(Exception):
     """Failure of a step, which Allure shows as broken.
 
-    Raised inside the step and suppressed outside of it, so that the test goes on.
+    Raised inside the step and suppressed outside of it, so that the test continues.
     """
 
 

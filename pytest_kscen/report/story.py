@@ -85,7 +85,7 @@ def _events(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
 
 
 class _Faults:
-    """Incidents of a run that concern one volume: those on its nodes, and their effects on it.
+    """Incidents of a run that concern one volume: incidents on its nodes, and effects on it.
 
     Filled entry by entry, in the order of the journal.
     """

@@ -257,7 +257,7 @@ def worst_first(volumes: Iterable[VolumeRecord]) -> list[VolumeRecord]:
 def choose_stories(outcome: Outcome, most: int) -> tuple[list[VolumeRecord], list[VolumeRecord]]:
     """Return the volumes whose stories are written, and the remaining ones, the worst first.
 
-    `most` volumes that moved are chosen, or as many as are broken or unknown.
+    `most` volumes with a changed state are chosen, but always all broken or unknown volumes.
     """
     moved = worst_first(one for one in outcome.volumes if one.verdict != STABLE)
     most = max(most, sum(one.verdict in {BROKEN, UNKNOWN} for one in moved))

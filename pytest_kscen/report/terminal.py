@@ -50,7 +50,7 @@ class TerminalReport(Report):
 
 
 class JUnitReport(Report):
-    """Properties of each run among those of its test.
+    """Properties of each run, added to the properties of its test.
 
     Names of the test's second and later runs end with the run's number.
     """

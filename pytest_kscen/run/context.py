@@ -109,7 +109,7 @@ class AppliedObjects:
         return key
 
     async def heal(self) -> None:
-        """Do nothing: applied objects disturb nothing."""
+        """Do nothing: applied objects are kept until the end of the run."""
 
     async def clear(self) -> None:
         """Delete the objects, the newest first, and wait until they are gone."""
@@ -136,10 +136,10 @@ def handle_signals(
     """Call the next of `actions` inside the loop at each Ctrl-C or SIGTERM; yield the signals so
     far.
 
-    When all actions are used up, signals mean what they meant before. `awaited` returns True while
-    the caller waits for the run: the loop then goes on to the run's end. Otherwise the test's own
-    code is interrupted as well, as in any Python program. Signals reach a process's main thread
-    alone; in any other thread nothing is installed.
+    After the last action, signals have their former handlers. `awaited` returns True while the
+    caller waits for the run: the loop then continues to the run's end. Otherwise the test's own
+    code is interrupted as well, as in any Python program. Only the main thread receives signals;
+    in other threads nothing is installed.
     """
     signals: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -309,10 +309,7 @@ class Run:
     def until(
         self, condition: Callable[[], object], timeout: str | float | timedelta = "5m"
     ) -> None:
-        """Let time pass until the condition holds.
-
-        A TimeoutError states which condition did not.
-        """
+        """Let time pass until the condition holds; raise TimeoutError with the condition."""
         self.must_be_on()
         seconds_of(timeout)
 
@@ -327,13 +324,12 @@ class Run:
 
     @property
     def stop_requested(self) -> bool:
-        """Return True once Ctrl-C or SIGTERM came, even while the run was already ending."""
+        """Return True after Ctrl-C or SIGTERM, even if the run was already ending."""
         return self.life.interrupted or bool(self._signals)
 
     def must_be_on(self) -> None:
-        """Raise a RuntimeError if the run is over:
-
-        nothing would watch, judge or delete what follows.
+        """Raise RuntimeError if the run is over: later objects would not be watched, judged or
+        deleted.
         """
         if self.is_over:
             raise RuntimeError(OVER)
@@ -361,8 +357,8 @@ class Run:
     def end(self) -> Outcome:
         """End the run and judge it.
 
-        The journal is judged even if the end fails. A KeyboardInterrupt or a crash of the cluster
-        breaks the end off; the life cycle then resumes it, and the first error is raised.
+        The journal is judged even if the end fails. After a KeyboardInterrupt or a crash of the
+        cluster the life cycle resumes the end, and the first error is raised.
         """
         with self._waiting(), self._crash_subscription:
             try:
@@ -379,7 +375,7 @@ class Run:
         return self._outcome
 
     def report(self) -> None:
-        """Notify the reports of the run's result, if its end came as far as a verdict."""
+        """Notify the reports of the run's result, if it was judged."""
         if self._outcome is None:
             return
         from pytest_kscen.report.summary import RunResult
@@ -390,10 +386,10 @@ class Run:
         self._reported.finish(RunResult(self._outcome, self.journal))
 
     def _call_in_any_case(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine although an actor of the cluster has crashed.
+        """Run a coroutine even if an actor of the cluster has crashed.
 
-        The runner raises each crash once, at its next call; the life cycle was notified of it
-        before.
+        The runner raises each crash once, at its next call; the life cycle has already been
+        notified of it.
         """
         with contextlib.suppress(ActorCrashedError):
             self.cluster.runner.call(self.cluster.runner.clock.sleep(0))

@@ -180,7 +180,7 @@ BY_HAND = "by-hand"
 
 
 class ActiveFault:
-    """Fault that a test has caused and that is on until `end`, or the end of its `with` block."""
+    """Fault that a test has caused; it is active until `end`, or the end of its `with` block."""
 
     def __init__(self, incident: Incident, record: IncidentRecord, run: Run) -> None:
         self._incident = incident
@@ -268,7 +268,7 @@ class ChaosByHand:
         return self._cause(manual_faults.pod_destroy(label, count))
 
     def _learn(self, entry: Entry) -> None:
-        """Update the records of faults that were caused here; those of the plan are thousands."""
+        """Update the records of this test's faults; the plan may have thousands of others."""
         if entry.data.get("incident") in self._known or (
             entry.what == "incident-started" and entry.actor == BY_HAND
         ):

@@ -78,10 +78,10 @@ def _too_short(name: str, soonest: float, duration: float, instead: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioSettings:
-    """Settings of scenarios; the defaults are those of KEP-140."""
+    """Settings of scenarios, with the defaults of KEP-140."""
 
     disposable: bool = False
-    """True if a cluster that is not ours may be emptied."""
+    """True if a cluster that this session did not create may be emptied."""
     results: str = ""
     """Moment at which results are written:
 

@@ -230,8 +230,7 @@ class ScenarioRunner:
             reported.finish(PlayedResult.of(played, self._test.seed))
 
     def explain_unseen_failure(self) -> str:
-        """Explain the first run, workflow or scenario that failed although the test did not look at
-        it.
+        """Explain the first failed run, workflow or scenario whose result the test did not read.
 
         Empty if there is none. The fixture fails the test with this text.
         """

@@ -157,8 +157,7 @@ class ScenarioHandle:
             why = f" ({message})" if message else ""
             what = f"operation {id!r}" if id else f"an operation of step {step}"
             raise ScenarioRefused(
-                f"the scenario {self.name!r} is {phase_of(seen)}{why}: {what} cannot be "
-                "added to it any more"
+                f"the scenario {self.name!r} is {phase_of(seen)}{why}: {what} cannot be added"
             )
         entry = {"step": step, **({"id": id} if id else {}), **operation}
         try:

@@ -1,4 +1,4 @@
-"""Workflows and Schedules of a run: the engine beside the test, handles for the test, and the
+"""Workflows and Schedules of a run: their engine, handles for the test, and the
 simulated Chaos Mesh.
 
 `context.Run` calls it. The engine is imported when a test first starts a workflow.
@@ -220,7 +220,7 @@ class Workflows:
         self._spawned: dict[tuple[str, str], WorkflowHandle] = {}
         """Handles of workflows that schedules have made, by namespace and name."""
         self._driven: dict[tuple[str, str], None] = {}
-        """Workflows that are running, also those that were created by other means than this run."""
+        """Running workflows, including workflows that the run did not create."""
         self._ended: dict[tuple[str, str], None] = {}
         """Workflows that the run's end aborted."""
         self._is_healed = False
@@ -260,7 +260,7 @@ class Workflows:
 
     @property
     def unseen_failures(self) -> list[WorkflowHandle]:
-        """Failed workflows at whose phase the test did not look."""
+        """Failed workflows whose phase the test did not read."""
         return [
             handle
             for handle in (*self._handles.values(), *self._spawned.values())
@@ -356,7 +356,7 @@ class Workflows:
     async def clear(self) -> None:
         """Delete the workflows of this run, and wait until they and their objects are gone.
 
-        On a cluster that is not ours, workflows of others that had to be aborted stay for
+        On a cluster given by a kubeconfig, aborted workflows of other clients stay for
         inspection.
         """
         try:

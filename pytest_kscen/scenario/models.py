@@ -176,8 +176,8 @@ class ControllerSet:
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """Controllers that take part in the scenario: simulated ones, and those that react before
-    these.
+    """Controllers that take part in the scenario: simulated controllers, and controllers that react
+    before them.
     """
 
     before: ControllerSet | None = part(
@@ -418,7 +418,7 @@ class ScenarioStatus:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Scenario resource: the fields besides those that every resource has, for its schema."""
+    """Scenario resource: its fields in addition to apiVersion, kind and metadata."""
 
     spec: ScenarioSpec = part("spec", required=True, default=ScenarioSpec())
     status: ScenarioStatus = part("status", default=ScenarioStatus())

@@ -151,7 +151,7 @@ class PodHistory:
     namespace: str
     name: str
     number: int
-    """Number of the pod among those of its name, from 1."""
+    """Number of the pod among pods of its name, from 1."""
     created: ScenarioStep
     origin: str = ""
     """Controller, or generateName, of a pod with a generated name."""

@@ -127,9 +127,8 @@ class ClusterState:
                 name = (metadata.get("namespace") or "default", metadata["name"])
                 if is_new:
                     self._forget_pod(name)
-                if name in self.pods or not metadata.get(
-                    "deletionTimestamp"
-                ):  # what is on its way out does not come back
+                # A terminating pod that was removed is not added again.
+                if name in self.pods or not metadata.get("deletionTimestamp"):
                     node = obj["spec"].get("nodeName") or self.placed.get(name, "")
                     self._leave(name)
                     self.pods[name], self.requests[name] = obj, requests_of(obj)

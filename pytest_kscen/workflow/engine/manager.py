@@ -336,8 +336,8 @@ class WorkflowManager:
             )
 
     def _node_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Send ABORTED to a node that was annotated or deleted by a user. Changes that the engine
-        itself makes, and those of ended nodes, are ignored.
+        """Send ABORTED to a node that was annotated or deleted by a user. Changes by the engine
+        itself, and changes of ended nodes, are ignored.
         """
         metadata = (new or old or {})["metadata"]
         if new and (not _is_aborted(new) or (old and _is_aborted(old))):

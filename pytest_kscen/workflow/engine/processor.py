@@ -158,8 +158,8 @@ class EventProcessor:
             self._trigger.notify_delay(event, instant - self.now())
 
     async def clear(self, tree: Tree, node: TreeNode) -> None:
-        """Delete a node's object once; if that fails for any reason, it is retried in the
-        background, and the transition goes on.
+        """Delete a node's object once; after a failure it is retried in the background, and the
+        transition continues.
         """
         try:
             await self._cleaner.clear(tree, node)

@@ -71,7 +71,7 @@ class EventReporter:
         )
         level = logging.WARNING if node.phase == FAILED else logging.INFO
         if node.name == ROOT:
-            # With which values it begins, and to which score it has come.
+            # Parameters at the beginning, score at the end.
             if node.phase == INIT and (values := values_of(node.obj.get("spec") or {})):
                 beside: Obj = {"parameters": values}
             else:
@@ -105,7 +105,7 @@ class EventReporter:
         self._actor.note(FOUND, **about, age=age)
 
     def report_wait(self, tree: Tree, node: TreeNode) -> None:
-        """Report why a node's pod waits; an empty reason means that it no longer does."""
+        """Report the reason why a node's pod waits; an empty reason means that it does not wait."""
         where = {"workflow": tree.key.name, "namespace": tree.key.namespace, "node": node.name}
         self._actor.note("workflow-node-waits", **where, message=node.waiting_reason)
         self._actor.log(logging.INFO, "waits", **where, why=node.waiting_reason)
@@ -144,7 +144,7 @@ class EventReporter:
         self._recorder.warning(node.obj, "StatusNotWritten", f"its status cannot be written: {why}")
 
     def report_hindrance(self, tree: Tree, why: str) -> None:
-        """Report what hinders the workflow; an empty reason means that nothing does any more."""
+        """Report the hindrance of the workflow; an empty reason means that it has ended."""
         self._actor.note(
             HINDERED, workflow=tree.key.name, namespace=tree.key.namespace, message=why
         )

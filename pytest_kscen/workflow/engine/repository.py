@@ -138,11 +138,11 @@ class Repository:
                 )
 
     def is_current(self, tree: Tree) -> bool:
-        """Return whether the tree is that of the workflow which has this name now."""
+        """Return True if the tree is the registered tree of its name."""
         return self.trees.get(tree.key) is tree
 
     def add_node(self, tree: Tree, obj: Obj, template: Template | None = None) -> TreeNode:
-        """Add a node as the API has it. Without a template, that of its own spec is used."""
+        """Add a node from its object. Without a template, the template of its spec is used."""
         node = read_with_notes(obj, lambda obj, status: _read_node(obj, status, template))
         tree.nodes[node.name] = node
         return node

@@ -119,8 +119,8 @@ class Transition:
             )
 
     def _steps(self) -> tuple[Step, ...]:
-        """Return the steps of the first alternative whose guard holds; none while Start probes are
-        asked.
+        """Return the steps of the first alternative whose guard holds; none while Start probes
+        run.
         """
         tree, node, event = self._tree, self._node, self._event
         for alternative in (

@@ -190,7 +190,7 @@ OPERAND_KINDS: dict[str, tuple[set[str], ...]] = {
 def kind_of_result(  # noqa: PLR0911  # one line for each type of node
     node: Node, variables: Mapping[str, str]
 ) -> str:
-    """Return the kind of a node's value, given those of the variables; empty if it depends on
+    """Return the kind of a node's value, from the kinds of the variables; empty if it depends on
     values.
     """
     match node:

@@ -57,7 +57,7 @@ ESCAPED = {
     '"': '"',
 }
 SUGGESTIONS = {"=": "==", "&": "&&", "|": "||", "^": "**", "`": "'"}
-"""Operators of other languages that users write by mistake, with ours."""
+"""Operators of other languages that users write by mistake, with the correct ones."""
 INT64 = range(-(2**63), 2**63)
 
 

@@ -263,7 +263,7 @@ def _insufficient(reasons: tuple[str, ...], *, exceeds_capacity: bool) -> Status
 
 
 def _frees(pod: PodInfo, old: Obj | None, new: Obj | None) -> bool:
-    """Return True if an assigned pod is gone, or requests less of what this pod needs."""
+    """Return True if an assigned pod is deleted, or requests less of a resource of this pod."""
     if old is None:
         return False
     if new is None:
