@@ -16,7 +16,7 @@ from pytest_kscen.objects.chaos_mesh import CRON_WORKFLOWS, GROUP, KINDS, VERSIO
 from pytest_kscen.objects.resources import CUSTOM_RESOURCE_DEFINITIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pytest_kscen.objects.resources import Obj
 
@@ -114,6 +114,8 @@ PROBE = record(
     stopOnFailure=FLAG,
     weight=COUNT,
 )
+BUILT_IN_SOURCES = frozenset(("http", "command", "kubernetes", "prometheus"))
+"""Fields by which the schema of a probe is found in a definition."""
 TASK = {"annotations": {"type": "object", "additionalProperties": TEXT}}
 TEMPLATE = {"retry": RETRY, "probes": many(PROBE), "duration": TEXT}
 WORKFLOW = {
@@ -214,6 +216,28 @@ def chaos_definitions() -> tuple[Obj, ...]:
 @functools.cache
 def engine_definitions(group: str = GROUP) -> tuple[Obj, ...]:
     return tuple(_definition({**_enriched(kind), "group": group}) for kind in ENGINE_KINDS)
+
+
+def with_probe_forms(definition: Obj, forms: Iterable[str]) -> Obj:
+    """Return a definition whose probes have a field for each of these forms, with any content.
+
+    `forms` are the keys of probes of packages: the API server prunes fields that a schema lacks.
+    A definition without probes, or with these fields, is returned with equal content.
+    """
+    fields = dict.fromkeys(forms, OBJECT)
+    return _with_probe_fields(definition, fields) if fields else definition
+
+
+def _with_probe_fields(value: Any, fields: Obj) -> Any:
+    if isinstance(value, list):
+        return [_with_probe_fields(inner, fields) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _with_probe_fields(inner, fields) for key, inner in value.items()}
+    properties = found.get("properties")
+    if isinstance(properties, dict) and properties.keys() >= BUILT_IN_SOURCES:
+        found["properties"] = {**fields, **properties}
+    return found
 
 
 def _definition(spec: Obj) -> Obj:

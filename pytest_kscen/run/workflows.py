@@ -27,8 +27,9 @@ from pytest_kscen.workflow.story import (
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 
+    from pytest_kscen.clock import Clock
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Entry
     from pytest_kscen.kube.actor import Actor
@@ -79,9 +80,17 @@ def install_chaos_mesh(cluster: Cluster) -> bool:
     if cluster.backend not in SIMULATED or cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]
         return False
     from pytest_kscen.models.chaos_mesh import actors, install
+    from pytest_kscen.objects.chaos_mesh_definitions import (
+        chaos_definitions,
+        cron_workflow_definition,
+        engine_definitions,
+    )
 
     runner, site = cluster.runner, cluster.site  # type: ignore[attr-defined]  # as above
-    runner.call(install(cluster.api("chaos-mesh-installer"), runner.clock))
+    definitions = (*chaos_definitions(), *engine_definitions(), cron_workflow_definition())
+    runner.call(
+        install(cluster.api("chaos-mesh-installer"), runner.clock, _with_all_probes(definitions))
+    )
     for name, life in actors(cluster.api, runner.clock, cluster.chance, site):
         runner.start(life, name)
     site.has_chaos_mesh = True
@@ -91,7 +100,8 @@ def install_chaos_mesh(cluster: Cluster) -> bool:
 def family_on(cluster: Cluster) -> EngineResources:
     """Install the engine's missing definitions; return their API group.
 
-    It is Chaos Mesh's group if that is free on the cluster, else this project's group.
+    It is Chaos Mesh's group if that is free on the cluster, else this project's group. Definitions
+    of an earlier run get the fields of probes that have been added since.
     """
     from pytest_kscen.models.chaos_mesh import install
     from pytest_kscen.objects.chaos_mesh_definitions import (
@@ -106,10 +116,46 @@ def family_on(cluster: Cluster) -> EngineResources:
         return SHIPPED
     api, runner = cluster.api("workflow-installer"), cluster.runner
     family = OWN if runner.call(_is_chaos_mesh(api)) else SHIPPED
-    runner.call(
-        install(api, runner.clock, (*engine_definitions(family.group), cron_workflow_definition()))
-    )
+    definitions = (*engine_definitions(family.group), cron_workflow_definition())
+    runner.call(install(api, runner.clock, _with_all_probes(definitions)))
+    runner.call(add_probe_fields(api, runner.clock, definitions))
     return family
+
+
+def _with_all_probes(definitions: Iterable[Obj]) -> list[Obj]:
+    """Return definitions whose schemas have the fields of all probes, those of packages too."""
+    from pytest_kscen.objects.chaos_mesh_definitions import with_probe_forms
+
+    forms = _probe_forms_of_packages()
+    return [with_probe_forms(each, forms) for each in definitions]
+
+
+def _probe_forms_of_packages() -> list[str]:
+    from pytest_kscen.workflow.probes.probe import PROBE_FORMS
+
+    return [name for name in PROBE_FORMS.names() if not PROBE_FORMS.is_built_in(name)]
+
+
+SCHEMA_DELAY = 5.0
+"""Seconds within which a real API server uses the changed schema of a definition."""
+
+
+async def add_probe_fields(api: Api, clock: Clock, definitions: Iterable[Obj]) -> None:
+    """Add the fields of packages' probes to definitions that were on the cluster before this run,
+    which `install` leaves as they are.
+    """
+    from pytest_kscen.objects.chaos_mesh_definitions import with_probe_forms
+
+    forms, changed = _probe_forms_of_packages(), False
+    for definition in definitions if forms else ():
+        name = definition["metadata"]["name"]
+        found = await api.get(CUSTOM_RESOURCE_DEFINITIONS, name)
+        wanted = with_probe_forms(found, forms)
+        if wanted != found:
+            await api.patch(CUSTOM_RESOURCE_DEFINITIONS, name, {"spec": wanted["spec"]})
+            changed = True
+    if changed:
+        await clock.sleep(SCHEMA_DELAY)
 
 
 def has_definitions(cluster: Cluster) -> bool:

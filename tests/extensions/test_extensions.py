@@ -109,6 +109,46 @@ def test_probe_and_waiter_work_without_pytest(installed):
     assert "toy-controller" in done.stdout
 
 
+def file_of_page(name):
+    """Return the YAML block of this title in docs/extending.md."""
+    ((text,),) = [re.findall(rf"^```yaml title={name}\n(.*?)^```$", PAGE.read_text(), FLAGS)]
+    return text
+
+
+FLAGS = re.MULTILINE | re.DOTALL
+
+
+def test_probe_of_a_package_is_checked_in_a_workflow(installed):
+    """In a Workflow's file, in a Workflow and in a Schedule: the API server keeps its field."""
+    tests, _ = installed
+    (tests / "clock.workflow.yaml").write_text(file_of_page("clock.workflow.yaml"))
+    (tests / "test_examples.py").write_text(
+        "import pathlib, yaml\n"
+        "document = yaml.safe_load(pathlib.Path(__file__).with_name('clock.workflow.yaml').read_text())\n"
+        "def test_it(scenario_runner):\n"
+        "    workflow = {**document, 'metadata': {'name': 'late', 'namespace': 'default'}}\n"
+        "    workflow['spec']['templates'][0]['probes'][0]['clock']['before'] = '1970-01-01T00:00:00Z'\n"
+        "    with scenario_runner as run:\n"
+        "        workflow = run.workflow(workflow)\n"
+        "        run.until(workflow.finished, timeout='5m')\n"
+        "    assert workflow.phase == 'Failed'\n"
+        "    assert 'it is 20' in workflow.node('wait').message\n"
+        "def test_a_schedule(scenario_runner):\n"
+        "    spec = {'schedule': '* * * * *', 'type': 'Workflow', 'concurrencyPolicy': 'Forbid',\n"
+        "            'historyLimit': 2, 'workflow': document['spec']}\n"
+        "    schedule = {'apiVersion': document['apiVersion'], 'kind': 'Schedule',\n"
+        "                'metadata': {'name': 's', 'namespace': 'default'}, 'spec': spec}\n"
+        "    with scenario_runner as run:\n"
+        "        made = run.schedule(schedule)\n"
+        "        run.advance('70s')\n"
+        "        assert 'it is 20' in made.workflows[0].node('wait').message\n"
+        "        assert made.workflows[0].phase == 'Failed'\n"
+    )
+    done = pytest_in(installed)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 passed" in done.stdout
+
+
 def test_hooks_of_a_conftest_are_called(installed):
     tests, _ = installed
     (tests / "conftest.py").write_text(

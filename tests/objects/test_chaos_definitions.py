@@ -7,9 +7,11 @@ from pytest_kscen.objects.chaos_mesh import KINDS, OWN, OWN_GROUP, SHIPPED
 from pytest_kscen.objects.chaos_mesh_definitions import (
     RecordedDefinitions,
     chaos_definitions,
+    cron_workflow_definition,
     engine_definitions,
     recorded,
     schema_of,
+    with_probe_forms,
 )
 
 ENGINE_DEFINITIONS = {each["spec"]["names"]["kind"]: each for each in engine_definitions()}
@@ -137,3 +139,16 @@ def test_without_prose_keeps_property_named_description():
 def test_folder_without_definitions_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="has no definitions"):
         record(tmp_path, tmp_path / "out.json")
+
+
+def test_probe_forms_of_packages_are_fields_of_all_probes():
+    for definition in (*engine_definitions(), cron_workflow_definition()):
+        kind = definition["spec"]["names"]["kind"]
+        found = with_probe_forms(definition, ["clock"])
+        assert (found != definition) == (kind != "StatusCheck"), kind
+        assert with_probe_forms(found, ["clock"]) == found
+    assert with_probe_forms(engine_definitions()[0], []) is engine_definitions()[0]
+    schema = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    workflow = schema["properties"]["workflow"]["properties"]
+    for holder in (workflow, workflow["templates"]["items"]["properties"]):
+        assert holder["probes"]["items"]["properties"]["clock"]["type"] == "object"

@@ -10,6 +10,8 @@ from pytest_kscen.models.chaos_mesh import install
 from pytest_kscen.objects.chaos_mesh import OWN, OWN_GROUP, SHIPPED
 from pytest_kscen.objects.chaos_mesh_definitions import engine_definitions
 from pytest_kscen.objects.errors import Invalid
+from pytest_kscen.run.workflows import add_probe_fields
+from pytest_kscen.workflow.probes.probe import PROBE_FORMS
 
 pytestmark = pytest.mark.controlplane
 
@@ -79,3 +81,36 @@ def test_four_kinds_are_served_in_both_groups(mesh_cluster):
         assert reported["status"] == {"phase": "Running"}
         with pytest.raises(Invalid, match="entry"):
             mesh_cluster.make(family.workflows, {"name": "x"}, {"templates": []})
+
+
+def test_definitions_of_an_earlier_run_get_the_fields_of_new_probes(mesh_cluster):
+    class Form:
+        key, patience, of, ask = "clock", 1.0, None, None
+
+    def kept():
+        probe = {"name": "p", "when": "Start", "clock": {"before": "2030"}}
+        template = {"name": "a", "templateType": "Suspend", "deadline": "1s", "probes": [probe]}
+        body = {"entry": "a", "templates": [template]}
+        made = mesh_cluster.call(
+            mesh_cluster.api.create(
+                OWN.workflows,
+                {
+                    "apiVersion": OWN.workflows.api_version,
+                    "kind": "Workflow",
+                    "metadata": {"generateName": "w-", "namespace": "default"},
+                    "spec": body,
+                },
+            )
+        )
+        return "clock" in made["spec"]["templates"][0]["probes"][0]
+
+    clock, definitions = mesh_cluster.cluster.runner.clock, engine_definitions(OWN_GROUP)
+    mesh_cluster.call(install(mesh_cluster.api, clock, definitions))
+    mesh_cluster.call(add_probe_fields(mesh_cluster.api, clock, definitions))
+    assert not kept()
+    PROBE_FORMS.add(Form)
+    try:
+        mesh_cluster.call(add_probe_fields(mesh_cluster.api, clock, definitions))
+        assert kept()
+    finally:
+        PROBE_FORMS.discard(Form)

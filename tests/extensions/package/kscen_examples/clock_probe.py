@@ -4,6 +4,7 @@ before that."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from pytest_kscen.workflow.probes import ProbeOutcome
@@ -21,5 +22,6 @@ class ClockProbe:
         return cls(part.text("before", required=True))
 
     async def ask(self, context, within):
-        now = context.actor.clock.timestamp()
+        seconds = context.actor.clock.now()
+        now = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         return ProbeOutcome(now < self.before, f"it is {now}")
