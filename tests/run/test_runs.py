@@ -245,7 +245,7 @@ def test_storage_has_time_to_replace_our_deletions(play, duration, verdict):
         (
             Churn(max_volumes=3, replica_destroyer=True, patience=60.0),
             "volumes",
-            "1 of 12 volumes did not keep the state",
+            "1 of 12 volumes did not keep their guaranteed state",
         ),
         (
             Churn(max_volumes=3, replica_destroyer=True, lifetime=(3600.0, 3600.0)),
