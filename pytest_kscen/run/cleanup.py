@@ -18,6 +18,7 @@ from pytest_kscen.kube.waiting import StateUnknown, wait_for
 from pytest_kscen.objects.errors import ApiError, Forbidden, MethodNotAllowed, NotFound
 from pytest_kscen.objects.resources import EVENTS
 from pytest_kscen.objects.storage import REPLICATED_VOLUMES
+from pytest_kscen.run.phases import RECOVERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Resource
 
 
-RECOVERY = 300.0  # seconds of cluster time
 LOGGED_AFTER = 10.0  # seconds for which requests are refused before that is logged
 
 
@@ -106,7 +106,6 @@ def _is_requested(_: logging.LogRecord) -> bool:
     return not _listing_everything.get()
 
 
-PATIENCE, SHORT_PATIENCE = 120.0, 5.0  # seconds to wait for deleted objects
 LIST_PAUSE = 2.0
 
 

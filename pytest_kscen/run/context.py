@@ -391,8 +391,12 @@ class Run:
         The runner raises each crash once, at its next call; the life cycle has already been
         notified of it.
         """
-        with contextlib.suppress(ActorCrashedError):
-            self.cluster.runner.call(self.cluster.runner.clock.sleep(0))
+        try:
+            with contextlib.suppress(ActorCrashedError):
+                self.cluster.runner.call(self.cluster.runner.clock.sleep(0))
+        except BaseException:
+            coroutine.close()
+            raise
         self.cluster.runner.call(coroutine)
 
     @contextlib.contextmanager

@@ -19,8 +19,16 @@ from pytest_kscen.kube.actor import RUN_LABEL
 from pytest_kscen.megatest.view import RunState, run_until
 from pytest_kscen.megatest.volume import clear_volumes, multivolume
 from pytest_kscen.run.chaos_lease import ChaosLease
-from pytest_kscen.run.cleanup import PATIENCE, SHORT_PATIENCE, leftovers, unrecovered_volumes
-from pytest_kscen.run.phases import INTERRUPTIONS, PHASES, Interruption, Phase, PhaseSteps
+from pytest_kscen.run.cleanup import leftovers, unrecovered_volumes
+from pytest_kscen.run.phases import (
+    INTERRUPTIONS,
+    PATIENCE,
+    PHASES,
+    SHORT_PATIENCE,
+    Interruption,
+    Phase,
+    PhaseSteps,
+)
 from pytest_kscen.run.preflight import preflight, warn_of_foreign_volumes
 
 if TYPE_CHECKING:
@@ -86,8 +94,8 @@ class RunLifecycle(PhaseSteps):
             await self._enter(follows)
 
     async def refuse(self) -> None:
-        """Enter the phase that the table has for an error of the present one, if it has any."""
-        if follows := PHASES[self.phase].on_error:
+        """Enter the phase that the table has for a refusal in the present one, if it has any."""
+        if follows := PHASES[self.phase].on_refusal:
             await self._enter(follows)
 
     async def end(self) -> None:
@@ -127,8 +135,7 @@ class RunLifecycle(PhaseSteps):
     def _phase_after(self, error: BaseException) -> Phase | None:
         """Record that the present phase failed; return the phase that follows."""
         self._interrupt(Interruption.FAILED_STEP, self.phase.value, error)
-        row = PHASES[self.phase]
-        return row.next if self.phase is Phase.ACTIVE else row.on_error
+        return PHASES[self.phase].on_error
 
     async def _enter(self, phase: Phase) -> None:
         self.phase = phase

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 
+RECOVERY = 300.0  # seconds of cluster time within which volumes have to be ready again
+PATIENCE, SHORT_PATIENCE = 120.0, 5.0  # seconds to wait for deleted objects
+
+
 class Phase(Enum):
     """Phase of a run; a run is in one at a time."""
 
@@ -68,7 +72,9 @@ class PhaseRow:
     interrupted_by: tuple[Interruption, ...] = ()
     """Interruptions that are recorded and have an effect; others change nothing."""
     on_error: Phase | None = None
-    """Phase that follows an error of the step, or of the caller in a phase without a step."""
+    """Phase that follows an error while the run ends, of the step or from outside."""
+    on_refusal: Phase | None = None
+    """Phase that follows an error before the test has the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +112,7 @@ CRASHES = (Interruption.ACTOR_CRASH, Interruption.CLUSTER_CRASH, Interruption.LO
 WHILE_STARTING = (Interruption.STOP, Interruption.HURRY, *CRASHES)
 WHILE_ENDING = (*WHILE_STARTING, Interruption.FAILED_STEP)
 
-_starting = functools.partial(PhaseRow, interrupted_by=WHILE_STARTING, on_error=Phase.REFUSED)
+_starting = functools.partial(PhaseRow, interrupted_by=WHILE_STARTING, on_refusal=Phase.REFUSED)
 
 
 def _ending(
@@ -147,7 +153,10 @@ PHASES: Mapping[Phase, PhaseRow] = {
         next=Phase.ACTIVE,
     ),
     Phase.ACTIVE: _starting(
-        "all actors are started", "churn, chaos profiles, the test", next=Phase.FROZEN
+        "all actors are started",
+        "churn, chaos profiles, the test",
+        next=Phase.FROZEN,
+        on_error=Phase.FROZEN,
     ),
     Phase.FROZEN: _ending(
         "the time is up, the test leaves its block, or a stop was requested",
@@ -168,7 +177,7 @@ PHASES: Mapping[Phase, PhaseRow] = {
     ),
     Phase.LIVENESS: _ending(
         "all faults of the plan are undone",
-        "volumes have 300 s, or the rest of their own time, to become ready",
+        f"volumes have {RECOVERY:.0f} s, or the rest of their own time, to become ready",
         step=lambda run: run.judge_liveness(),
         records=("liveness",),
         next=Phase.UNDOING,
@@ -188,7 +197,7 @@ PHASES: Mapping[Phase, PhaseRow] = {
     ),
     Phase.LEFTOVERS: _ending(
         "everything was deleted, or failed to be",
-        "objects with the run's label are listed until there are none, 120 s at most",
+        f"objects with the run's label are listed until there are none, {PATIENCE:.0f} s at most",
         step=lambda run: run.find_leftovers(),
         records=("leftovers",),
         next=Phase.RELEASED,
@@ -260,10 +269,12 @@ def _drawing_lines() -> Iterator[str]:
             yield f"    {phase.value} --> [*]"
         if row.on_error and row.on_error is not row.next:
             yield f"    {phase.value} --> {row.on_error.value}: error"
+        if row.on_refusal:
+            yield f"    {phase.value} --> {row.on_refusal.value}: refusal"
     yield "```"
     yield ""
-    yield "| Phase | Entered when | Acts | Signals given | Journal entries | Next | On error |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| Phase | Entered when | Acts | Signals given | Journal entries | Next | On error | On refusal |"
+    yield "|---|---|---|---|---|---|---|---|"
     for phase, row in PHASES.items():
         yield _row(
             phase.value,
@@ -273,6 +284,7 @@ def _drawing_lines() -> Iterator[str]:
             _code(row.records),
             row.next.value if row.next else "",
             row.on_error.value if row.on_error else "",
+            row.on_refusal.value if row.on_refusal else "",
         )
     yield ""
     yield _row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import io
@@ -13,6 +14,7 @@ import pytest
 from listing import objects
 
 from pytest_kscen.chaos.profiles import NetworkBlock
+from pytest_kscen.clock import ActorCrashedError
 from pytest_kscen.journal import JournalLost
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.leases import holder_of
@@ -212,6 +214,77 @@ def test_interrupted_end_cleans_up_and_releases_the_lease(
     runner.close()
 
 
+def test_end_broken_off_before_its_first_phase_passes_all_phases(cluster, runner_of):
+    def body(run):
+        run.advance("1m")
+        cluster.runner.loop.call_soon(interrupt)
+
+    with pytest.raises(KeyboardInterrupt, match="the first error"), runner_of(CHURN) as run:
+        body(run)
+    assert run.life.passed == path_of_the_table()
+    assert run.outcome.verdict == "valid"
+    assert objects(cluster, REPLICATED_VOLUMES) == []
+
+
+CRASHES = [
+    ("cluster_crashed", ActorCrashedError("kubelet", KeyError("spec")), "cluster"),
+    ("journal_lost", JournalLost("no room"), "journal"),
+]
+
+
+@pytest.mark.parametrize(("method", "error", "component"), CRASHES)
+@pytest.mark.parametrize("storage_class", ["availability", "no-such-class"])
+def test_crash_after_the_last_phase_is_recorded(
+    runner_of, storage_class, method, error, component
+):
+    runner = runner_of(Plan(Churn(max_volumes=1, storage_classes=(storage_class,))))
+    with contextlib.suppress(PreflightRefused):
+        runner.run("1m")
+    run = played(runner)
+    over = storage_class == "availability"
+    assert run.life.phase is (Phase.OVER if over else Phase.REFUSED)
+    getattr(run.life, method)(error)
+    last = list(run.journal)[-1]
+    assert (last.what, last.data["component"]) == ("crashed", component)
+    assert not run.life.is_running
+
+
+@pytest.mark.parametrize("storage_class", ["availability", "no-such-class"])
+def test_ctrl_c_after_the_last_phase_changes_nothing(runner_of, storage_class):
+    runner = runner_of(Plan(Churn(max_volumes=1, storage_classes=(storage_class,))))
+    with contextlib.suppress(PreflightRefused):
+        runner.run("1m")
+    run = played(runner)
+    written = list(run.journal)
+    assert not run.life.stop()
+    assert not run.life.hurry()
+    assert list(run.journal) == written
+    assert run.life.is_running
+
+
+def test_first_crash_is_the_one_that_is_raised(runner_of):
+    runner = runner_of(CHURN)
+    with pytest.raises(KeyError, match="first"), runner as run:
+        run.life.cluster_crashed(KeyError("first"))
+        run.life.cluster_crashed(KeyError("second"))
+    errors = [entry.data["error"] for entry in run.journal if entry.what == "crashed"]
+    assert errors == ["KeyError('first')", "KeyError('second')"]
+
+
+def test_crash_and_second_ctrl_c_keep_the_volumes(cluster, runner_of):
+    runner = runner_of(CHURN)
+
+    def crash():
+        played(runner).life.cluster_crashed(KeyError("spec"))
+
+    cluster.runner.loop.call_later(300, crash)
+    press(cluster, 300, 300)
+    with pytest.raises(KeyError, match="spec"):
+        runner.run("1h")
+    assert objects(cluster, REPLICATED_VOLUMES)
+    assert played(runner).outcome.leftovers
+
+
 def test_phases_whose_signals_are_given_by_then(runner_of):
     with runner_of(CHURN) as run:
         run.advance("1m")
@@ -306,7 +379,7 @@ def test_refused_start_leads_to_the_phase_refused(runner_of):
     run = played(runner)
     assert run.life.passed == [
         *path_of_the_table(last=Phase.PREFLIGHT),
-        PHASES[Phase.PREFLIGHT].on_error,
+        PHASES[Phase.PREFLIGHT].on_refusal,
     ]
     assert run.life.phase is Phase.REFUSED
     assert own_entries(run) == list(PHASES[Phase.PREFLIGHT].records)
