@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-LATE = 30.0  # seconds that a Job may take to start and to be seen to have ended
+JOB_DELAY = 30.0  # seconds that a Job may take to start and to be seen to have ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class PacketLoss(DegradedLink):
             for end in both:
                 await replace_object(actor, JOBS, self.removing(incident, end, "del", self.seconds))
         for end in both:
-            if not await wait_for_job(actor, end.job(incident, "add"), LATE):
-                raise TimeoutError(f"the rule did not come to {end.node} within {LATE:g} s")
+            if not await wait_for_job(actor, end.job(incident, "add"), JOB_DELAY):
+                raise TimeoutError(f"the rule did not come to {end.node} within {JOB_DELAY:g} s")
 
     async def heal(self, incident: Incident) -> None:
         for end in link_ends(self.pair, self.addresses):
@@ -152,11 +152,13 @@ class PacketLoss(DegradedLink):
             if self.seconds is None
             else incident.started_at + self.seconds - incident.journal.now
         )
-        if self.seconds is None or rest > LATE / 2:
+        if self.seconds is None or rest > JOB_DELAY / 2:
             await delete_jobs(actor, incident.id, end.job(incident, "del"))
             step, rest = "end", 0.0
             await replace_object(actor, JOBS, self.removing(incident, end, step, 0))
-        if not await wait_for_job(actor, end.job(incident, step), max(0.0, rest) + DEADLINE + LATE):
+        if not await wait_for_job(
+            actor, end.job(incident, step), max(0.0, rest) + DEADLINE + JOB_DELAY
+        ):
             return None
         return dropped_packets(await log_of(actor, end.job(incident, step)))
 
@@ -173,14 +175,14 @@ class PacketLoss(DegradedLink):
 
     def removing(self, incident: Incident, end: LinkEnd, step: str, after: float) -> Obj:
         script = remove_rule(end.job(incident, "add"), end.peer_address, self.loss, after)
-        return self._job(incident, end, end.job(incident, step), script, after or LATE)
+        return self._job(incident, end, end.job(incident, step), script, after or JOB_DELAY)
 
     def _job(self, incident: Incident, end: LinkEnd, name: str, script: str, seconds: float) -> Obj:
         return job(name, end.node, script, seconds, end.labels(incident))
 
 
-# bits per second, a tenth of the slowest link that storage is replicated over: less is no load
-LOADED = 100e6
+# bits per second, a tenth of the slowest link that storage is replicated over: less has no effect
+EFFECTIVE_RATE = 100e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,14 +208,13 @@ class LinkLoad(DegradedLink):
             if end.node in incident.parts_done or end.node not in incident.answers:
                 continue
             rest = incident.started_at + (self.seconds or LONGEST_JOB) - incident.journal.now
-            if rest <= LATE / 2:
-                await wait_for_job(actor, name, max(0.0, rest) + DEADLINE + LATE)
-            # By the mean of all its time, so that what came late or with interruptions has to
-            # make up for it.
+            if rest <= JOB_DELAY / 2:
+                await wait_for_job(actor, name, max(0.0, rest) + DEADLINE + JOB_DELAY)
+            # Mean of the whole time: a late start and interruptions lower it.
             pushed = pushed_bytes(await log_of(actor, name)) or 0
             lasted = min(self.seconds or LONGEST_JOB, incident.journal.now - incident.started_at)
             rate = pushed * 8 / lasted if lasted else 0.0
-            if rate >= LOADED:
+            if rate >= EFFECTIVE_RATE:
                 incident.has_effect(f"{end.node} pushed {rate / 1e6:.0f} Mbit/s to {end.peer}")
             else:
                 incident.note(

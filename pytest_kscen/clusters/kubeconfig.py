@@ -240,7 +240,7 @@ class LiveCluster(TimedCluster[WallRunner]):
 
     async def _close_all_connections(self) -> None:
         if self._kubeconfig_parent:
-            await self._kubeconfig_parent._close_connections()  # noqa: SLF001  # one of its kind
+            await self._kubeconfig_parent._close_connections()  # noqa: SLF001  # also a LiveCluster
         await self._close_connections()
 
     async def _close_connections(self) -> None:
@@ -249,7 +249,7 @@ class LiveCluster(TimedCluster[WallRunner]):
         await self._connection.close()
 
 
-VERSION_TIMEOUT = 5.0  # seconds that a cluster has to say its version
+VERSION_TIMEOUT = 5.0  # seconds to wait for a cluster's version
 
 
 class KubeconfigCluster(LiveCluster):

@@ -1,8 +1,9 @@
 """Schema of a run's records: the stamp of all, and the upgrade of journals of older versions.
 
 `journal.jsonl` has the version in its first line, `run.json` and `outcome.json` as the key
-`schema`. Only journals are read back: those of schema 1 with the tables below; later ones are
-refused. `journal.py` is the caller. Must not import anything of the package.
+`schema`. Journals of schema 1 are read with the tables below; later ones are refused. The archive
+reads the test's id in `run.json`, which all schemas have, to recognise its own folders.
+`journal.py` is the caller. Must not import anything of the package.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""Run as a test holds it: applied objects, actions while it is active, Ctrl-C and SIGTERM, and its
-outcome.
+"""Run that a test acts on: applied objects, actions while it is active, signals, and its outcome.
 
 `ScenarioRunner` makes a `Run`; the test acts on it from outside of the loop. Phases and their order
 are in `lifecycle`: nothing here may decide which phase follows.
@@ -187,7 +186,7 @@ T = TypeVar("T")
 
 OVER = (
     "the run is over: act on it inside its `with` block, or begin another; "
-    "what follows it needs run.cluster alone, as in run.cluster.advance('2m')"
+    "after it use run.cluster, as in run.cluster.advance('2m')"
 )
 STOPPING = (
     "Stopping: undoing faults and deleting volumes (may take minutes). "

@@ -273,7 +273,10 @@ def _drawing_lines() -> Iterator[str]:
             yield f"    {phase.value} --> {row.on_refusal.value}: refusal"
     yield "```"
     yield ""
-    yield "| Phase | Entered when | Acts | Signals given | Journal entries | Next | On error | On refusal |"
+    yield (
+        "| Phase | Entered when | Acts | Signals given | Journal entries | Next | On error "
+        "| On refusal |"
+    )
     yield "|---|---|---|---|---|---|---|---|"
     for phase, row in PHASES.items():
         yield _row(

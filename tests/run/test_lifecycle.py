@@ -234,9 +234,7 @@ CRASHES = [
 
 @pytest.mark.parametrize(("method", "error", "component"), CRASHES)
 @pytest.mark.parametrize("storage_class", ["availability", "no-such-class"])
-def test_crash_after_the_last_phase_is_recorded(
-    runner_of, storage_class, method, error, component
-):
+def test_crash_after_the_last_phase_is_recorded(runner_of, storage_class, method, error, component):
     runner = runner_of(Plan(Churn(max_volumes=1, storage_classes=(storage_class,))))
     with contextlib.suppress(PreflightRefused):
         runner.run("1m")
@@ -263,10 +261,12 @@ def test_ctrl_c_after_the_last_phase_changes_nothing(runner_of, storage_class):
 
 
 def test_first_crash_is_the_one_that_is_raised(runner_of):
-    runner = runner_of(CHURN)
-    with pytest.raises(KeyError, match="first"), runner as run:
+    def body(run):
         run.life.cluster_crashed(KeyError("first"))
         run.life.cluster_crashed(KeyError("second"))
+
+    with pytest.raises(KeyError, match="first"), runner_of(CHURN) as run:
+        body(run)
     errors = [entry.data["error"] for entry in run.journal if entry.what == "crashed"]
     assert errors == ["KeyError('first')", "KeyError('second')"]
 
