@@ -1,7 +1,7 @@
-"""Draw docs/run.svg: twenty minutes of a run, from its journal.
+"""Draw docs/run.svg, twenty minutes of a run, from its journal; `--check` compares only.
 
-Each volume is a bar from its creation to its end. It is red while one of its conditions is not as
-expected. Incidents are grey bands.
+Each volume is a bar from its creation to its end. It is red while one of its conditions is not
+True. Incidents are grey bands.
 """
 
 from __future__ import annotations
@@ -88,6 +88,15 @@ def picture(journal: list[dict]) -> str:
     return "\n".join([*parts, "</svg>\n"])
 
 
+def main(arguments: list[str]) -> int:
+    new = picture(entries())
+    if "--check" not in arguments:
+        PAGE.write_text(new, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != new:
+        print("docs/run.svg is stale: run python .ci/run_picture.py")
+        return 1
+    return 0
+
+
 if __name__ == "__main__":
-    PAGE.write_text(picture(entries()), encoding="utf-8")
-    sys.exit(0)
+    sys.exit(main(sys.argv[1:]))

@@ -215,8 +215,8 @@ class VmReboot(Profile):
         shortest = in_words(SHORTEST_REBOOT_PERIOD)
         if self.is_hasty:
             yield (
-                f"{self.name} restarts machines more often than every {shortest}, as asked: one "
-                "that boots for longer is restarted all the time: leave the period out, or give "
+                f"{self.name}: the period's least value is below {shortest}: a machine that takes "
+                f"longer to boot is restarted again and again: leave the period out, or give "
                 f"{shortest} or more"
             )
 

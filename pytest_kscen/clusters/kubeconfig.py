@@ -84,7 +84,7 @@ def merged_kubeconfig(path: str, flags: ClusterFlags = TESTED_FLAGS) -> dict[str
     files = [pathlib.Path(part).expanduser() for part in path.split(os.pathsep) if part]
     present = [file for file in files if file.is_file()]
     if not present:
-        raise ClusterRefused(f"there is not a kubeconfig at {path}: {flags.another_file}")
+        raise ClusterRefused(f"no kubeconfig at {path}: {flags.another_file}")
     for file in present:
         fix = flags.another_file
         try:

@@ -19,7 +19,7 @@ from pytest_kscen.report.story import story
 if TYPE_CHECKING:
     from pytest_kscen.journal import Entry
 
-MOST = 20  # names in a message
+MOST = 5  # names in a message
 MOST_VOLUMES = 10  # volumes in a message, one per line
 
 
@@ -89,17 +89,15 @@ def journal_path(folder: pathlib.Path) -> pathlib.Path:
     if (path := folder / JOURNAL).is_file():
         return path
     if not folder.exists():
-        runs = _runs_in(folder.parent)
-        raise LookupFailed(f"{folder} does not exist{_existing(folder.name, runs) if runs else ''}")
+        raise LookupFailed(f"{folder} does not exist{_runs_beside(folder)}")
     if path.is_dir():
         raise LookupFailed(f"{path} cannot be read: it is a folder")
     if runs := _runs_in(folder):
         raise LookupFailed(
-            f"{folder} has the folders of runs: name one of them: {_shortened(runs)}"
+            f"{folder} is a folder with folders of runs: name one of them: {_shortened(runs)}"
         )
     raise LookupFailed(
-        f"{folder} is not the folder of a run: it has no "
-        f"{JOURNAL}{_existing(folder.name, _runs_in(folder.parent))}"
+        f"{folder} is not the folder of a run: it has no {JOURNAL}{_runs_beside(folder)}"
     )
 
 
@@ -129,9 +127,16 @@ def _matching_volume(volumes: dict[str, str], wanted: str) -> str:
     raise LookupFailed("\n".join([title, *lines[:MOST_VOLUMES], *more]))
 
 
-def _existing(wanted: str, names: list[str]) -> str:
-    return (
-        f"{nearest(wanted, names)}; there are {_shortened(names)}" if names else "; there are none"
+def _runs_beside(folder: pathlib.Path) -> str:
+    """Return the end of a message: a folder of a run with a similar name, or the first ones.
+
+    Empty if there is no other folder of a run.
+    """
+    runs = _runs_in(folder.parent)
+    if not runs:
+        return ""
+    return nearest(folder.name, runs) or (
+        f"; folders of runs in {folder.absolute().parent}: {_shortened(runs)}"
     )
 
 

@@ -147,8 +147,8 @@ def _findings(document: Document, played: list[Document], *, strict: bool) -> It
         yield (
             "",
             (
-                f"{document.at()}: skipped: {obj.get('apiVersion')} {obj['kind']} is not one of "
-                f"{', '.join(KNOWN)}"
+                f"{document.at()}: skipped: {obj.get('apiVersion') or 'no apiVersion,'} "
+                f"{obj['kind']}: only {', '.join(KNOWN)} are checked"
             ),
         )
 

@@ -25,9 +25,11 @@ def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterato
         yield Finding("volumes", UNKNOWN, f"churn made no volume: {refusal or 'run longer'}")
     else:
         broken = [
-            volume.name
-            if volume.lost_at is None
-            else f"{volume.name} (gone at {volume.lost_at:g} s, not deleted by the run)"
+            f"{volume.name} (gone at {volume.lost_at:g} s, not deleted by the run)"
+            if volume.lost_at is not None
+            else f"{volume.name} (never ready)"
+            if volume.ready_at is None
+            else volume.name
             for volume in seen
             if volume.verdict == BROKEN
         ]

@@ -122,7 +122,7 @@ def _read(where: str, text: str) -> Iterator[Document]:
             content = loader.construct_document(node)
         except CONSTRUCTION_ERRORS as error:
             raise DocumentRefused(
-                f"{where}:{line} has a value that is not what its tag says: {error}"
+                f"{where}:{line} has a value that does not match its YAML tag: {error}"
             ) from None
         if content is not None:
             yield Document(where, content, lines, repeated, booleans)

@@ -98,7 +98,7 @@ class PlayedItem(pytest.Function):
 
         def perform(scenario_runner: ScenarioRunner) -> None:
             if unmet := list(play.perform(scenario_runner)):
-                what = f"what is expected of the {parent.document_kind.word} does not hold"
+                what = f"the {parent.document_kind.word} does not meet its expectations:"
                 pytest.fail("\n".join([what, *(f"  {each}" for each in unmet)]), pytrace=False)
 
         made: PlayedItem = cls.from_parent(parent, name=name, callobj=perform)
@@ -109,7 +109,7 @@ class PlayedItem(pytest.Function):
 
     # as pytest asks
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002
-        """Show the message alone of an error in the file: its author has no code to look at."""
+        """Show only the message of an error in the file: a traceback does not help its author."""
         return (
             str(excinfo.value)
             if isinstance(excinfo.value, STATED)
@@ -168,7 +168,8 @@ def _by_name(
             )
         if of in found:
             raise DocumentRefused(
-                f"{document.at()}: what is expected of {of!r} stands at {found[of].at()} already"
+                f"{document.at()}: duplicate expectations of {of!r}: {found[of].at()} has the "
+                "first ones: remove one of the two"
             )
         found[of] = document
     return found

@@ -73,7 +73,7 @@ def state_of(item: pytest.Item) -> ItemState | None:
 
 
 def was_interrupted(item: pytest.Item) -> bool:
-    """Return True if the session ended in this test, which could not look at its verdicts."""
+    """Return True if the session ended in this test, which could not read its verdicts."""
     return item.config.stash.get(INTERRUPTED_TEST, None) is item
 
 

@@ -34,7 +34,7 @@ UUID = re.compile(r"([0-9a-f]{4})[0-9a-f]{4}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 def story(journal: Iterable[Entry], volume: str) -> Iterator[str]:
     """Yield a line for each event of the volume, in order. The journal is read once.
 
-    A uuid in the volume's own name is shortened to its first four digits.
+    Uuids, as in the names of volumes, are shortened to their first four digits.
     """
     faults = _Faults(volume)
     for entry in journal:
@@ -62,7 +62,7 @@ def stories(journal: Iterable[Entry], volumes: Iterable[str]) -> dict[str, list[
 def _lines(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
     try:
         for line in _events(entry, volume, faults):
-            yield line.replace(volume, faults.short_name) if volume in line else line
+            yield UUID.sub(r"\1…", line)
     except (KeyError, TypeError, ValueError, AttributeError) as missing:
         yield _line(entry, f"{entry.what}: incomplete journal entry: {missing!r}")
 
@@ -73,9 +73,16 @@ def _events(entry: Entry, volume: str, faults: _Faults) -> Iterator[str]:
     elif entry.what in _FAULT_EVENTS:
         yield from faults.reported(entry)
     elif entry.data.get("volume") == volume and entry.what in _EVENTS:
+        if entry.what == "volume-disappeared" and faults.deletion_is_requested:
+            yield _line(entry, "deleted by the run")
+            return
         yield _line(entry, _EVENTS[entry.what](entry.data))
-        if entry.what == "volume-placed":
+        if entry.what == "volume":
+            faults.deletion_is_requested = False
+        elif entry.what == "volume-placed":
             yield from faults.placed(entry)
+        elif entry.what == "began" and entry.data["action"] == DELETE:
+            faults.deletion_is_requested = True
         elif (
             entry.what == "ended"
             and entry.data["action"] == DELETE
@@ -92,11 +99,12 @@ class _Faults:
 
     def __init__(self, volume: str) -> None:
         self._volume = volume
-        self.short_name = UUID.sub(r"\1…", volume)
         self._nodes: list[str] = []
         self._active: dict[str, dict[str, Any]] = {}
         self._shown: dict[str, str] = {}
         self._is_deleted = False
+        self.deletion_is_requested = False
+        """True once the run begins to delete the volume: what follows is no disappearance."""
 
     def begun(self, entry: Entry) -> Iterator[str]:
         self._active[entry.data["incident"]] = entry.data

@@ -32,7 +32,7 @@ class Recoveries:
     times: list[float]
     overtaken: int
     unrecovered: int
-    gone: int
+    deleted_before_recovery: int
     overlapping: int
     unseen: int
     """Incidents whose recovery was not waited for, or that were active until the end."""
@@ -43,10 +43,10 @@ class Recoveries:
         times = [one.recovery for one in effective if one.recovery is not None]
         overtaken = sum(bool(one.overtaken) for one in effective)
         unrecovered = sum(bool(one.unrecovered) for one in effective)
-        gone = sum(bool(one.deleted_before_recovery) for one in effective)
+        deleted = sum(bool(one.deleted_before_recovery) for one in effective)
         overlapping = sum(bool(one.overlapping) for one in effective)
-        unseen = len(effective) - len(times) - overtaken - unrecovered - gone - overlapping
-        return cls(times, overtaken, unrecovered, gone, overlapping, unseen)
+        unseen = len(effective) - len(times) - overtaken - unrecovered - deleted - overlapping
+        return cls(times, overtaken, unrecovered, deleted, overlapping, unseen)
 
     @property
     def longest(self) -> float:
@@ -56,7 +56,7 @@ class Recoveries:
         counts = {
             "overtaken": self.overtaken,
             "not recovered": self.unrecovered,
-            "affected an object that was deleted before it recovered": self.gone,
+            "affected an object that was deleted before it recovered": self.deleted_before_recovery,
             "overlapped with another incident": self.overlapping,
             "not waited for": self.unseen,
         }
@@ -241,9 +241,9 @@ def _interrupted(outcome: Outcome) -> Iterator[str]:
 
 def _transitions(volumes: Iterable[VolumeRecord]) -> Iterator[str]:
     for one in worst_first(volumes):
-        counted = (
-            ", ".join(f"{name} {count}" for name, count in one.transitions.items()) or "never ready"
-        )
+        counted = "never ready"
+        if one.ready_at is not None:
+            counted = ", ".join(f"{name} {count}" for name, count in one.transitions.items())
         yield f"  {one.verdict:<11} {one.name} ({one.storage_class}): {counted}"
 
 
@@ -298,7 +298,7 @@ def properties(outcome: Outcome) -> list[tuple[str, object]]:
         ("kscen.incidents.recovered", len(recoveries.times)),
         ("kscen.incidents.overtaken", recoveries.overtaken),
         ("kscen.incidents.unrecovered", recoveries.unrecovered),
-        ("kscen.incidents.gone", recoveries.gone),
+        ("kscen.incidents.deleted_before_recovery", recoveries.deleted_before_recovery),
         ("kscen.incidents.overlapping", recoveries.overlapping),
         *([("kscen.recovery.longest", round(recoveries.longest, 3))] if recoveries.times else []),
         ("kscen.leftovers", len(outcome.leftovers)),

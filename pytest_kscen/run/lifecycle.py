@@ -90,7 +90,7 @@ class RunLifecycle(PhaseSteps):
         while self.phase is not Phase.ACTIVE:
             follows = PHASES[self.phase].next
             if follows is None:
-                raise RuntimeError(f"a run that is {self.phase.value} goes on no more")
+                raise RuntimeError(f"a run in the phase {self.phase.value!r} cannot be started")
             await self._enter(follows)
 
     async def refuse(self) -> None:
@@ -188,7 +188,7 @@ class RunLifecycle(PhaseSteps):
         if row.raised and error:
             self._crash = self._crash or error
             self._director.note(row.records, component=actor, error=repr(error))
-            self._director.log(logging.ERROR, "crashed", who=actor, error=repr(error))
+            self._director.log(logging.ERROR, "crashed", component=actor, error=repr(error))
         else:
             self._director.note(row.records)
         self._give(row.signals)

@@ -61,8 +61,8 @@ def bring_storage(cluster: Cluster, generation: str) -> None:
     if not runner.call(model.is_installed(api)):
         if not runner.call(api.list(NODES, limit=1)).items:
             raise PreflightRefused(
-                "the cluster has no nodes, and the storage lives on them: give "
-                "@pytest.mark.cluster(nodes=...) some"
+                "the cluster has no nodes for the storage: give 1 or more to "
+                "@pytest.mark.cluster(nodes=...)"
             )
         site = cluster.site  # type: ignore[attr-defined]  # what simulated clusters have
         model.attach(site, site.informers, runner.clock, cluster.chance)
@@ -237,19 +237,19 @@ class ScenarioRunner:
         for run in self.runs:
             if run.is_over and not run.outcome.was_read and run.outcome.judged != VALID:
                 return (
-                    "the run was not valid, and the test did not look at its "
+                    "the run was not valid, and the test did not read its "
                     f"verdict:\n{run.outcome.explain()}"
                 )
         for run in self.runs:
             for workflow in run.workflows.unseen_failures:
                 return (
-                    f"the workflow {workflow.name!r} has failed, and the test did not look at "
+                    f"the workflow {workflow.name!r} has failed, and the test did not read "
                     f"its phase:\n{workflow.message}"
                 )
         for played in self.played:
             if played.has_unread_failure:
                 return (
-                    f"the scenario {played.name!r} has failed, and the test did not look at "
+                    f"the scenario {played.name!r} has failed, and the test did not read "
                     f"its phase:\n{played.message}"
                 )
         return ""

@@ -196,7 +196,7 @@ def test_stopped_machine_has_lost_its_rules(nodes):
 def test_rule_that_is_not_added_fails_the_incident_and_is_undone(nodes):
     nodes.stuck = ("add",)
     with chaos_cluster() as world:
-        with pytest.raises(TimeoutError, match="did not come to node-1"):
+        with pytest.raises(TimeoutError, match="not installed on node-1"):
             world.call(cause_incident(world.context, PacketLoss(("node-1", "node-2"), 0.01, 30)))
 
         assert [

@@ -205,7 +205,7 @@ def test_missing_context_error_lists_contexts(tmp_path):
 def test_missing_kubeconfig_is_refused(tmp_path):
     assert (
         refusal()
-        == "there is not a kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
+        == "no kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
     )
 
 

@@ -19,7 +19,7 @@ PUBLIC = re.findall(
 )
 
 
-@pytest.mark.parametrize("program", ["architecture_tables.py", "api_page.py"])
+@pytest.mark.parametrize("program", ["architecture_tables.py", "api_page.py", "run_picture.py"])
 def test_generated_page_is_up_to_date(program):
     done = subprocess.run(
         [sys.executable, ROOT / ".ci" / program, "--check"],

@@ -121,6 +121,12 @@ def test_volume_verdict(lines, verdict, transitions):
     assert ("v" in finding.why) == (verdict == "broken")
 
 
+@pytest.mark.parametrize("lines", [[NEVER_READY], [FROZEN, LATE_ITSELF]])
+def test_broken_volume_that_was_never_ready_is_reported_as_such(lines):
+    why = "1 of 1 volumes did not keep their guaranteed state: v (never ready)"
+    assert judged(read(journal(*lines))) == {"volumes": Finding("volumes", "invalid", why)}
+
+
 def test_volume_deleted_by_others_is_reported():
     why = "1 of 1 volumes did not keep their guaranteed state: v (gone at 50 s, not deleted by the run)"
     assert judged(read(journal(STARTED, WENT))) == {"volumes": Finding("volumes", "invalid", why)}

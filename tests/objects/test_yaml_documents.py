@@ -83,8 +83,8 @@ def test_last_duplicate_key_wins(tmp_path):
             "refers to itself",
         ),
         ("[" * 5000, "file.yaml is nested too deeply to be read"),
-        ("a: !!int b", "file.yaml:1 has a value that is not what its tag says: "),
-        ("a: !!timestamp b", "file.yaml:1 has a value that is not what its tag says: "),
+        ("a: !!int b", "file.yaml:1 has a value that does not match its YAML tag: "),
+        ("a: !!timestamp b", "file.yaml:1 has a value that does not match its YAML tag: "),
         (
             "a: !!python/object:os.system b",
             "is not YAML: could not determine a constructor for the tag",

@@ -262,7 +262,7 @@ def test_unchecked_invalid_outcome_fails_the_test(pytester):
     result.assert_outcomes(passed=2, failed=1, errors=1, warnings=3)
     result.stdout.fnmatch_lines(
         [
-            "*the run was not valid, and the test did not look at its verdict*",
+            "*the run was not valid, and the test did not read its verdict*",
             "*no incident of pod-destroy in 5s: run longer*",
             "*test_unchecked*.py:5: PlanWarning: pod-destroy: no incident in *",
         ]

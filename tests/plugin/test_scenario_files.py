@@ -116,7 +116,7 @@ def test_failed_scenario_prints_its_reason(pytester):
         (["a: 1"], "small.scenario.yaml:1 has no apiVersion: a Scenario has"),
         ([HEAD], "small.scenario.yaml has no Scenario: one begins with apiVersion"),
         ([WAITS, WAITS], ": there is a Scenario 'waits' before it"),
-        ([WAITS, HEAD, HEAD], ": what is expected of 'waits' stands at "),
+        ([WAITS, HEAD, HEAD], ": duplicate expectations of 'waits': "),
         (
             [WAITS, scenario(done(1), name="b"), HEAD],
             ": expectations need the name of their scenario: write scenario: NAME; ",
@@ -225,7 +225,7 @@ def test_unchecked_failed_scenario_fails_its_test(pytester):
     result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["the scenario 'test' has failed, and the test did not look at its phase:"]
+        ["the scenario 'test' has failed, and the test did not read its phase:"]
     )
 
 

@@ -198,7 +198,7 @@ def test_recovery_time_states_its_sample_size():
     )
     assert f"  network-block: {shaken} 6.0 s at most; {lacking}" in brief(outcome)
     reported = dict(properties(outcome))
-    kinds = ("effective", "recovered", "overtaken", "unrecovered", "gone", "overlapping")
+    kinds = ("effective", "recovered", "overtaken", "unrecovered", "deleted_before_recovery", "overlapping")
     assert [reported[f"kscen.incidents.{kind}"] for kind in kinds] == [7, 1, 2, 1, 1, 1]
     assert "kscen.recovery.longest" not in dict(
         properties(judge(incidents_that_ended("overtaken")))
@@ -349,6 +349,36 @@ def test_story_ends_with_its_volume():
     ]
 
 
+def test_story_distinguishes_a_deletion_by_the_run_from_a_disappearance():
+    def message(what, **data):
+        return Entry(9.0, "volume-main/v", what, {"volume": "v", **data})
+
+    created = message("volume", storage_class="none")
+    began, gone = message("began", action="delete the volume"), message("volume-disappeared")
+
+    def reported(*journal):
+        return [line.split(maxsplit=2)[2] for line in story(journal, "v")][-1]
+
+    assert reported(created, gone) == "disappeared"
+    assert reported(created, began, gone) == "deleted by the run"
+    assert reported(created, began, gone, created, gone) == "disappeared"
+
+
+def test_volume_that_was_never_ready_is_summarized_as_such():
+    journal = [
+        Entry(0.0, "run", "run-started", {"seed": "7", "duration": 600.0, **DECLARED}),
+        Entry(1.0, "volume-main/v", "volume", {"volume": "v", "storage_class": "none"}),
+        Entry(601.0, "volume-main/v", "never-ready", {"volume": "v", "waited": 600.0}),
+        Entry(602.0, "run", "frozen", {}),
+    ]
+    lines = summary(judge(journal))
+    assert "  broken      v (none): never ready" in lines
+    assert (
+        "  volumes is invalid: 1 of 1 volumes did not keep their guaranteed state: "
+        "v (never ready)" in lines
+    )
+
+
 def test_story_contains_our_deletions():
     def message(what, **data):
         return Entry(9.0, "volume-replica-destroyer/v", what, {"volume": "v", **data})
@@ -389,7 +419,7 @@ def test_story_states_where_its_volume_is_now():
     ]
 
 
-def test_story_shortens_the_uuid_of_its_volume():
+def test_story_shortens_uuids():
     own, other = (f"mgt-{digit * 8}-0000-4000-8000-000000000000" for digit in "ab")
     effect = {"incident": "i1", "effect": f"{own}-1 lost {other}", "volume": own}
     journal = [
@@ -403,7 +433,7 @@ def test_story_shortens_the_uuid_of_its_volume():
         Entry(3.0, "b", "incident-effect", effect),
     ]
     line = list(story(journal, own))[-1]
-    assert line.endswith(f"has an effect: mgt-aaaa…-1 lost {other}")
+    assert line.endswith(f"has an effect: mgt-aaaa…-1 lost mgt-bbbb…")
 
 
 def test_story_contains_a_return_to_health():
@@ -617,11 +647,9 @@ def test_missing_story_is_reported(folder, capsys):
             f"the run has no volume 'v21' (did you mean 'v2'?); its volumes:{volumes}",
         ),
         ([folder, "mgt"], f"the run has no volume 'mgt'; its volumes:{volumes}"),
-        ([kept], f"{kept} has the folders of runs: name one of them: {folder.name}"),
-        (
-            [f"{folder}s"],
-            f"{folder}s does not exist (did you mean {folder.name!r}?); there are {folder.name}",
-        ),
+        ([kept], f"{kept} is a folder with folders of runs: name one of them: {folder.name}"),
+        ([f"{folder}s"], f"{folder}s does not exist (did you mean {folder.name!r}?)"),
+        ([kept / "xyz"], f"{kept}/xyz does not exist; folders of runs in {kept}: {folder.name}"),
         ([kept / "no" / "where"], f"{kept}/no/where does not exist"),
     ):
         assert main([str(argument) for argument in arguments]) == 1

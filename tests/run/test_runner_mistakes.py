@@ -90,8 +90,8 @@ def test_run_too_short_for_the_pod_destroyer_of_churn():
 
 
 HASTY = (
-    "vm-reboot restarts machines more often than every 5m, as asked: one that boots for "
-    "longer is restarted all the time: "
+    "vm-reboot: the period's least value is below 5m: a machine that takes longer to boot is "
+    "restarted again and again: "
     "leave the period out, or give 5m or more"
 )
 
@@ -192,7 +192,7 @@ def test_cluster_without_nodes():
     cluster = EmbeddedCluster("nobody", nodes=0)
     with (
         contextlib.closing(cluster),
-        pytest.raises(PreflightRefused, match=r"^the cluster has no nodes, and the storage lives"),
+        pytest.raises(PreflightRefused, match=r"^the cluster has no nodes for the storage"),
     ):
         ScenarioRunner(cluster, Plan(Churn())).run("1m")
 

@@ -255,7 +255,7 @@ def test_scenario_not_started_leaves_nothing(runner):
 def test_unchecked_failure_fails_the_test(runner):
     played = runner.play(scenario({"id": "none", "step": 1}))
     assert runner.explain_unseen_failure().startswith(
-        "the scenario 'test' has failed, and the test did not look at its phase:\noperation 'none'"
+        "the scenario 'test' has failed, and the test did not read its phase:\noperation 'none'"
     )
     assert played.phase == "Failed"
     assert runner.explain_unseen_failure() == ""

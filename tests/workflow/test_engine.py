@@ -375,7 +375,7 @@ def test_unchecked_failed_workflow_fails_its_test(pytester):
     result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(
-        ["*the workflow 'w' has failed, and the test did not look at its phase:*"]
+        ["*the workflow 'w' has failed, and the test did not read its phase:*"]
     )
 
 
@@ -406,7 +406,7 @@ def test_unchecked_failed_run_of_a_schedule_fails_its_test(pytester, lasts, look
     result.assert_outcomes(**outcome)
     if "errors" in outcome:
         result.stdout.fnmatch_lines(
-            ["*the workflow 'tick-*' has failed, and the test did not look at its phase:*"]
+            ["*the workflow 'tick-*' has failed, and the test did not read its phase:*"]
         )
 
 

@@ -103,15 +103,15 @@ def test_each_document_of_each_file_is_checked(validate):
     [
         (
             "apiVersion: v1\nkind: Pod\n",
-            "0.yaml:1: skipped: v1 Pod is not one of Workflow, Schedule, CronWorkflow, Scenario",
+            "0.yaml:1: skipped: v1 Pod: only Workflow, Schedule, CronWorkflow, Scenario are checked",
         ),
         (
             "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\n",
-            "0.yaml:1: skipped: argoproj.io/v1alpha1 Workflow is not one of",
+            "0.yaml:1: skipped: argoproj.io/v1alpha1 Workflow: only ",
         ),
         (
             "apiVersion: chaos-mesh.org/v1alpha1\nkind: WorkflowNode\n",
-            "0.yaml:1: skipped: chaos-mesh.org/v1alpha1 WorkflowNode is",
+            "0.yaml:1: skipped: chaos-mesh.org/v1alpha1 WorkflowNode: only ",
         ),
         (
             "apiVersion: kscen.io/v1alpha1\nkind: Expectations\n",
