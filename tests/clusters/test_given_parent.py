@@ -144,8 +144,7 @@ def test_namespace_of_foreign_machines_is_refused(parent_cluster, cluster):
 def test_missing_kubeconfig_error_names_parent_option(tmp_path, parent_cluster, cluster):
     words = refusal(cluster, kubeconfig=tmp_path / "absent", namespace="vms")
     assert words == (
-        f"no kubeconfig at {tmp_path / 'absent'}: choose another with "
-        "--parent-kubeconfig FILE"
+        f"no kubeconfig at {tmp_path / 'absent'}: choose another with --parent-kubeconfig FILE"
     )
 
 

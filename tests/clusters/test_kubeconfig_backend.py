@@ -203,10 +203,7 @@ def test_missing_context_error_lists_contexts(tmp_path):
 
 
 def test_missing_kubeconfig_is_refused(tmp_path):
-    assert (
-        refusal()
-        == "no kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
-    )
+    assert refusal() == "no kubeconfig at ~/.kube/config: choose another with --kubeconfig FILE"
 
 
 def test_missing_certificate_is_named(tmp_path):

@@ -198,7 +198,14 @@ def test_recovery_time_states_its_sample_size():
     )
     assert f"  network-block: {shaken} 6.0 s at most; {lacking}" in brief(outcome)
     reported = dict(properties(outcome))
-    kinds = ("effective", "recovered", "overtaken", "unrecovered", "deleted_before_recovery", "overlapping")
+    kinds = (
+        "effective",
+        "recovered",
+        "overtaken",
+        "unrecovered",
+        "deleted_before_recovery",
+        "overlapping",
+    )
     assert [reported[f"kscen.incidents.{kind}"] for kind in kinds] == [7, 1, 2, 1, 1, 1]
     assert "kscen.recovery.longest" not in dict(
         properties(judge(incidents_that_ended("overtaken")))
@@ -433,7 +440,7 @@ def test_story_shortens_uuids():
         Entry(3.0, "b", "incident-effect", effect),
     ]
     line = list(story(journal, own))[-1]
-    assert line.endswith(f"has an effect: mgt-aaaa…-1 lost mgt-bbbb…")
+    assert line.endswith("has an effect: mgt-aaaa…-1 lost mgt-bbbb…")
 
 
 def test_story_contains_a_return_to_health():
