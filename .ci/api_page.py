@@ -30,6 +30,10 @@ meaning only in a release that the [changelog](../CHANGELOG.md) marks, and after
 its use warned. Everything else in the package is private and may change in any release. Fixtures,
 markers, options and commands are in [the reference](reference.md).
 
+Not all members of a public class are public. Public members are those that
+[the reference](reference.md), the [how-tos of extensions](extending.md) and other pages of these
+docs name. All other members are private, even without an underscore.
+
 `journal.jsonl`, `run.json` and `outcome.json` carry the version of their schema. `judge` and
 `story` read journals of older versions. They refuse a later one and name the version that wrote it.
 No command reads `run.json` and `outcome.json` back.

@@ -2,6 +2,10 @@
 
 The first five are counted in the same way for other projects: how docstrings start, class names in
 several modules, wide lines, modules per 10,000 lines, and private functions that are used once.
+
+Two more measures are not printed. Files to touch for a new profile, health source or report are
+counted by hand in docs/extending.md: each how-to names its files, and the tests in tests/extensions
+run them from another package. Time is measured by benchmarks/: docs/benchmarks.md has its rows.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ def measures() -> list[tuple[str, str, str]]:
             str(sum(len(where) > 1 for where in classes.values())),
             "<= 20",
         ),
-        ("lines over 100 characters", f"{wide / len(lines):.1%}", "0"),
+        ("lines over 100 characters", str(wide), "0"),
         ("modules per 10,000 lines", f"{len(paths) / len(lines) * 1e4:.0f}", "<= 60"),
         ("private functions referenced once", f"{once / defined:.0%}", "<= 45 %"),
         ("modules of the harness that a megatest enters", entered.stdout.split()[-1], "<= 50"),

@@ -14,21 +14,30 @@ from pytest_kscen.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.judge.incidents import IncidentRecord
     from pytest_kscen.judge.outcome import Outcome
+    from pytest_kscen.judge.volumes import VolumeRecord
     from pytest_kscen.run.context import Run
+    from pytest_kscen.run.manual import ActiveFault, VolumeHandle
     from pytest_kscen.run.plan import PlanWarning
+    from pytest_kscen.run.preflight import ForeignVolumesWarning
     from pytest_kscen.run.runner import ScenarioRunner
     from pytest_kscen.run.scenarios import ScenarioHandle
     from pytest_kscen.run.workflows import WorkflowHandle
     from pytest_kscen.workflow.files import WorkflowWarning
 
 __all__ = [
+    "ActiveFault",
     "Cluster",
+    "ForeignVolumesWarning",
+    "IncidentRecord",
     "Outcome",
     "PlanWarning",
     "Run",
     "ScenarioHandle",
     "ScenarioRunner",
+    "VolumeHandle",
+    "VolumeRecord",
     "WorkflowHandle",
     "WorkflowWarning",
 ]
@@ -37,9 +46,13 @@ __getattr__ = lazy_names(
     __name__,
     {
         "pytest_kscen.clusters.cluster": ("Cluster",),
+        "pytest_kscen.judge.incidents": ("IncidentRecord",),
         "pytest_kscen.judge.outcome": ("Outcome",),
+        "pytest_kscen.judge.volumes": ("VolumeRecord",),
         "pytest_kscen.run.context": ("Run",),
+        "pytest_kscen.run.manual": ("ActiveFault", "VolumeHandle"),
         "pytest_kscen.run.plan": ("PlanWarning",),
+        "pytest_kscen.run.preflight": ("ForeignVolumesWarning",),
         "pytest_kscen.run.runner": ("ScenarioRunner",),
         "pytest_kscen.run.scenarios": ("ScenarioHandle",),
         "pytest_kscen.run.workflows": ("WorkflowHandle",),

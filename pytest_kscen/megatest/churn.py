@@ -80,8 +80,8 @@ class Churn:
         size, largest = _bytes("size", self.size), _bytes("max_size", self.max_size)
         if not is_range([_bytes("resizer_step", step) for step in self.resizer_step]):
             raise range_error("resizer_step", self.resizer_step)
-        if size <= 0:
-            raise ValueError(f"size={self.size!r}: give more than zero")
+        if size < SMALLEST_SIZE:
+            raise ValueError(f"size={self.size!r} is {size} bytes: give 1Mi or more, as in 100Mi")
         if self.resizer and largest < size:
             raise ValueError(
                 f"max_size={self.max_size!r} is less than size={self.size!r}: the resizer "
@@ -91,6 +91,10 @@ class Churn:
     @property
     def profiles(self) -> tuple[Profile, ...]:
         return (POD_DESTROYER,) if self.pod_destroyer else ()
+
+
+SMALLEST_SIZE = 1 << 20
+"""Bytes of the smallest volume. A smaller size lacks a unit, as in 100 for 100Mi."""
 
 
 def _bytes(name: str, size: str) -> int:

@@ -38,7 +38,9 @@ ORDER = "give the least and the most, in this order, each more than zero"
         ({"patience": 0}, "patience=0: give a time, more than zero"),
         ({"patience": "10m"}, "patience='10m': give a time, more than zero"),
         ({"size": "big"}, "size='big' is not a quantity: write for example 100Mi or 1Gi"),
-        ({"size": "0"}, "size='0': give more than zero"),
+        ({"size": "0"}, "size='0' is 0 bytes: give 1Mi or more, as in 100Mi"),
+        ({"size": "100"}, "size='100' is 100 bytes: give 1Mi or more, as in 100Mi"),
+        ({"size": "1023Ki"}, "size='1023Ki' is 1047552 bytes: give 1Mi or more, as in 100Mi"),
         (
             {"resizer_step": ("4Ki", "much")},
             "resizer_step='much' is not a quantity: write for example 100Mi or 1Gi",
