@@ -120,7 +120,9 @@ class PacketLoss(DegradedLink):
                 await replace_object(actor, JOBS, self.removing(incident, end, "del", self.seconds))
         for end in both:
             if not await wait_for_job(actor, end.job(incident, "add"), JOB_DELAY):
-                raise TimeoutError(f"the rule was not installed on {end.node} within {JOB_DELAY:g} s")
+                raise TimeoutError(
+                    f"the rule was not installed on {end.node} within {JOB_DELAY:g} s"
+                )
 
     async def heal(self, incident: Incident) -> None:
         for end in link_ends(self.pair, self.addresses):
