@@ -1,8 +1,8 @@
 """Search for Go's regular expressions in time linear in the text, as in Go.
 
-Python's engine backtracks, and some patterns make it run for ever. Here a pattern becomes an NFA
-whose states are followed in parallel; visited sets of states are cached as DFA states, so that a
-character usually costs one lookup.
+Python's engine backtracks and needs exponential time for some patterns. Here a pattern becomes an
+NFA whose states are followed in parallel; visited sets of states are cached as DFA states, so that
+a character usually costs one lookup.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PIECE = re.compile(
     re.DOTALL,
 )
 END = ""
-"""Stands for the text's end, and for its start."""
+"""Symbol for the start and the end of the text."""
 
 
 @functools.lru_cache(maxsize=512)
@@ -51,7 +51,7 @@ def matcher_of(pattern: str) -> LinearMatcher:
 
 
 class EffortExceeded(Exception):
-    """Search that would exceed the effort granted by the caller.
+    """Search that exceeds the effort allowed by the caller.
 
     Raised so that a hostile pattern or text cannot stop the run; see `LinearMatcher.finds`.
     """

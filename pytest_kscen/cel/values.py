@@ -133,8 +133,8 @@ def unescape_field(name: str) -> str:
         return name
     if name.startswith("__") and name.endswith("__") and name not in ESCAPED:
         return name[2:-2]
-    for spelled, meant in ESCAPED.items():
-        name = name.replace(spelled, meant)
+    for escaped, text in ESCAPED.items():
+        name = name.replace(escaped, text)
     return name
 
 

@@ -1,13 +1,13 @@
 """Chaos: profiles that draw incidents, faults as data, and the observer of their effects.
 
-Public: the names in `__all__`, with which packages write profiles (docs/extending.md). They stay
-as they are within a minor version; everything else in this package may change at any time. Only
-the API client, the clock, chance and the journal may be imported here; never a simulation.
+Public: the names in `__all__`, for packages with profiles of their own (docs/extending.md). They do
+not change within a minor version; other names may change at any time. Only the API client, the
+clock, chance and the journal may be imported here; never a simulation.
 
     profile, profiles      base and facts of a profile; built-in profiles and their registry
     incidents              one incident's life, and the loop that repeats incidents
-    network_*, pod_*, vm_* faults, by what they do
-    observer, troubles     what went wrong in the cluster, and which incident explains it
+    network_*, pod_*, vm_* faults, by kind
+    observer, troubles     observed troubles of the cluster, and the incident that explains each
     cleanup, clients       leftovers of runs; clients of both clusters, Jobs on nodes
 """
 
@@ -94,4 +94,4 @@ __getattr__ = lazy_names(
         ),
     },
 )
-"""Faults' names are imported when a run first needs them: pytest starts without asyncio."""
+"""Modules of faults are imported when a run first needs them: pytest starts without asyncio."""

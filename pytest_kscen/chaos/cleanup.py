@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 NAME = "chaos-cleaner"
-FAMILY = "chaos.megatest/"  # how the labels begin that the Go megatest has in common with us
+GO_MEGATEST_PREFIX = "chaos.megatest/"  # prefix of labels that the Go megatest sets, too
 SYSTEM_NAMESPACES = ("kube-node-lease", "kube-public", "kube-system", STORAGE)
-"""The namespaces whose Jobs are the cluster's own."""
-BOOTS = 150.0  # seconds that a machine may take which was started again just now
+"""Namespaces whose Jobs belong to the cluster and are not deleted."""
+BOOT_TIMEOUT = 150.0  # seconds for a machine that was just started again
 BEFORE, AFTER = "clear away before the run", "clear chaos away"
 COMMENT = re.compile(r'--comment "([^"]+)"|COMMENT="(?:/\* )?([^"*]+?)(?: \*/)?"')
 
 
 async def clear_before(context: RunContext, *, everything: bool = True) -> None:
-    """Delete and undo what chaos of earlier runs has left in both clusters.
+    """Delete objects and undo effects of chaos of earlier runs, in both clusters.
 
     With `everything`, on clusters that are ours, all objects of some resources are deleted:
     policies, and Jobs outside of the namespaces of the cluster itself and of the storage. A
@@ -78,13 +78,15 @@ async def clear_before(context: RunContext, *, everything: bool = True) -> None:
             undo=partial(profile.undo_leftover, clients),
         )
         if created.resource == JOBS:
-            await _sweep(clients.nested, cleared)
+            await _sweep_nodes(clients.nested, cleared)
     for profile in PROFILES.values():
         await profile.clear_leftovers(context, own=False)
 
 
 async def clear_after(context: RunContext) -> None:
-    """Delete and undo what still has this run's label, although each incident undoes its own."""
+    """Delete objects that still have this run's label, and undo their effects. Incidents have
+    undone themselves before, so usually none is found.
+    """
     clients = ClusterClients.of(context, NAME)
 
     def is_ours(obj: Obj) -> bool:
@@ -98,7 +100,7 @@ async def clear_after(context: RunContext) -> None:
         undo = partial(profile.undo_leftover, clients)
         cleared = await _clear(cluster, AFTER, created.resource, namespace, is_ours, undo=undo)
         if created.resource == JOBS:
-            await _sweep(clients.nested, cleared)
+            await _sweep_nodes(clients.nested, cleared)
 
     of_both = [*_created(in_parent=False), *_created(in_parent=True)]
     await _all(
@@ -127,37 +129,37 @@ async def _clear(
     action: str,
     resource: Resource,
     namespace: str,
-    chosen: Callable[[Obj], bool],
+    selected: Callable[[Obj], bool],
     *,
     undo: Callable[[Obj], Awaitable[None]] | None = None,
 ) -> list[Obj]:
-    """Return the objects that were deleted; an unknown resource has none."""
+    """Delete the selected objects and return them; none if the resource is not served."""
     try:
         listing = await actor.api.list(resource, namespace)
     except NotFound:
         return []
 
-    async def away(obj: Obj) -> None:
+    async def delete(obj: Obj) -> None:
         metadata = obj["metadata"]
         async with actor.doing(action, resource=resource.qualified, object=metadata["name"]):
             if undo:
                 await undo(obj)
             await delete_and_wait(actor, resource, metadata["name"], metadata.get("namespace", ""))
 
-    doomed = [obj for obj in listing.items if chosen(obj)]
-    await _all([away(obj) for obj in doomed])
-    return doomed
+    leftovers = [obj for obj in listing.items if selected(obj)]
+    await _all([delete(obj) for obj in leftovers])
+    return leftovers
 
 
 async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
     """Run all steps, and raise the errors of those that failed after the last one."""
     refused: list[Exception] = []
-    with contextlib.ExitStack() as left:
-        waiting = [left.enter_context(contextlib.closing(step)) for step in steps]
+    with contextlib.ExitStack() as pending:
+        waiting = [pending.enter_context(contextlib.closing(step)) for step in steps]
         for step in waiting:
             try:
                 await step
-            except Exception as error:  # noqa: BLE001  # raised when everything was tried
+            except Exception as error:  # noqa: BLE001  # raised after the last step
                 refused.append(error)
     if refused:
         raise (
@@ -167,25 +169,30 @@ async def _all(steps: Iterable[Coroutine[Any, Any, Any]]) -> None:
         )
 
 
-async def _sweep(actor: Actor, jobs: Iterable[Obj]) -> None:
-    """Delete the rules that these Jobs may have left on their nodes. A node on which that is
-    unknown is reported.
+async def _sweep_nodes(actor: Actor, jobs: Iterable[Obj]) -> None:
+    """Delete the rules that these Jobs may have left on their nodes. Nodes on which rules may
+    remain are reported.
     """
-    await _all([_sweep_one(actor, number, *where) for number, where in enumerate(marks(jobs))])
+    await _all([_sweep_node(actor, number, *where) for number, where in enumerate(marks(jobs))])
 
 
-async def _sweep_one(actor: Actor, number: int, node: str, mark: str) -> None:
+async def _sweep_node(actor: Actor, number: int, node: str, mark: str) -> None:
     try:
         found = await actor.api.get(NODES, node)
         name = f"chaos-sweep-{actor.chance.suffix()}-{number}"
         await create_sweep(
             actor, name, node, mark, {TYPE: "sweep"}
-        )  # of no run: what it could not do is for the next one
+        )  # not of this run: the next run finds a Job that failed
         if not _is_up(found):
             actor.log(
-                logging.INFO, "waits until the node is ready, to sweep it", node=node, timeout=BOOTS
+                logging.INFO,
+                "waits until the node is ready, to sweep it",
+                node=node,
+                timeout=BOOT_TIMEOUT,
             )
-            await wait_for(actor.api, actor.clock, NODES, node, condition=_is_up, timeout=BOOTS)
+            await wait_for(
+                actor.api, actor.clock, NODES, node, condition=_is_up, timeout=BOOT_TIMEOUT
+            )
         await finish_sweep(actor, name, node, mark)
     except NotFound:
         return
@@ -211,16 +218,16 @@ def marks(jobs: Iterable[Obj]) -> list[tuple[str, str]]:
         scripts = "\n".join(
             text for container in pod["containers"] for text in container.get("args") or ()
         )
-        for quoted, looked_for in (
+        for quoted, unquoted in (
             COMMENT.findall(scripts) if pod.get("nodeName") and "iptables" in scripts else ()
         ):
-            comment = quoted or looked_for
+            comment = quoted or unquoted
             found[pod["nodeName"], MARK if comment.startswith(MARK) else comment] = None
     return list(found)
 
 
 def is_of_chaos(obj: Obj) -> bool:
-    return any(label == RUN_LABEL or label.startswith(FAMILY) for label in _labels(obj))
+    return any(label == RUN_LABEL or label.startswith(GO_MEGATEST_PREFIX) for label in _labels(obj))
 
 
 def _labels(obj: Obj) -> dict[str, str]:

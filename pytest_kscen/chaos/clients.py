@@ -40,7 +40,7 @@ class ClusterClients:
     parent: Actor | None
     namespace: str
     """Namespace of the virtual machines in the parent."""
-    ours: frozenset[str] | None = None
+    own_machines: frozenset[str] | None = None
     """Machines that may be acted on; None if all may."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Names of the run's volumes without their salt."""
@@ -70,7 +70,11 @@ class ClusterClients:
         """Return the virtual machines that are the tested cluster's nodes, by name."""
         listing = await self.in_parent.api.list(VIRTUAL_MACHINES, self.namespace)
         machines = {vm["metadata"]["name"]: vm for vm in listing.items}
-        return {name: vm for name, vm in machines.items() if self.ours is None or name in self.ours}
+        return {
+            name: vm
+            for name, vm in machines.items()
+            if self.own_machines is None or name in self.own_machines
+        }
 
     async def must_have(self, names: Sequence[str]) -> dict[str, Obj]:
         """Return the virtual machines; FaultImpossible if any of these is missing."""
@@ -133,15 +137,15 @@ async def delete_and_wait(actor: Actor, resource: Resource, name: str, namespace
 
 NAMESPACE = "default"
 IMAGE = "krpsh/iperf3:0.1.0"
-LONGEST_JOB = 86400.0  # seconds that a Job lives at most if its need is unknown
+LONGEST_JOB = 86400.0  # longest time of a Job, in seconds, if the needed time is unknown
 DEADLINE, TTL = (
     10,
     12,
-)  # seconds beyond the script's own, so that nothing ends it early and it is still there to be read
+)  # seconds beyond the script's own: the script can end, and its log can be read
 
 
 def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, str]) -> Obj:
-    """Return a Job that runs a script of so many seconds on this node, privileged and in the
+    """Return a Job that runs a script for this many seconds on a node, privileged and in the
     host's network.
     """
     seconds = math.ceil(seconds)
@@ -173,7 +177,7 @@ def job(name: str, node: str, script: str, seconds: float, labels: Mapping[str, 
     }
 
 
-# the caller states it
+# callers choose it
 async def wait_for_job(actor: Actor, name: str, timeout: float) -> bool:  # noqa: ASYNC109
     """Wait for the Job's end, at most `timeout` seconds; return True if it succeeded."""
     try:
@@ -202,7 +206,7 @@ async def log_of(actor: Actor, name: str) -> str:
 
 
 async def delete_jobs(actor: Actor, incident: str, ending: str = "") -> None:
-    """Delete the Jobs that an incident still has, or those whose names have this ending."""
+    """Delete the remaining Jobs of an incident, or only those with this ending of the name."""
     for job in (await actor.api.list(JOBS, NAMESPACE, labels=f"{INCIDENT}={incident}")).items:
         if job["metadata"]["name"].endswith(ending):
             await delete_and_wait(actor, JOBS, job["metadata"]["name"], NAMESPACE)
@@ -233,7 +237,7 @@ echo "iptables rule added"
 def remove_rule(job: str, source: str, loss: float, after: float) -> str:
     """Return a script that waits, prints how many packets the rule has dropped, and deletes it.
 
-    The rule is deleted by its text: numbers shift when others change the chain meanwhile.
+    The rule is deleted by its text, since rule numbers may change meanwhile.
     """
     return f"""\
 set -e
@@ -248,25 +252,24 @@ done
 
 
 def sweep_rules(mark: str = MARK) -> str:
-    """Return a script that deletes all rules of chaos, or those with this comment; it fails if any
-    is left.
+    """Return a script that deletes all rules of chaos, or those with this comment. It fails if any
+    of them remains.
 
-    A rule with characters that are special to a shell is left, and so is one that iptables does
-    not delete.
+    Rules with characters that are special to a shell are not deleted.
     """
     # iptables quotes a comment, unless it has only letters, digits, - and _
     mark = re.sub(r"[\"\\']", r"\\\g<0>", mark)
     spellings = [f'--comment "{mark}']
     if mark != MARK:
         spellings = [f'--comment "{mark}"', f"--comment {mark} "]
-    ours = " ".join(["grep -F", *(f"-e {shlex.quote(spelling)}" for spelling in spellings)])
+    grep_own = " ".join(["grep -F", *(f"-e {shlex.quote(spelling)}" for spelling in spellings)])
     return f"""\
 set -e
 RULES=$(iptables -w -S INPUT)
-COUNT=$(printf '%s\\n' "$RULES" | {ours} -c || true)
-printf '%s\\n' "$RULES" | {ours} | grep -v '[$`\\;&|<>()]' | sed 's/^-A/iptables -w -D/' | sh -e
+COUNT=$(printf '%s\\n' "$RULES" | {grep_own} -c || true)
+printf '%s\\n' "$RULES" | {grep_own} | grep -v '[$`\\;&|<>()]' | sed 's/^-A/iptables -w -D/' | sh -e
 RULES=$(iptables -w -S INPUT)
-if printf '%s\\n' "$RULES" | {ours}; then
+if printf '%s\\n' "$RULES" | {grep_own}; then
   echo "there are rules that stay"
   exit 1
 fi
@@ -275,7 +278,7 @@ echo "swept $COUNT rules"
 
 
 def load_link(target: str, seconds: float) -> str:
-    """Return a script that loads the link to this address, and serves the other end's load."""
+    """Return a script that sends traffic to this address, and receives the other end's traffic."""
     return f"""\
 set -e
 timeout {_number(seconds)} sh -c '
@@ -314,7 +317,7 @@ def _rule(job: str, source: str, loss: float) -> str:
 
 
 def _number(value: float) -> str:
-    """Return the number without an exponent, with the digits that the kernel distinguishes."""
+    """Return the number without an exponent, in the precision of the kernel."""
     return f"{value:.10f}".rstrip("0").rstrip(".")
 
 
@@ -332,7 +335,7 @@ async def sweep_node(
 async def create_sweep(
     actor: Actor, name: str, node: str, mark: str, labels: Mapping[str, str]
 ) -> None:
-    """Create the Job that deletes rules; a node that is down runs it when it is back."""
+    """Create the Job that deletes rules. A node that is down runs it when it is up again."""
     await replace_object(actor, JOBS, job(name, node, sweep_rules(mark), LONGEST_JOB, labels))
 
 

@@ -59,12 +59,12 @@ class FaultAnswers:
         self.yes.append(part)
 
     def found(self) -> None:
-        """Count the parts without an answer as done: their objects were found."""
+        """Record the parts without an answer as done: their objects were found."""
         self.yes += self.lost
         self.lost.clear()
 
     def never(self, parts: Container[str]) -> None:
-        """Drop parts that were not done from those without an answer; the others stay unknown."""
+        """Record that these parts were not done; other parts without an answer remain unknown."""
         self.lost = [part for part in self.lost if part not in parts]
 
     def nothing(self) -> None:
@@ -99,9 +99,7 @@ class Fault(Protocol):
 
     @property
     def targets(self) -> Mapping[str, Sequence[str]]:
-        """Names of its targets by kind: nodes always; vms, volumes, pods and ports where it has
-        some.
-        """
+        """Names of its targets by kind: always nodes; vms, volumes, pods, ports if it has any."""
 
     @property
     def reach(self) -> Reach:
@@ -109,7 +107,7 @@ class Fault(Protocol):
 
     @property
     def passes(self) -> bool:
-        """True if it ends by itself: undoing it then waits for that."""
+        """True if it ends by itself: `heal` then waits for the end."""
 
     async def aim(self, clients: ClusterClients) -> Fault:
         """Return the fault with its targets read from the cluster.
@@ -141,7 +139,7 @@ class Incident:
     parts_done: list[str] = field(default_factory=list)
     """Parts that are undone and reported, of a fault with several."""
     done: bool = False
-    """True if the controller that had to do it has reported success."""
+    """True if the responsible controller has reported success."""
     _ending: asyncio.Task[None] | None = None
 
     @property
@@ -173,16 +171,16 @@ class Incident:
         self.clients.nested.note(what, incident=self.id, **data)
 
     def has_effect(self, what: str, volume: str = "") -> None:
-        """Report an effect, on this volume or on none in particular."""
+        """Report an effect, on this volume if one is given."""
         self.effects.append(what)
         self.note("incident-effect", effect=what, **({"volume": volume} if volume else {}))
 
     def may_have_effect(self, what: str, volume: str = "") -> None:
-        """Report a possible effect, which nothing proves."""
+        """Report a possible effect, for which there is no proof."""
         self.note("incident-possible-effect", effect=what, **({"volume": volume} if volume else {}))
 
     def was_done(self, what: str) -> None:
-        """Record that the controller which carries the fault out has reported success."""
+        """Record that the responsible controller has reported success."""
         self.done = True
         self.observer.mark_active(self)
         self.has_effect(what)
@@ -195,7 +193,7 @@ class Incident:
         self.reaches(self.fault.reach)
 
     async def look_for(self, actor: Actor, resource: Resource, name: str, namespace: str) -> None:
-        """Look for the created object if the answer to its creation was lost."""
+        """Check if the object exists, if the answer to its creation was lost."""
         if self.answers.lost:
             try:
                 await actor.api.get(resource, name, namespace)
@@ -206,16 +204,16 @@ class Incident:
                 self.reaches(self.fault.reach)
 
     def reaches(self, reach: Reach) -> None:
-        """Set the troubles that the observer may attribute to it from now on."""
+        """Set the troubles that the observer may attribute to this incident from now on."""
         self.observer.reaches(self, reach)
 
     def refused(self, nodes: Iterable[str]) -> None:
-        """Report targets to which nothing was done."""
+        """Report targets on which the fault was not injected."""
         if refused := sorted(nodes):
             self.note("incident-refused", nodes=refused)
 
     def recovered(self, at: float) -> None:
-        """Report the recovery: since `at` no affected object was in trouble."""
+        """Report the recovery: no affected object has been in trouble since `at`."""
         self.recovered_at = at
         self.note("incident-recovered", took=round(at - (self.removed_at or at), 6))
 
@@ -233,7 +231,7 @@ class Incident:
                 list(side)
                 for side in ((reach.nodes, reach.against) if reach.against else (reach.nodes,))
             ],
-            powers_off=reach.power is ExplanatoryPower.TAKES_AWAY and not self.fault.passes,
+            powers_off=reach.power is ExplanatoryPower.POWERS_OFF and not self.fault.passes,
         )
         try:
             async with self.clients.nested.doing(
@@ -252,7 +250,7 @@ class Incident:
     async def end(self) -> None:
         """Undo the fault.
 
-        Further calls wait for the same end. A cancellation is passed on after it.
+        Further calls wait for the same end. A cancellation is raised after it.
         """
         await await_despite_cancellation(self._begin_to_end())
 
@@ -298,14 +296,14 @@ async def cause_incident(context: RunContext, fault: Fault, *, by: str = "chaos"
 
 
 async def await_despite_cancellation(task: asyncio.Task[T]) -> T:
-    """Await a task that a cancellation must not reach; the cancellation is passed on after it."""
+    """Await a task without cancelling it; a cancellation of the caller is raised after it."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError as cancellation:
             cancelled = cancellation
-        except BaseException:  # noqa: BLE001  # the task's own, which is raised below
+        except BaseException:  # noqa: BLE001  # the task's own error is raised below
             break
     if cancelled:
         raise cancelled
@@ -313,7 +311,7 @@ async def await_despite_cancellation(task: asyncio.Task[T]) -> T:
 
 
 class RepeatedProfile(Protocol):
-    """A profile whose incidents come after pauses and last for a drawn time."""
+    """Profile whose incidents follow each other after pauses, each for a drawn time."""
 
     name: ClassVar[str]
 
@@ -330,7 +328,7 @@ async def repeat_incidents(
     kind: str,
     draw: Callable[[ClusterClients, float], Awaitable[Fault]],
 ) -> None:
-    """Cause one incident after the other until `stop` is given.
+    """Cause incidents, one at a time, until `stop` is given.
 
     `draw` returns the fault of the next incident, given the seconds that it will last. `kind` is
     the actor's name, which seeds its draws.
@@ -364,7 +362,7 @@ async def end_incident(incident: Incident) -> None:
 
 
 def note_skipped(actor: Actor, profile: str, error: Exception) -> None:
-    """Report the reason for which no incident is caused this time."""
+    """Report why an incident is skipped."""
     why = str(error) if isinstance(error, FaultImpossible) else repr(error)
     actor.note("incident-skipped", profile=profile, why=why)
     actor.log(logging.WARNING, "no incident this time", profile=profile, why=why)

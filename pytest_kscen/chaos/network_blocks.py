@@ -33,7 +33,7 @@ BYSTANDERS = [
     "remote-node",
     "cluster",
     "world",
-]  # the parent, its DNS and everybody outside stay within reach
+]  # entities that remain reachable: the parent, its DNS, and hosts outside
 
 
 def deny_policy(
@@ -45,10 +45,10 @@ def deny_policy(
     ports: tuple[Sequence[int], Sequence[int]] = ((), ()),
     labels: Mapping[str, str],
 ) -> Obj:
-    """Return a policy that denies TCP between two sides, both ways; inside a side all is allowed.
+    """Return a policy that denies TCP between two sides, both ways, and no traffic within a side.
 
-    `ports` are the denied ports of either side; no ports are all. Any rule turns default-deny on
-    for the machines of side A: hence the rules that allow everything else.
+    `ports` are the denied ports of either side; empty ones deny all ports. Any rule turns
+    default-deny on for the machines of side A, so further rules allow all other traffic.
     """
     peers = {"matchLabels": {POD_NAMESPACE: namespace}}
     to_a, to_b = (
@@ -73,13 +73,13 @@ def _machines(names: Sequence[str]) -> Obj:
     return {"matchExpressions": [{"key": VM_LABEL, "operator": "In", "values": list(names)}]}
 
 
-PORTS = "blocking-ports"  # by hand alone
-HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium takes no more in one rule
+PORTS = "blocking-ports"  # only for faults that a test causes itself
+HIGHEST_PORT, MOST_PORTS = 65535, 40  # Cilium's limit for one rule
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkCut:
-    """Cut between two sides: all TCP, or TCP to these ports of either; no ports are all ports."""
+    """Cut between two sides: TCP to these ports of either side, or all TCP if there are none."""
 
     variant: str
     side_a: tuple[str, ...]
@@ -110,7 +110,7 @@ class NetworkCut:
     async def aim(self, clients: ClusterClients) -> NetworkCut:
         await clients.must_have([*self.side_a, *self.side_b])
         if self.variant == DRBD and not self.ports_a:
-            # As its link is found.
+            # the link's ports are read from the cluster
             (node,), (peer,) = self.side_a, self.side_b
             links = [
                 link
@@ -156,9 +156,9 @@ class NetworkCut:
 
 
 def block_of_link(link: ReplicaLink) -> NetworkCut:
-    """Return the cut of one volume's link, whichever end has connected.
+    """Return the cut of one volume's link, in both directions.
 
-    Ports are numbered on each node, so each end has its own.
+    Each end has a port of its own, and either may have connected.
     """
     port_a, port_b = link.ports
     return NetworkCut(DRBD, (link.node,), (link.peer,), (port_a,), (port_b,), link.volume)

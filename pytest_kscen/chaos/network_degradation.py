@@ -57,7 +57,7 @@ class DegradedLink:
 
     @property
     def reach(self) -> Reach:
-        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], power=ExplanatoryPower.WORSENS)
+        return Reach((LINK, VOLUME), self.pair[:1], self.pair[1:], power=ExplanatoryPower.DEGRADES)
 
 
 class LinkEnd(NamedTuple):
@@ -93,14 +93,14 @@ async def addresses_of(clients: ClusterClients, pair: tuple[str, str]) -> tuple[
 
 
 async def is_off(clients: ClusterClients, name: str) -> bool:
-    """Return True if the machine has no power: its rules are gone."""
+    """Return True if the machine is off, and its rules with it."""
     machine = (await clients.machines()).get(name)
     return machine is None or phase_of(machine) == STOPPED
 
 
 @dataclass(frozen=True, slots=True)
 class PacketLoss(DegradedLink):
-    """Loss of a share of the packets, for `seconds`; without them, until it is undone."""
+    """Loss of a share of the packets, for `seconds`, or until it is undone if None."""
 
     loss: float
     seconds: float | None = None
@@ -114,10 +114,12 @@ class PacketLoss(DegradedLink):
     async def inject(self, incident: Incident) -> None:
         actor, both = incident.clients.nested, list(link_ends(self.pair, self.addresses))
         for end in both:
-            await incident.put(actor, JOBS, self.adding(incident, end), end.node)
+            await incident.put(actor, JOBS, self.add_job(incident, end), end.node)
         if self.seconds is not None:
             for end in both:
-                await replace_object(actor, JOBS, self.removing(incident, end, "del", self.seconds))
+                await replace_object(
+                    actor, JOBS, self.remove_job(incident, end, "del", self.seconds)
+                )
         for end in both:
             if not await wait_for_job(actor, end.job(incident, "add"), JOB_DELAY):
                 raise TimeoutError(
@@ -131,7 +133,7 @@ class PacketLoss(DegradedLink):
                     incident.note("rule-gone-with-its-machine", node=end.node)
                 else:
                     actor = incident.clients.nested
-                    lost = await self._removed(incident, end)
+                    lost = await self._wait_for_removal(incident, end)
                     if lost is None:
                         await delete_jobs(actor, incident.id, f"-{end.side}")
                         await sweep_node(
@@ -146,26 +148,26 @@ class PacketLoss(DegradedLink):
                 incident.parts_done.append(end.node)
         await delete_jobs(incident.clients.nested, incident.id)
 
-    async def _removed(self, incident: Incident, end: LinkEnd) -> int | None:
+    async def _wait_for_removal(self, incident: Incident, end: LinkEnd) -> int | None:
         """Wait for the rule's deletion and return its dropped packets; None if that is unknown."""
         actor, step = incident.clients.nested, "del"
-        rest = (
+        remaining = (
             0.0
             if self.seconds is None
             else incident.started_at + self.seconds - incident.journal.now
         )
-        if self.seconds is None or rest > JOB_DELAY / 2:
+        if self.seconds is None or remaining > JOB_DELAY / 2:
             await delete_jobs(actor, incident.id, end.job(incident, "del"))
-            step, rest = "end", 0.0
-            await replace_object(actor, JOBS, self.removing(incident, end, step, 0))
+            step, remaining = "end", 0.0
+            await replace_object(actor, JOBS, self.remove_job(incident, end, step, 0))
         if not await wait_for_job(
-            actor, end.job(incident, step), max(0.0, rest) + DEADLINE + JOB_DELAY
+            actor, end.job(incident, step), max(0.0, remaining) + DEADLINE + JOB_DELAY
         ):
             return None
         return dropped_packets(await log_of(actor, end.job(incident, step)))
 
-    def adding(self, incident: Incident, end: LinkEnd) -> Obj:
-        """Return the Job that adds the rule. It exists as long as its rule may."""
+    def add_job(self, incident: Incident, end: LinkEnd) -> Obj:
+        """Return the Job that adds the rule. The Job exists at least as long as the rule."""
         name = end.job(incident, "add")
         return self._job(
             incident,
@@ -175,7 +177,7 @@ class PacketLoss(DegradedLink):
             self.seconds or LONGEST_JOB,
         )
 
-    def removing(self, incident: Incident, end: LinkEnd, step: str, after: float) -> Obj:
+    def remove_job(self, incident: Incident, end: LinkEnd, step: str, after: float) -> Obj:
         script = remove_rule(end.job(incident, "add"), end.peer_address, self.loss, after)
         return self._job(incident, end, end.job(incident, step), script, after or JOB_DELAY)
 
@@ -183,13 +185,13 @@ class PacketLoss(DegradedLink):
         return job(name, end.node, script, seconds, end.labels(incident))
 
 
-# bits per second, a tenth of the slowest link that storage is replicated over: less has no effect
-EFFECTIVE_RATE = 100e6
+# bits per second: a tenth of the slowest link between storage nodes
+MIN_LOAD = 100e6
 
 
 @dataclass(frozen=True, slots=True)
 class LinkLoad(DegradedLink):
-    """Load on the link between two machines, for `seconds`; without them, until it is undone."""
+    """Load on the link between two machines, for `seconds`, or until it is undone if None."""
 
     seconds: float | None = None
     addresses: tuple[str, str] = ("", "")
@@ -201,7 +203,9 @@ class LinkLoad(DegradedLink):
 
     async def inject(self, incident: Incident) -> None:
         for end in link_ends(self.pair, self.addresses):
-            await incident.put(incident.clients.nested, JOBS, self.loading(incident, end), end.node)
+            await incident.put(
+                incident.clients.nested, JOBS, self.load_job(incident, end), end.node
+            )
 
     async def heal(self, incident: Incident) -> None:
         actor = incident.clients.nested
@@ -209,14 +213,14 @@ class LinkLoad(DegradedLink):
             name = end.job(incident, "load")
             if end.node in incident.parts_done or end.node not in incident.answers:
                 continue
-            rest = incident.started_at + (self.seconds or LONGEST_JOB) - incident.journal.now
-            if rest <= JOB_DELAY / 2:
-                await wait_for_job(actor, name, max(0.0, rest) + DEADLINE + JOB_DELAY)
-            # Mean of the whole time: a late start and interruptions lower it.
+            remaining = incident.started_at + (self.seconds or LONGEST_JOB) - incident.journal.now
+            if remaining <= JOB_DELAY / 2:
+                await wait_for_job(actor, name, max(0.0, remaining) + DEADLINE + JOB_DELAY)
+            # The mean rate of the whole time: a late start or an interruption lowers it.
             pushed = pushed_bytes(await log_of(actor, name)) or 0
             lasted = min(self.seconds or LONGEST_JOB, incident.journal.now - incident.started_at)
             rate = pushed * 8 / lasted if lasted else 0.0
-            if rate >= EFFECTIVE_RATE:
+            if rate >= MIN_LOAD:
                 incident.has_effect(f"{end.node} pushed {rate / 1e6:.0f} Mbit/s to {end.peer}")
             else:
                 incident.note(
@@ -225,7 +229,7 @@ class LinkLoad(DegradedLink):
             incident.parts_done.append(end.node)
         await delete_jobs(actor, incident.id)
 
-    def loading(self, incident: Incident, end: LinkEnd) -> Obj:
+    def load_job(self, incident: Incident, end: LinkEnd) -> Obj:
         seconds = self.seconds or LONGEST_JOB
         script = load_link(end.peer_address, seconds)
         return job(end.job(incident, "load"), end.node, script, seconds, end.labels(incident))

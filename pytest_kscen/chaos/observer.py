@@ -6,8 +6,8 @@ trouble. An incident has recovered when its own and its possible troubles have b
 seconds. If an active incident may prolong them, the recovery time is unknown and that incident
 takes them over. An object that is deleted while in trouble did not recover.
 
-A missing link becomes a trouble after NOTICING seconds, DRBD's time to notice a lost one. Troubles
-of its volume since then are attributed again.
+A missing link becomes a trouble after DETECTION_TIME seconds, in which DRBD would detect a lost
+one. Troubles of its volume since then are attributed again.
 """
 
 from __future__ import annotations
@@ -62,8 +62,10 @@ class WatchedIncident(SuspectedIncident):
     """Troubles whose objects were deleted; from before its end only if no other trouble was left.
     """
     overlapping: list[str] = field(default_factory=list)
-    """Incidents that left it troubles which still lasted at its end: it has no recovery time."""
-    calm_since: float = 0.0
+    """Incidents from which it took over troubles that were not over at its end: it has no recovery
+    time.
+    """
+    stable_since: float = 0.0
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def count_report(self, *kind: object) -> bool:
@@ -73,7 +75,7 @@ class WatchedIncident(SuspectedIncident):
 
 
 class Observer:
-    """Watcher of the cluster, running while it is held or an incident has not recovered."""
+    """Observer of one run. Runs while it is held, or while an incident has not recovered."""
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
@@ -107,7 +109,7 @@ class Observer:
             self._release()
 
     async def watch(self, incident: Incident) -> None:
-        """Watch an incident from before its first request."""
+        """Start to watch an incident, before its first request."""
         self._acquire()
         try:
             await _within(self._seen, FIRST_SYNC)
@@ -121,7 +123,7 @@ class Observer:
         self._watched[incident.id] = watched
 
     def reaches(self, incident: Incident, reach: Reach) -> None:
-        """Set what the incident may affect, once its request was answered."""
+        """Set the reach of the incident, after its request was answered."""
         watched = self._watched[incident.id]
         watched.reaches(reach)
         if watched.unanswered:
@@ -131,13 +133,13 @@ class Observer:
                     each.changed.set()
 
     def mark_active(self, incident: Incident) -> None:
-        """Record that the controller which carries it out has reported success."""
+        """Record that the responsible controller has reported success."""
         self._watched[incident.id].mark_active(self._context.journal.now)
 
     def ended(self, incident: Incident) -> None:
         """Start to wait for the recovery of an incident that was undone."""
         watched = self._watched[incident.id]
-        watched.until = watched.calm_since = self._context.journal.now
+        watched.until = watched.stable_since = self._context.journal.now
         watched.overlapping = list(dict.fromkeys(watched.inherited_from.values()))
         if watched.open_troubles:
             watched.deleted_troubles.clear()
@@ -153,7 +155,7 @@ class Observer:
         self._release()
 
     async def settle(self) -> None:
-        """Wait until each ended incident has recovered, or its RECOVERY seconds are over."""
+        """Wait until each ended incident has recovered, or for RECOVERY seconds."""
         while self._recoveries:
             await asyncio.wait(list(self._recoveries.values()))
 
@@ -170,14 +172,14 @@ class Observer:
             self._reset()
 
     def _reset(self) -> None:
-        """Forget all states: the next incident starts with what is there then."""
+        """Forget all states: the next incident starts with the states of that time."""
         self._observation = None
         self._seen.clear()
         self._troubles = troubles.Troubles(
-            self._trouble_began, self._trouble_over, self._trouble_gone, self._link_missing
+            self._trouble_began, self._trouble_over, self._trouble_deleted, self._link_missing
         )
         self._due: asyncio.Queue[tuple[float, MissingLink]] | None = None
-        self._unowned: dict[Key, tuple[float, ObservedState]] = {}
+        self._unattributed: dict[Key, tuple[float, ObservedState]] = {}
 
     def _forget(self, incident: str) -> None:
         del self._watched[incident], self._recoveries[incident]
@@ -187,26 +189,28 @@ class Observer:
         if not task.cancelled() and (crash := task.exception()):
             self._actor.note("observer-crashed", error=repr(crash))
             self._actor.log(
-                logging.ERROR, "crashed: until the next incident nothing is seen", error=repr(crash)
+                logging.ERROR,
+                "crashed: effects are not observed until the next incident",
+                error=repr(crash),
             )
             self._reset()
 
     async def _observe(self) -> None:
         shared, machines = SharedInformers.of_run(self._context), self._machines()
-        async with shared.listen() as handlers, asyncio.TaskGroup() as looking:
+        async with shared.listen() as handlers, asyncio.TaskGroup() as tasks:
             replicas, volumes, nodes = map(
                 shared.of, (REPLICATED_VOLUME_REPLICAS, REPLICATED_VOLUMES, NODES)
             )
             of_volume = replicas.index("volume", lambda replica: [volume_of(replica)], stable=True)
 
-            def seats_of(volume: Obj) -> tuple[str, ...]:
+            def nodes_of(volume: Obj) -> tuple[str, ...]:
                 return tuple(
                     node_of(replica) for replica in of_volume.of(volume["metadata"]["name"])
                 )
 
-            looking.create_task(handlers.run(), name=NAME)
+            tasks.create_task(handlers.run(), name=NAME)
             for machine in machines:
-                looking.create_task(machine.run(), name=f"{NAME} of {machine.resource.plural}")
+                tasks.create_task(machine.run(), name=f"{NAME} of {machine.resource.plural}")
                 self._follow(handlers, machine, phase_of, troubles.of_machine)
             self._follow(
                 handlers,
@@ -222,10 +226,10 @@ class Observer:
                 handlers,
                 volumes,
                 self._context.health.read,
-                lambda volume, health: troubles.of_volume(volume, health, seats_of(volume)),
+                lambda volume, health: troubles.of_volume(volume, health, nodes_of(volume)),
             )
             self._follow(handlers, nodes, troubles.readiness, troubles.of_node)
-            looking.create_task(
+            tasks.create_task(
                 self._report_missing_links(replicas), name=f"{NAME} of links that are due"
             )
             for informer in (replicas, volumes, nodes, *machines):
@@ -262,9 +266,9 @@ class Observer:
     ) -> None:
         """Report the aspects of each object to the troubles, whenever its reading changes.
 
-        `read` returns the part of an object that its aspects are made of, or None. `unless` skips
-        a change. The troubles of an object whose deletion `may_go` allows are over once it is
-        deleted.
+        `read` returns the part of an object from which its aspects are computed, or None. Changes
+        for which `unless` returns True are skipped. If `may_go` returns True for a deleted object,
+        its troubles are over.
         """
         shown: dict[Ref, tuple[Reading, list[ObservedState]]] = {}
 
@@ -282,16 +286,16 @@ class Observer:
             else:
                 del shown[ref]
             if new:
-                self._troubles.see(
-                    before, now, going=bool(new["metadata"].get("deletionTimestamp"))
+                self._troubles.update(
+                    before, now, deleting=bool(new["metadata"].get("deletionTimestamp"))
                 )
             else:
-                self._troubles.see(before, now, gone=not (old and may_go(old)))
+                self._troubles.update(before, now, is_deleted=not (old and may_go(old)))
 
         handlers.on_change(informer, handler)
 
     def _link_missing(self, due: MissingLink) -> None:
-        """Note a link that is missing, if an incident may prevent it."""
+        """Queue a missing link if an incident may prevent it."""
         if self._due is not None and any(
             each.reach.covers(due.ends[0]) for each in self._watched.values()
         ):
@@ -311,12 +315,12 @@ class Observer:
                 self._troubles.report_missing(due, since)
                 # Attribute troubles of the link's volume again, to the incident that prevents it.
                 (link, _), now = due.ends, self._context.journal.now
-                for began, trouble in [*self._unowned.values()]:
+                for began, trouble in [*self._unattributed.values()]:
                     if trouble.volume == link.volume and began >= since:
                         suspects = [each for each in self._watched.values() if each.since <= began]
                         owner, _ = attribute_trouble(trouble, suspects, now)
                         if owner and link.key in owner.own_troubles:
-                            del self._unowned[trouble.key]
+                            del self._unattributed[trouble.key]
                             self._attribute(trouble, owner, now)
 
     def _trouble_began(self, trouble: ObservedState) -> None:
@@ -325,7 +329,7 @@ class Observer:
         if owner:
             self._attribute(trouble, owner, now)
         elif trouble.kind == troubles.VOLUME:
-            self._unowned[trouble.key] = now, trouble
+            self._unattributed[trouble.key] = now, trouble
         for other in others:
             other.possible_troubles[trouble.key] = trouble
             other.changed.set()
@@ -345,13 +349,13 @@ class Observer:
         self._drop(trouble)
 
     def _drop(self, trouble: ObservedState) -> None:
-        self._unowned.pop(trouble.key, None)
+        self._unattributed.pop(trouble.key, None)
         for watched in self._watched.values():
             if watched.drop_trouble(trouble):
-                watched.calm_since = self._context.journal.now
+                watched.stable_since = self._context.journal.now
                 watched.changed.set()
 
-    def _trouble_gone(self, trouble: ObservedState) -> None:
+    def _trouble_deleted(self, trouble: ObservedState) -> None:
         for watched in self._watched.values():
             if watched.has(trouble) and trouble.key not in watched.inherited_from:
                 watched.deleted_troubles.append(trouble)
@@ -360,10 +364,10 @@ class Observer:
     async def _wait_for_recovery(self, watched: WatchedIncident) -> None:
         incident = watched.incident
         try:
-            async with asyncio.timeout(RECOVERY) as patience:
-                others = await self._wait_until_calm(watched)
+            async with asyncio.timeout(RECOVERY) as limit:
+                others = await self._wait_until_stable(watched)
         except TimeoutError:
-            if not patience.expired():
+            if not limit.expired():
                 raise
             left = _words(watched.open_troubles)
             incident.note("incident-unrecovered", waited=RECOVERY, left=left)
@@ -381,7 +385,7 @@ class Observer:
                     by=[each.incident.id for each in others],
                     left=_words(watched.open_troubles),
                 )
-                for other in others:  # they may prolong its unfinished troubles
+                for other in others:  # each may prolong these troubles
                     for trouble in filter(other.reach.covers, watched.open_troubles):
                         if not other.has(trouble):
                             other.possible_troubles[trouble.key] = trouble
@@ -398,9 +402,9 @@ class Observer:
             elif watched.overlapping:
                 incident.note("incident-overlapping", others=watched.overlapping)
             else:
-                incident.recovered(watched.calm_since)
+                incident.recovered(watched.stable_since)
 
-    async def _wait_until_calm(self, watched: WatchedIncident) -> list[WatchedIncident]:
+    async def _wait_until_stable(self, watched: WatchedIncident) -> list[WatchedIncident]:
         """Wait until all its troubles have been over for SETTLED seconds.
 
         Return at once the active incidents that may prolong them, if there are any.
@@ -421,7 +425,7 @@ class Observer:
             elif not await _within(watched.changed, SETTLED):
                 if not watched.possible_troubles:
                     return []
-                watched.volumes.clear()  # what is certainly its own is over
+                watched.volumes.clear()  # the troubles that it explains are over
                 await watched.changed.wait()
 
 

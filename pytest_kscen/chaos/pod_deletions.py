@@ -1,4 +1,4 @@
-"""Fault of pod-destroy: pods with a label are deleted, and others take their places."""
+"""Fault of pod-destroy: pods with a label are deleted, and their controllers replace them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj
 
 
-REPLACING = 300.0  # seconds after which it is over even if pods are still missing
-OVER = ("Succeeded", "Failed")
+REPLACEMENT_TIMEOUT = 300.0  # seconds after which the fault ends even if pods are still missing
+FINISHED = ("Succeeded", "Failed")
 DAEMON, ANYWHERE = "DaemonSet", "anywhere"
 
 
@@ -41,7 +41,7 @@ class PodDeletion:
     namespace: str = NAMESPACE
     least: int = 1
     """Minimum number of pods: with fewer, the fault is impossible."""
-    doomed: tuple[Obj, ...] = field(default=(), repr=False)
+    chosen: tuple[Obj, ...] = field(default=(), repr=False)
     before: frozenset[str] = field(default=frozenset(), repr=False)
 
     profile: ClassVar[str] = PodDestroy.name
@@ -50,97 +50,102 @@ class PodDeletion:
 
     @property
     def targets(self) -> dict[str, list[str]]:
-        return {"pods": [pod["metadata"]["name"] for pod in self.doomed], "nodes": self._served}
+        return {
+            "pods": [pod["metadata"]["name"] for pod in self.chosen],
+            "nodes": self._served_nodes,
+        }
 
     @property
     def reach(self) -> Reach:
-        return Reach((VOLUME,), tuple(self._served))
+        return Reach((VOLUME,), tuple(self._served_nodes))
 
     @property
-    def _served(self) -> list[str]:
-        """Return nodes whose own pod is deleted; other pods have replicas elsewhere."""
+    def _served_nodes(self) -> list[str]:
+        """Return the nodes whose DaemonSet pod is deleted; other pods have replicas elsewhere."""
         serving = {
             pod["spec"].get("nodeName", "")
-            for pod in self.doomed
+            for pod in self.chosen
             if _owner(pod).get("kind") == DAEMON
         }
         return sorted(serving - {""})
 
     async def aim(self, clients: ClusterClients) -> PodDeletion:
         pods = (await clients.nested.api.list(PODS, self.namespace, labels=self.label)).items
-        staying = [
+        remaining = [
             pod
             for pod in pods
             if not pod["metadata"].get("deletionTimestamp")
-            and (pod.get("status") or {}).get("phase") not in OVER
+            and (pod.get("status") or {}).get("phase") not in FINISHED
         ]
-        if len(staying) < self.least:
-            found = {0: "is no pod", 1: "is one pod"}.get(len(staying), f"are {len(staying)} pods")
-            wanted = f", and not {self.least}" if staying else ""
-            going = len(pods) - len(staying)
+        if len(remaining) < self.least:
+            found = {0: "is no pod", 1: "is one pod"}.get(
+                len(remaining), f"are {len(remaining)} pods"
+            )
+            wanted = f", and not {self.least}" if remaining else ""
+            deleting = len(pods) - len(remaining)
             raise FaultImpossible(
                 f"there {found} with {self.label} in the namespace {self.namespace!r} to be "
-                f"destroyed{wanted}" + (f": {going} go already" if going else "")
+                f"destroyed{wanted}" + (f": {deleting} go already" if deleting else "")
             )
-        doomed = clients.nested.chance.sample(staying, self.count)
-        return dataclasses.replace(self, doomed=tuple(doomed), before=_uids(pods))
+        chosen = clients.nested.chance.sample(remaining, self.count)
+        return dataclasses.replace(self, chosen=tuple(chosen), before=_uids(pods))
 
     async def inject(self, incident: Incident) -> None:
         actor = incident.clients.nested
-        for pod in self.doomed:
+        for pod in self.chosen:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
             try:
                 with incident.answers.of(uid):
                     await actor.api.delete(PODS, name, self.namespace, precondition_uid=uid)
-            except (NotFound, Conflict):  # it is gone, and perhaps another has its name
+            except (NotFound, Conflict):  # the pod is gone, and another may have its name
                 if uid not in incident.answers:
                     incident.note("already-gone", pod=name)
-        incident.reaches(self._of(incident.answers).reach)
+        incident.reaches(self._restricted_to(incident.answers).reach)
 
     async def heal(self, incident: Incident) -> None:
-        own: PodDeletion | None = None
+        done: PodDeletion | None = None
 
-        def over(pods: Iterable[Obj]) -> bool:
-            nonlocal own
-            own = own or self._done(incident, pods)
-            return own.is_over(incident, pods)
+        def is_complete(pods: Iterable[Obj]) -> bool:
+            nonlocal done
+            done = done or self._keep_done(incident, pods)
+            return done.is_over(incident, pods)
 
         actor = incident.clients.nested
         try:
             await wait_for_list(
                 *(actor.api, actor.clock, PODS, self.namespace),
                 labels=self.label,
-                condition=over,
-                timeout=REPLACING,
+                condition=is_complete,
+                timeout=REPLACEMENT_TIMEOUT,
             )
         except TimeoutError:
-            incident.note("pods-missing", label=self.label, waited=REPLACING)
+            incident.note("pods-missing", label=self.label, waited=REPLACEMENT_TIMEOUT)
 
-    def _of(self, uids: Container[str]) -> PodDeletion:
-        """Return the same fault for these pods alone."""
+    def _restricted_to(self, uids: Container[str]) -> PodDeletion:
+        """Return the same fault for these pods only."""
         return dataclasses.replace(
-            self, doomed=tuple(pod for pod in self.doomed if pod["metadata"]["uid"] in uids)
+            self, chosen=tuple(pod for pod in self.chosen if pod["metadata"]["uid"] in uids)
         )
 
-    def _done(self, incident: Incident, pods: Iterable[Obj]) -> PodDeletion:
+    def _keep_done(self, incident: Incident, pods: Iterable[Obj]) -> PodDeletion:
         """Return the part of the fault that was done.
 
-        A pod that stays, while the answer to its deletion was lost, was not deleted.
+        A pod that remains, although its deletion was not answered, was not deleted.
         """
-        staying = _uids(pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
-        incident.answers.never(staying)
-        own = self._of(incident.answers)
+        remaining = _uids(pod for pod in pods if not pod["metadata"].get("deletionTimestamp"))
+        incident.answers.never(remaining)
+        done = self._restricted_to(incident.answers)
         if incident.answers:
-            incident.refused(set(self.targets["nodes"]) - set(own.targets["nodes"]))
-        incident.reaches(own.reach)
-        return own
+            incident.refused(set(self.targets["nodes"]) - set(done.targets["nodes"]))
+        incident.reaches(done.reach)
+        return done
 
     def is_over(self, incident: Incident, pods: Iterable[Obj]) -> bool:
-        """Return True if all are deleted and replaced."""
-        there = _uids(pods)
-        for pod in self.doomed:
+        """Return True if all pods are deleted and replaced; report each deletion as an effect."""
+        present = _uids(pods)
+        for pod in self.chosen:
             uid = pod["metadata"]["uid"]
-            if uid not in there and uid not in incident.parts_done:
+            if uid not in present and uid not in incident.parts_done:
                 incident.parts_done.append(uid)
                 report = (
                     incident.may_have_effect
@@ -151,26 +156,26 @@ class PodDeletion:
                     f"the pod {pod['metadata']['name']} on "
                     f"{pod['spec'].get('nodeName') or 'no node'} is gone"
                 )
-        return there.isdisjoint(_uids(self.doomed)) and self._replaced(pods)
+        return present.isdisjoint(_uids(self.chosen)) and self._replaced(pods)
 
     def _replaced(self, pods: Iterable[Obj]) -> bool:
         """Return True if each owner has as many new ready pods as it has lost."""
-        lost = [_place(pod) for pod in self.doomed]
-        fresh = [
-            _place(pod)
+        lost = [_owner_and_node(pod) for pod in self.chosen]
+        replacements = [
+            _owner_and_node(pod)
             for pod in pods
             if pod["metadata"]["uid"] not in self.before and is_true(pod, "Ready")
         ]
-        return all(fresh.count(place) >= lost.count(place) for place in lost if all(place))
+        return all(replacements.count(key) >= lost.count(key) for key in lost if all(key))
 
 
 def _uids(pods: Iterable[Obj]) -> frozenset[str]:
     return frozenset(pod["metadata"]["uid"] for pod in pods)
 
 
-def _place(pod: Obj) -> tuple[Obj, str]:
-    """Return a pod's owner and required node. A pod without an owner, or one that was to serve
-    a node and never came to it, has none.
+def _owner_and_node(pod: Obj) -> tuple[Obj, str]:
+    """Return a pod's owner, and its node if the owner is a DaemonSet. Either is empty for pods
+    that need no replacement: without an owner, or never scheduled.
     """
     owner = _owner(pod)
     return owner, pod["spec"].get("nodeName", "") if owner.get("kind") == DAEMON else ANYWHERE
@@ -182,7 +187,7 @@ def _owner(pod: Obj) -> Obj:
 
 
 async def destroy_pods(profile: PodDestroy, context: RunContext, stop: Signal) -> None:
-    """Delete pods of each label again and again, side by side, until `stop` is given."""
+    """Delete pods of each label repeatedly, all labels in parallel, until `stop` is given."""
     async with asyncio.TaskGroup() as destroyers:
         for label in profile.labels:
             name = context.next_name(f"pod-destroyer/{label}")

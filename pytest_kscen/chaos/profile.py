@@ -1,7 +1,7 @@
 """Base of chaos profiles: the facts that a profile declares, and the options that it takes.
 
-Every other module reads a profile's facts here, and none names a profile. Imported when pytest
-starts, so it must not import clients, faults or asyncio.
+Other modules read a profile's facts through this base and do not name single profiles. Imported
+when pytest starts, so it must not import clients, faults or asyncio.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class Profile(ABC):
     creates: ClassVar[tuple[CreatedObjects, ...]]
     """Objects that its incidents create; () if they create none."""
     cuts_links: ClassVar[bool] = False
-    """True if its effect is on the network between two nodes: only volumes show it."""
+    """True if its effect is on the network between two nodes: only volumes can show it."""
     options: ClassVar[tuple[ChaosOption, ...]] = ()
     """Command-line options that it takes."""
     weights: ClassVar[Mapping[str, int]] = {}
@@ -115,14 +115,16 @@ class Profile(ABC):
     @property
     @abstractmethod
     def soonest(self) -> float:
-        """Seconds before which a run has no incident of it."""
+        """Earliest time of an incident, in seconds since the run began."""
 
     @abstractmethod
     async def run(self, context: RunContext, stop: Signal) -> None:
-        """Cause incidents until `stop` is given; then undo what is on and return."""
+        """Cause incidents until `stop` is given; then undo active faults and return."""
 
     def needs_machines(self) -> int:
-        """Return how many virtual machines incidents need; 0 if no parent cluster is needed."""
+        """Return the number of virtual machines that incidents need; 0 if no parent cluster is
+        needed.
+        """
         return 0
 
     def missing_machines(self, count: int, found: str) -> str:
@@ -137,7 +139,7 @@ class Profile(ABC):
 
     @property
     def required_pods(self) -> tuple[tuple[str, str], ...]:
-        """Namespaces and label selectors, for each of which there has to be a pod."""
+        """Namespaces and label selectors; at least one pod must exist for each pair."""
         return ()
 
     def without_incidents(self, *, makes_volumes: bool) -> str:
@@ -146,32 +148,34 @@ class Profile(ABC):
         return ""
 
     def warnings(self) -> Iterator[str]:
-        """Yield what the parameters do to the cluster beyond what is advisable."""
+        """Yield warnings about parameters that are not advisable."""
         yield from ()
 
     @classmethod
     def is_leftover(cls, obj: Obj) -> bool:
-        """Return whether a labelled object that it has created belongs to a run that is over."""
+        """Return True if an object with its labels belongs to a run that is over."""
         del obj
         return True
 
     @classmethod
     async def undo_leftover(cls, clients: ClusterClients, obj: Obj) -> None:
-        """Undo what a leftover object still does; the object is deleted after that."""
+        """Undo the effect of a leftover object, which is deleted afterwards."""
         del clients, obj
 
     @classmethod
     async def clear_leftovers(cls, context: RunContext, *, own: bool) -> None:
-        """Undo what remains of a run's incidents besides the objects of `creates`.
+        """Undo effects of incidents that are not objects of `creates`.
 
-        Called before a run, and after it with `own`: then for what this run has left. Called on
-        clusters that others use too: change only what has a label or a mark of a run.
+        Called before a run for effects of earlier runs, and after it, with `own`, for its own.
+        Other users may share the cluster: change only objects with a label or a mark of a run.
         """
         del context, own
 
 
 class HasTimes(Protocol):
-    """Parameters of a profile whose incidents come after pauses and last for a drawn time."""
+    """Parameters of a profile whose incidents follow each other after pauses, each for a drawn
+    time.
+    """
 
     @property
     def period(self) -> tuple[float, float]: ...

@@ -1,7 +1,8 @@
 """Built-in chaos profiles, the registry of all profiles, and their lookup by name.
 
 A profile's class has its facts and parameters; faults and draws are in a module for each kind,
-which is imported when a run begins. Imported when pytest starts: keep the imports few.
+which is imported when a run begins. This module is imported when pytest starts, so it has
+few imports.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ LOSSES, LATENCY = "losses", "latency"
 JOBS_NAMESPACE = "default"
 REBOOT_PERIOD = (60.0, 300.0)
 SHORTEST_REBOOT_PERIOD = 300.0
-"""Seconds: a machine that takes longer to boot would be restarted all the time."""
+"""Seconds: with less, a slowly booting machine would be restarted again and again."""
 LONGER_REBOOT_PERIOD = (300.0, 360.0)
 PODS_AT_ONCE = {AGENT_LABEL: (1, 2), CONTROLLER_LABEL: (1, 3)}
 OTHER_PODS_AT_ONCE = (1, 1)
@@ -54,7 +55,7 @@ OTHER_PODS_AT_ONCE = (1, 1)
 
 @dataclass(frozen=True, slots=True)
 class NetworkBlock(Profile):
-    """Cuts machines off from each other; ranges are seconds, a group size of 0 is one half."""
+    """Cut the network between machines; ranges are in seconds, a group size of 0 is one half."""
 
     period: tuple[float, float] = (60.0, 300.0)
     incident: tuple[float, float] = (10.0, 60.0)
@@ -127,7 +128,7 @@ class NetworkBlock(Profile):
 
 @dataclass(frozen=True, slots=True)
 class NetworkDegrade(Profile):
-    """Loses packets between two machines or loads their link; `loss` is a share from 0 to 1."""
+    """Lose packets between two machines or load their link; `loss` is a share from 0 to 1."""
 
     period: tuple[float, float] = (60.0, 300.0)
     incident: tuple[float, float] = (10.0, 60.0)
@@ -182,10 +183,10 @@ class NetworkDegrade(Profile):
 
 @dataclass(frozen=True, slots=True)
 class VmReboot(Profile):
-    """Restarts machines, hard; the period is in seconds.
+    """Restart machines, hard; the period is in seconds.
 
-    Without a period it is one to five minutes, and never less than five: a drawn time that is
-    shorter is drawn again from five to six minutes. A declared period is taken as it is.
+    The default period is drawn from one to five minutes; times below five minutes are drawn again
+    from five to six minutes. A declared period is used unchanged.
     """
 
     period: tuple[float, float] | None = None
@@ -213,7 +214,7 @@ class VmReboot(Profile):
 
     def warnings(self) -> Iterator[str]:
         shortest = in_words(SHORTEST_REBOOT_PERIOD)
-        if self.is_hasty:
+        if self.is_below_minimum:
             yield (
                 f"{self.name}: the period's least value is below {shortest}: a machine that takes "
                 f"longer to boot is restarted again and again: leave the period out, or give "
@@ -221,7 +222,7 @@ class VmReboot(Profile):
             )
 
     @property
-    def is_hasty(self) -> bool:
+    def is_below_minimum(self) -> bool:
         return self.period is not None and self.period[0] < SHORTEST_REBOOT_PERIOD
 
     def pause(self, chance: Stream) -> float:
@@ -237,9 +238,9 @@ class VmReboot(Profile):
 
     @classmethod
     def is_leftover(cls, obj: Obj) -> bool:
-        from pytest_kscen.chaos.vm_operations import is_past
+        from pytest_kscen.chaos.vm_operations import is_over
 
-        return is_past(obj)
+        return is_over(obj)
 
     @classmethod
     async def undo_leftover(cls, clients: ClusterClients, obj: Obj) -> None:
@@ -250,9 +251,9 @@ class VmReboot(Profile):
 
 @dataclass(frozen=True, slots=True)
 class PodDestroy(Profile):
-    """Deletes pods: which, how many at once, how often; ranges are (least, most), in seconds.
+    """Delete pods with a label; ranges are (least, most), the period in seconds.
 
-    Without a label: the storage's agents and its controllers, side by side.
+    Without a label, pods of the storage's agents and of its controllers are deleted in parallel.
     """
 
     label: str | None = None

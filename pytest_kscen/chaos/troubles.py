@@ -70,7 +70,7 @@ def node_of(replica: Obj) -> str:
 
 
 def port_of(replica: Obj) -> int:
-    """Return the port on which it listens; 0 if it does not."""
+    """Return the port on which a replica listens; 0 if it does not listen."""
     status = replica.get("status") or {}
     config = (status.get("drbd") or {}).get("config") or {}
     places = [
@@ -85,7 +85,7 @@ Key: TypeAlias = tuple[str, ...]
 LINK, VOLUME, NODE, MACHINE = "link", "volume", "node", "machine"
 CONNECTED = "Connected"
 REFUSING = ("StandAlone", "Disconnecting")
-"""Connection states of an end that does not try to connect."""
+"""Connection states of a replica that does not try to connect."""
 NOT_MADE = "the link of {volume} from {nodes[0]} to {nodes[1]} is not made ({state})"
 WORDS = {
     LINK: "the link of {volume} from {nodes[0]} to {nodes[1]} is {state}",
@@ -96,16 +96,16 @@ WORDS = {
 
 
 class ObservedState(NamedTuple):
-    """State of one thing in an object's status. The key begins with its kind."""
+    """State of one aspect of an object, read from its status. The key begins with the kind."""
 
     key: Key
-    well: bool
+    healthy: bool
     state: str
     nodes: tuple[str, ...]
     volume: str = ""
     excused: bool = False
-    """True if a failure means nothing: the other end is being deleted, or a node of a missing link
-    is down.
+    """True if a failure is no trouble: the peer is being deleted, or a node of a missing link is
+    down.
     """
     due: float | None = None
     """Time from which a link that was never made is missing; None for other states."""
@@ -121,7 +121,7 @@ class ObservedState(NamedTuple):
 
     @property
     def is_tried(self) -> bool:
-        return self.kind == LINK and not self.well and self.state not in REFUSING
+        return self.kind == LINK and not self.healthy and self.state not in REFUSING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,14 +142,14 @@ class Troubles:
         self,
         began: Callable[[ObservedState], None],
         over: Callable[[ObservedState], None],
-        went: Callable[[ObservedState], None],
+        deleted: Callable[[ObservedState], None],
         is_due: Callable[[MissingLink], None] = lambda _: None,
     ) -> None:
         self._began = began
         self._over = over
-        self._went = went
+        self._deleted = deleted
         self._is_due = is_due
-        self._well: dict[Key, None] = {}
+        self._healthy: dict[Key, None] = {}
         self._troubles: dict[Key, ObservedState] = {}
         self._tried: dict[Key, ObservedState] = {}
         """The ends of links that were never made, by volume, node and peer."""
@@ -158,34 +158,34 @@ class Troubles:
         self._due: dict[Key, MissingLink] = {}
         """Missing links by either of their ends."""
 
-    def see(
+    def update(
         self,
         old: list[ObservedState],
         new: list[ObservedState],
         *,
-        going: bool = False,
-        gone: bool = False,
+        deleting: bool = False,
+        is_deleted: bool = False,
     ) -> None:
         """Compare the aspects of an object before and after a change, and notify the listeners.
 
-        A failure of an object that is being deleted (`going`) is no trouble. For a deleted object
-        (`gone`), its troubles are reported as gone and not as over.
+        A failure of an object that is being deleted (`deleting`) is no trouble. The troubles of a
+        deleted object (`is_deleted`) are reported as deleted and not as over.
         """
         there = [aspect.key for aspect in new]
         for aspect in old:
             if aspect.key not in there:
-                self._well.pop(aspect.key, None)
-                self._end(aspect.key, self._went if gone else self._over)
+                self._healthy.pop(aspect.key, None)
+                self._end(aspect.key, self._deleted if is_deleted else self._over)
                 self._drop_tried(aspect)
         for aspect in new:
-            key, may_fail = aspect.key, going or aspect.excused
-            if aspect.well:
-                self._well[key] = None
+            key, may_fail = aspect.key, deleting or aspect.excused
+            if aspect.healthy:
+                self._healthy[key] = None
                 self._end(key, self._over)
-            elif key in self._well and key not in self._troubles and not may_fail:
+            elif key in self._healthy and key not in self._troubles and not may_fail:
                 self._troubles[key] = aspect
                 self._began(aspect)
-            if aspect.is_tried and key not in self._well and not may_fail:
+            if aspect.is_tried and key not in self._healthy and not may_fail:
                 self._add_tried(aspect)
             else:
                 self._drop_tried(aspect)
@@ -195,7 +195,7 @@ class Troubles:
         return self._due.get(_end_of(due.ends[0])) is due
 
     def report_missing(self, due: MissingLink, since: float) -> None:
-        """Report a link that did not come in time, unless one of its nodes is down."""
+        """Report a link that was not connected in time, unless one of its nodes is down."""
         for end in due.ends:
             if end.key in self._troubles:
                 continue
@@ -219,7 +219,7 @@ class Troubles:
             self._is_due(due)
 
     def _drop_tried(self, aspect: ObservedState) -> None:
-        """Drop a link that is made or no longer wanted; one end of it is enough."""
+        """Drop a link that is connected or no longer wanted; called for either end."""
         here = self._tried_as.pop(aspect.key, None)
         if here and self._tried[here].key == aspect.key:
             del self._tried[here]
@@ -267,7 +267,7 @@ def of_volume(
 
 
 def connections(replica: Obj) -> list[tuple[str, str]]:
-    """Return its peers with the states of the connections."""
+    """Return a replica's peers with the states of the connections."""
     status = replica.get("status") or {}
     of_drbd = _of_drbd(status) or {}
     return [
@@ -280,7 +280,7 @@ def connections(replica: Obj) -> list[tuple[str, str]]:
 def of_replica(
     replica: Obj, connections: Iterable[tuple[str, str]], siblings: Iterable[Obj]
 ) -> Iterator[ObservedState]:
-    """Yield the states of its links to other replicas of its volume.
+    """Yield the states of a replica's links to other replicas of its volume.
 
     The generation decides whether a peer has its replica's name or its node's.
     """
@@ -308,20 +308,20 @@ def _of_drbd(status: Obj) -> Obj | None:
     return (status.get("drbd") or {}).get("status")
 
 
-DETECTION_TIME = 6.0  # seconds, DRBD's `timeout`: a silence that is shorter has not cost it a link
+DETECTION_TIME = 6.0  # seconds, DRBD's `timeout`: a shorter interruption does not disconnect a link
 SETTLED = 5.0  # seconds without trouble
 
 
 class ExplanatoryPower(IntEnum):
     """Rank of explanations: of several incidents, the highest one explains a trouble."""
 
-    WORSENS = 0
+    DEGRADES = 0
     """Slow or lossy network, which storage often tolerates."""
     OVER = 1
     """Incident that has ended, and whose effects still continue."""
     STOPS = 2
     """Blocked packets, or stopped services of a node."""
-    TAKES_AWAY = 3
+    POWERS_OFF = 3
     """Machine that was powered off or deleted, once that is observed."""
 
 
@@ -339,8 +339,8 @@ class Reach:
     power: ExplanatoryPower = ExplanatoryPower.STOPS
 
     @property
-    def noticed_after(self) -> float:
-        """Return the seconds until a cut is noticed: DRBD's timeout."""
+    def detected_after(self) -> float:
+        """Return the seconds until DRBD detects a network cut: its timeout."""
         return DETECTION_TIME if self.against else 0.0
 
     def covers(self, aspect: ObservedState) -> bool:
@@ -373,20 +373,20 @@ class SuspectedIncident:
     since: float
     until: float | None = None
     unanswered: bool = False
-    """True while its request has no answer: it may act or not."""
+    """True while its request has no answer: it may be active or not."""
     active: bool = field(init=False)
     """True once it is active. A controller powers a machine off later, or never."""
     own_troubles: dict[Key, ObservedState] = field(default_factory=dict)
-    """Troubles that are its own, and not over."""
+    """Troubles that this incident explains, and that are not over."""
     possible_troubles: dict[Key, ObservedState] = field(default_factory=dict)
-    """Troubles that are possibly its own, and not over."""
+    """Troubles that this incident possibly explains, and that are not over."""
     inherited_from: dict[Key, str] = field(default_factory=dict)
-    """Incident that has left it each of these troubles, when it was overtaken."""
+    """Earlier incident from which this one took over a trouble, by the trouble's key."""
     volumes: dict[str, None] = field(default_factory=dict)
-    """Volumes of which it has affected a link."""
+    """Volumes with a link that this incident has affected."""
 
     def __post_init__(self) -> None:
-        self.active = self.reach.power is not ExplanatoryPower.TAKES_AWAY
+        self.active = self.reach.power is not ExplanatoryPower.POWERS_OFF
 
     @property
     def power(self) -> ExplanatoryPower:
@@ -395,7 +395,7 @@ class SuspectedIncident:
         )
 
     def reaches(self, reach: Reach) -> None:
-        """Set what it may affect, and drop possible troubles outside of that."""
+        """Set the reach, and drop possible troubles outside of it."""
         self.reach = reach
         self.possible_troubles = {
             key: one
@@ -424,22 +424,22 @@ class SuspectedIncident:
             self.mark_active(at)
 
     def has(self, trouble: ObservedState) -> bool:
-        """Return True if the trouble is its own, or possibly."""
+        """Return True if this incident explains the trouble, or possibly does."""
         return trouble.key in self.own_troubles or trouble.key in self.possible_troubles
 
     @property
     def open_troubles(self) -> list[ObservedState]:
-        """Return the troubles that are its own, or possibly."""
+        """Return the troubles that this incident explains, or possibly does."""
         return [*self.own_troubles.values(), *self.possible_troubles.values()]
 
     def drop_trouble(self, trouble: ObservedState) -> bool:
-        """Drop a trouble that is over, and return True if it was its own or possibly."""
-        own, perhaps = (
+        """Drop a trouble that is over, and return True if this incident had it."""
+        own, possible = (
             self.own_troubles.pop(trouble.key, None),
             self.possible_troubles.pop(trouble.key, None),
         )
         self.inherited_from.pop(trouble.key, None)
-        return bool(own or perhaps)
+        return bool(own or possible)
 
     def explains(self, trouble: ObservedState, at: float) -> bool:
         if (
@@ -454,8 +454,8 @@ class SuspectedIncident:
             return False  # packets reach a volume through its links
         begun = self.since if trouble.due is None else trouble.due
         if self.until is None:
-            return at - begun >= self.reach.noticed_after
-        return self.until - begun >= self.reach.noticed_after and (
+            return at - begun >= self.reach.detected_after
+        return self.until - begun >= self.reach.detected_after and (
             at - self.until <= SETTLED or trouble.volume in self.volumes
         )
 
@@ -480,10 +480,11 @@ def attribute_trouble(
 ) -> tuple[AnySuspect | None, list[AnySuspect]]:
     """Return the incident that explains a trouble, and those that possibly do.
 
-    An incident explains it if it covers it, acts, and has acted long enough to be noticed. Of
-    several, the highest ExplanatoryPower decides, then the earliest start; earlier ones possibly
-    explain it too. A volume's trouble that several explain has no single owner. A link that is not
-    made is explained by what acted before it was missing, unless an end may not be working.
+    An incident explains a trouble if its reach covers it, and if it has been active for long enough
+    to be detected. Of several, the highest ExplanatoryPower decides, then the earliest start;
+    earlier ones possibly explain it too. A volume's trouble with several explanations has no single
+    owner. A missing link is explained by an incident that was active before the link was due,
+    unless one of its nodes may not be working.
     """
     suspects = list(suspects)
     able = sorted(

@@ -42,14 +42,14 @@ if TYPE_CHECKING:
     from pytest_kscen.objects.resources import Obj, Resource
 
 
-OPERATING = 300.0  # seconds within which an operation has to be finished
-BOOTING = 600.0  # seconds within which the machine has to run, and its node to be ready
+OPERATION_TIMEOUT = 300.0  # seconds within which an operation has to be finished
+BOOT_TIMEOUT = 600.0  # seconds within which the machine has to run, and its node to be ready
 COMPLETED = "Completed"
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 
 
 class OperationFailed(FaultImpossible):
-    """The hypervisor would not do it."""
+    """Failure of an operation, as the hypervisor reports it."""
 
 
 def operation(name: str, namespace: str, kind: str, vm: str, labels: Mapping[str, str]) -> Obj:
@@ -65,11 +65,11 @@ def operation(name: str, namespace: str, kind: str, vm: str, labels: Mapping[str
 
 @dataclass(frozen=True, slots=True)
 class MachineFault:
-    """Fault that takes one machine away."""
+    """Fault that powers one machine off."""
 
     vm: str
     boot: str = dataclasses.field(default="", repr=False)
-    """The node's boot before, by its id."""
+    """Boot id of the node before the fault."""
 
     @property
     def targets(self) -> dict[str, list[str]]:
@@ -77,12 +77,12 @@ class MachineFault:
 
     @property
     def reach(self) -> Reach:
-        return Reach(EVERYTHING, (self.vm,), power=ExplanatoryPower.TAKES_AWAY)
+        return Reach(EVERYTHING, (self.vm,), power=ExplanatoryPower.POWERS_OFF)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineRestart(MachineFault):
-    """Off and on again."""
+    """Restart of a machine: hard off, then on."""
 
     profile: ClassVar[str] = VmReboot.name
     variant: ClassVar[str] = VmReboot.name
@@ -93,26 +93,26 @@ class MachineRestart(MachineFault):
         return dataclasses.replace(self, boot=_boot_of(await _node(clients, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
-        await incident.put(incident.clients.in_parent, *_order(incident, "Restart", self.vm))
+        await incident.put(incident.clients.in_parent, *_operation_of(incident, "Restart", self.vm))
 
     async def heal(self, incident: Incident) -> None:
-        """Wait until the machine is back.
+        """Wait until the machine runs again.
 
-        Without a confirmed operation nothing is undone, unless the machine was seen to go down.
+        Without a confirmed operation nothing is undone, unless the machine was observed to stop.
         """
         await _look_for(incident, "Restart")
         try:
-            if await _done(incident, "Restart", self.vm):
+            if await _complete_operation(incident, "Restart", self.vm):
                 incident.was_done(f"{self.vm} was restarted")
         except OperationFailed as error:
             incident.note("incident-failed", error=str(error))
         if incident.had_effect:
-            await _back(incident, self.vm, self.boot)
+            await _wait_until_back(incident, self.vm, self.boot)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineStop(MachineFault):
-    """Off, until it is undone."""
+    """Stop of a machine until the fault is undone."""
 
     profile: ClassVar[str] = "vm-stop"
     variant: ClassVar[str] = "vm-stop"
@@ -123,8 +123,8 @@ class MachineStop(MachineFault):
         return dataclasses.replace(self, boot=_boot_of(await _node(clients, self.vm)))
 
     async def inject(self, incident: Incident) -> None:
-        await incident.put(incident.clients.in_parent, *_order(incident, "Stop", self.vm))
-        if await _done(incident, "Stop", self.vm):
+        await incident.put(incident.clients.in_parent, *_operation_of(incident, "Stop", self.vm))
+        if await _complete_operation(incident, "Stop", self.vm):
             incident.was_done(f"{self.vm} was stopped")
 
     async def heal(self, incident: Incident) -> None:
@@ -145,7 +145,7 @@ class MachineStop(MachineFault):
             order = {}
         if phase_of(order) != COMPLETED:
             await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
-        await _back(incident, self.vm, self.boot)
+        await _wait_until_back(incident, self.vm, self.boot)
         await delete_and_wait(actor, VIRTUAL_MACHINE_OPERATIONS, name, namespace)
 
 
@@ -155,24 +155,27 @@ def is_our_stop(operation: Obj) -> bool:
     )
 
 
-def is_past(operation: Obj) -> bool:
-    """Return whether an operation is over, or a stop that its run has not undone."""
+def is_over(operation: Obj) -> bool:
+    """Return True if an operation has finished, or is a stop that its run has not undone."""
     return phase_of(operation) in FINISHED or is_our_stop(operation)
 
 
-async def undo_stop(clients: ClusterClients, past: Obj) -> None:
-    """Start the machine that an operation of a run has stopped which could not start it again."""
-    if not is_our_stop(past) or past["spec"]["virtualMachineName"] not in await clients.machines():
+async def undo_stop(clients: ClusterClients, leftover: Obj) -> None:
+    """Start a machine that an earlier run has stopped and not started again."""
+    if (
+        not is_our_stop(leftover)
+        or leftover["spec"]["virtualMachineName"] not in await clients.machines()
+    ):
         return
     actor, namespace, name, vm = (
         clients.in_parent,
         clients.namespace,
-        past["metadata"]["name"],
-        past["spec"]["virtualMachineName"],
+        leftover["metadata"]["name"],
+        leftover["spec"]["virtualMachineName"],
     )
     with contextlib.suppress(
         TimeoutError
-    ):  # one that hangs stops nothing any more once it is taken away
+    ):  # an unfinished operation has no effect after its deletion
         await _finished(actor, name, namespace)
     if await _wait_for_phase(clients, vm, RUNNING, STOPPED) != STOPPED:
         return
@@ -192,7 +195,7 @@ def _name(incident: Incident, kind: str) -> str:
     return f"chaos-{kind.lower()}-{incident.id}"
 
 
-def _order(incident: Incident, kind: str, vm: str) -> tuple[Resource, Obj]:
+def _operation_of(incident: Incident, kind: str, vm: str) -> tuple[Resource, Obj]:
     named = operation(_name(incident, kind), incident.clients.namespace, kind, vm, incident.labels)
     return VIRTUAL_MACHINE_OPERATIONS, named
 
@@ -204,10 +207,10 @@ async def _look_for(incident: Incident, kind: str) -> None:
     )
 
 
-async def _done(incident: Incident, kind: str, vm: str) -> bool:
-    """Wait until the operation is finished, and take it away unless it has to be undone.
+async def _complete_operation(incident: Incident, kind: str, vm: str) -> bool:
+    """Wait until the operation is finished, and delete it unless it is a completed stop.
 
-    False if it was not there.
+    Return False if the operation does not exist; raise OperationFailed if it failed.
     """
     actor, namespace, name = (
         incident.clients.in_parent,
@@ -236,17 +239,17 @@ async def _finished(actor: Actor, name: str, namespace: str) -> Any:
         condition=lambda each: (
             "gone" if each is None else each if phase_of(each) in FINISHED else None
         ),
-        timeout=OPERATING,
+        timeout=OPERATION_TIMEOUT,
     )
 
 
-async def _back(incident: Incident, vm: str, boot: str) -> None:
-    """Wait until the machine runs, started if it is off, and its node is ready: in another boot
-    if the operation was completed.
+async def _wait_until_back(incident: Incident, vm: str, boot: str) -> None:
+    """Wait until the machine runs and its node is ready; start the machine if it is off. After a
+    completed operation, the node must have a new boot id.
     """
     if await _wait_for_phase(incident.clients, vm, RUNNING, STOPPED) == STOPPED:
-        await replace_object(incident.clients.in_parent, *_order(incident, "Start", vm))
-        await _done(incident, "Start", vm)
+        await replace_object(incident.clients.in_parent, *_operation_of(incident, "Start", vm))
+        await _complete_operation(incident, "Start", vm)
         await _wait_for_phase(incident.clients, vm, RUNNING)
     nested, before = incident.clients.nested, boot if incident.done else ""
     await wait_for(
@@ -254,7 +257,7 @@ async def _back(incident: Incident, vm: str, boot: str) -> None:
         condition=lambda node: (
             node is None or (is_true(node, "Ready") and _boot_of(node) != before)
         ),
-        timeout=BOOTING,
+        timeout=BOOT_TIMEOUT,
     )
 
 
@@ -266,7 +269,7 @@ async def _wait_for_phase(clients: ClusterClients, vm: str, *phases: str) -> str
         condition=lambda each: (
             "gone" if each is None else phase_of(each) if phase_of(each) in phases else ""
         ),
-        timeout=BOOTING,
+        timeout=BOOT_TIMEOUT,
     )
 
 
@@ -286,12 +289,12 @@ NAME = "chaos-vm-reboter"
 
 
 async def reboot_machines(profile: VmReboot, context: RunContext, stop: Signal) -> None:
-    """Restart one machine after the other until `stop` is given, without waiting for its return."""
+    """Restart random machines until `stop` is given, without waiting until they run again."""
     clients = ClusterClients.of(context, context.next_name(NAME))
-    if profile.is_hasty:
+    if profile.is_below_minimum:
         clients.nested.log(
             logging.WARNING,
-            "restarts more often than every five minutes, as asked",
+            "restarts more often than every five minutes, as the period requires",
             period=profile.period,
         )
     async with Observer.of(context).held(), asyncio.TaskGroup() as returns:

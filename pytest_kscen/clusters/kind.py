@@ -278,12 +278,12 @@ class SharedKindCluster:
                 "install kind, or give its path with --kind-bin"
             ) from None
         program, name = str(self.kind.kind_path), self.kind.name
-        ours = name not in _run(program, "get", "clusters").stdout.splitlines()
+        is_created = name not in _run(program, "get", "clusters").stdout.splitlines()
         return {
             "name": name,
             "program": program,
             "nodes": self._nodes,
-            "ours": ours,
+            "ours": is_created,
             "keep": self._options.keep,
         }
 

@@ -1,7 +1,7 @@
-"""YAML files that people pass: documents with the line of every key, and their refusals.
+"""Reader of users' YAML files: documents with the line of every key.
 
-Whatever a file holds, it is read or refused with file and line. Used for scenarios, workflows and
-expectations; the meaning of a document is not checked here.
+An invalid file is refused with file and line. Used for scenarios, workflows and expectations; the
+meaning of a document is not checked here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 YAML_BOOLEANS = ("y", "Y", "n", "N")  # booleans for kubectl; text here
 TIMESTAMP = "tag:yaml.org,2002:timestamp"
-MAX_EXPANSION = 10  # times its own length, to which references may expand a file
+MAX_EXPANSION = 10  # limit of nodes after expansion of references, per character of the file
 CONSTRUCTION_ERRORS = (
     ValueError,
     TypeError,
@@ -44,9 +44,7 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Document of a file, with the lines of all its keys. Every message about a document can thus
-    give file and line.
-    """
+    """Document of a file, with the lines of all its keys, for messages with file and line."""
 
     where: str
     content: Any

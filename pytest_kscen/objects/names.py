@@ -1,4 +1,4 @@
-"""Syntax of names, labels and keys: each check returns the errors in Kubernetes' words.
+"""Syntax of names, labels and keys: each check returns Kubernetes' error messages.
 
 Used by validation of built-in and custom resources. Results are cached by text.
 """
@@ -201,8 +201,8 @@ def port_name(value: str) -> tuple[str, ...]:
 
 
 def path_segment(value: str) -> tuple[str, ...]:
-    """Check the least restricted kind of name, which only has to fit into one segment of a URL
-    path. Used for kinds whose names are no DNS names.
+    """Check that a name fits into one segment of a URL path. Used for kinds whose names need not be
+    DNS names.
     """
     if value in {".", ".."}:
         return (f"may not be '{value}'",)
@@ -214,7 +214,7 @@ def path_segment_prefix(value: str) -> tuple[str, ...]:
 
 
 def as_prefix(value: str) -> str:
-    """Return what to check of a generateName: a final dash will be followed by other characters, so
-    it is replaced by a letter.
+    """Return the text to check for a generateName. A final dash is replaced by a letter, since
+    other characters will follow it.
     """
     return value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value

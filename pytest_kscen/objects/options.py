@@ -1,6 +1,6 @@
 """Definition of an option (flag, parser, effect on the plan) and the parsers of options' texts.
 
-Chaos profiles and the pytest plugin define options by it; reading values is the plugin's. Must not
+Chaos profiles and the pytest plugin define options with it; the plugin reads the values. Must not
 import pytest.
 """
 
@@ -20,8 +20,8 @@ PREFIX = "KSCEN_"
 
 @dataclass(frozen=True, slots=True)
 class Fills:
-    """Effect of an option: it gives a parameter of volume churn, or of chaos profiles, that a
-    marker leaves open.
+    """Effect of an option: it sets a parameter of volume churn or of chaos profiles that the marker
+    does not set.
     """
 
     kinds: tuple[str, ...]
@@ -29,7 +29,7 @@ class Fills:
     bound: int | None = None
     """LEAST or MOST, if the parameter is a range."""
     actor: str = ""
-    """Name of the actor or profile that has the parameter, where it may be switched off."""
+    """Name of the actor or profile with the parameter, if it can be switched off."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Resource requests of pods, and the use of a ResourceQuota by pods, claims, services and counted
 objects.
 
-Pure; used by quota admission and by the quota controller, so that both count alike. Amounts are
+Pure; quota admission and the quota controller both use it and count equally. Amounts are
 quantities by name.
 """
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     Amounts = dict[str, str]
 
 
-POD_LEVEL_RESOURCES = ("cpu", "memory")  # what may be stated for a pod as a whole instead
+POD_LEVEL_RESOURCES = ("cpu", "memory")  # resources that a pod may state as a whole
 
 
 def total(pod: Obj, which: str, *, overhead: bool = True) -> Amounts:
-    """Return a pod's requests or limits: its containers together, or its init containers if those
-    need more at some moment.
+    """Return a pod's requests or limits: the sum of its containers, or the maximum of its init
+    containers if that is more.
     """
     spec = pod["spec"]
     found = sum_amounts(_of(container, which) for container in spec.get("containers") or ())
@@ -100,7 +100,7 @@ def charge_pod(pod: Obj, now: float) -> Amounts:
 
 
 def is_over(pod: Obj, now: float) -> bool:
-    """Return whether a pod uses no resources any more: it has ended, or exceeded its grace
+    """Return True if a pod uses no resources any more: it has finished, or exceeded its grace
     period.
     """
     if (pod.get("status") or {}).get("phase") in OVER:
@@ -138,8 +138,8 @@ def is_pods(name: str) -> bool:
 
 
 def unstated(pod: Obj, required: Iterable[str]) -> str:
-    """Return which containers lack amounts that a quota makes compulsory, in the words with which
-    Kubernetes refuses the pod; empty if all are given.
+    """Return the containers without the amounts that a quota requires, in the words of Kubernetes'
+    refusal; empty if all are given.
     """
     spec = pod["spec"]
     whole = spec.get("resources") or {}
@@ -277,12 +277,12 @@ ALIASES = {
     "replicationcontrollers",
     "resourcequotas",
     "secrets",
-}  # core's own that are also counted by name
+}  # resources of the core group that are counted by name, too
 
 
 class Meter(NamedTuple):
     charge: Callable[[Obj, float], Amounts]
-    measures: Callable[[str], bool]  # whether an amount of this name is about it
+    measures: Callable[[str], bool]
     """True for names of amounts that concern this resource."""
     in_scope: Callable[[str, Requirement, Obj], bool]
 
@@ -335,16 +335,16 @@ def masked(amounts: Mapping[str, str], names: Iterable[str]) -> Amounts:
 
 
 def growth(new: Mapping[str, str], old: Mapping[str, str]) -> Amounts:
-    """Return by how much amounts have grown; reductions are left out. Quota admission refuses only
-    growth, so an object may always shrink.
+    """Return the increase of each amount; reductions are left out, as quota admission refuses only
+    growth.
     """
     grown = {name: quantities.subtract(amount, old.get(name, "0")) for name, amount in new.items()}
     return {name: amount for name, amount in grown.items() if quantities.nanos(amount) > 0}
 
 
 def used(quota: Obj, meter: Meter, objects: Iterable[Obj], now: float) -> Amounts:
-    """Return a quota's use by all objects of one resource. Names in the quota that nothing uses are
-    zero, as in the quota's status.
+    """Return a quota's use by all objects of one resource. Unused names of the quota are zero, as
+    in the quota's status.
     """
     names = measured(quota, meter)
     amounts = sum_amounts(meter.charge(obj, now) for obj in objects if is_about(quota, meter, obj))

@@ -1,6 +1,6 @@
 """Collect *.scenario.yaml and *.workflow.yaml as tests: one item per Scenario or Workflow.
 
-Expectations stand in the same file or in NAME.expect.yaml beside it. Imported at the first such
+Expectations are in the same file, or in NAME.expect.yaml in its folder. Imported at the first such
 file.
 """
 
@@ -53,7 +53,7 @@ class DocumentKind(Protocol):
     """Kind of test files: Scenarios or Workflows."""
 
     word: str
-    """Word before the files' ending; it names their marker and the key of expectations as well."""
+    """Word in the file name before the suffix; also the marker and the key of expectations."""
     kind: str
     """Kind of the objects that are played."""
 
@@ -80,7 +80,7 @@ class PlayedFile(pytest.File):
             sys.path.insert(0 if mode == "prepend" else len(sys.path), folder)
         try:
             plays = list(_plays(self.document_kind, self.path))
-        # warnings arrive here where options make them errors
+        # warnings are raised if options make them errors
         except (DocumentRefused, ExtensionError, Warning) as refusal:
             raise self.CollectError(str(refusal)) from None
         for name, play in plays:
@@ -107,7 +107,7 @@ class PlayedItem(pytest.Function):
             made.add_marker(mark)
         return made
 
-    # as pytest asks
+    # pytest's signature
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002
         """Show only the message of an error in the file: a traceback does not help its author."""
         return (
@@ -176,7 +176,7 @@ def _by_name(
 
 
 def file_of_tests(path: pathlib.Path, parent: pytest.Collector) -> pytest.Collector:
-    """The collector of NAME.scenario.yaml, or NAME.workflow.yaml."""
+    """Return the collector of NAME.scenario.yaml or NAME.workflow.yaml."""
     made: PlayedFile = PlayedFile.from_parent(parent, path=path)
     word = path.name.split(".")[-2]
     if word == "workflow":

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 WORKFLOW = "workflow"
-"""The marker's name, and the fixture's."""
+"""Name of the marker and of the fixture."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ READ_ELSEWHERE = {"CACHE"}
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A setting that somebody has given: its value, as it was written, and where."""
+    """Value of an option: parsed, as written, and its source (flag, variable or file)."""
 
     value: Any
     text: str
@@ -38,8 +38,8 @@ def read(config: pytest.Config, options: Iterable[Option]) -> dict[str, Given]:
 
 
 def misspelt(options: Iterable[Option]) -> list[str]:
-    """Variables that are not read, named almost like one that is read; others may use our prefix
-    for what is theirs.
+    """Return a line for each variable whose name is almost that of an option. Other variables with
+    the prefix are ignored: they may belong to other programs.
     """
     known = {option.variable.removeprefix(PREFIX) for option in options} | READ_ELSEWHERE
     names = (name.removeprefix(PREFIX) for name in sorted(os.environ) if name.startswith(PREFIX))
@@ -48,10 +48,10 @@ def misspelt(options: Iterable[Option]) -> list[str]:
         return []
     from pytest_kscen.objects.arguments import closest_match
 
-    meant = {name: closest_match(name, sorted(known)) for name in unknown}
+    matches = {name: closest_match(name, sorted(known)) for name in unknown}
     return [
         f"{PREFIX}{name}: without effect, did you mean {PREFIX}{one}?"
-        for name, one in meant.items()
+        for name, one in matches.items()
         if one
     ]
 

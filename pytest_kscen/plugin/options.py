@@ -1,5 +1,6 @@
-"""Options of a test session: one table, each row a flag, an environment variable and an ini key;
-registered, read once and checked early.
+"""Options of a test session: registered with pytest, read once and checked before the tests.
+
+Each option is a flag, an environment variable and an ini key.
 """
 
 from __future__ import annotations
@@ -222,8 +223,8 @@ MEGATEST = (
 def profile_options(profiles: Iterable[type[Profile]]) -> list[Option]:
     """Return the options that these profiles declare: switches first, then the most shared ones.
 
-    An option that several profiles declare fills a parameter of each; they have to declare it
-    equally, or it is an ExtensionError.
+    An option that several profiles declare fills a parameter of each. ExtensionError is raised if
+    their declarations differ.
     """
     declared: dict[str, tuple[ChaosOption, list[type[Profile]]]] = {}
     for profile in profiles:
@@ -269,7 +270,7 @@ Options of other packages' profiles are added by `update_profile_options`.
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The values that hold, checked."""
+    """Checked values of the session's options."""
 
     kscen_cluster: str
     kubeconfig: pathlib.Path | None = None
@@ -278,7 +279,7 @@ class Settings:
     kscen_duration: float | None = None
     kscen_archive: pathlib.Path | None = None
     given: Mapping[str, Given] = field(default_factory=dict)
-    """Everything that was given, by flag."""
+    """Values from the command line, the environment and the ini file, by flag."""
 
     def of(self, option: Option) -> Any:
         """Return the value given for an option; None without one."""
@@ -375,7 +376,7 @@ def _pytest_kind_registers(pluginmanager: pytest.PytestPluginManager) -> bool:
 
 
 def settle(config: pytest.Config) -> Settings:
-    """Read every setting, or raise a UsageError that names the one that makes no sense."""
+    """Read all settings, or raise a UsageError that names the invalid one."""
     given = read(config, OPTIONS)
     _check_ranges(given)
     values = {option.name: given[option.flag].value for option in GENERAL if option.flag in given}
@@ -397,9 +398,7 @@ def settle(config: pytest.Config) -> Settings:
 
 
 def _check_ranges(given: Mapping[str, Given]) -> None:
-    """Two that were given for one range, the least above the most, are wrong whichever test they
-    are for.
-    """
+    """Raise a UsageError if the least of a range is above its most."""
     ends = {
         (option.effect.kinds, option.effect.parameter, option.effect.bound): option
         for option in OPTIONS
@@ -419,8 +418,8 @@ SEED_FOR_WORKERS = "kscen_seed"
 
 
 def with_seed_drawn(settings: Settings, workerinput: dict[str, Any]) -> Settings:
-    """'random' becomes a number: drawn once for the whole session, workers of pytest-xdist
-    included.
+    """Replace the seed 'random' by a number, drawn once for the session and the workers of
+    pytest-xdist.
     """
     if settings.kscen_seed != RANDOM:
         return settings

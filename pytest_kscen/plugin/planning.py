@@ -32,7 +32,7 @@ DURATION = "Duration"
 
 
 class Bound(NamedTuple):
-    """End of a range, and the option or marker that gives it."""
+    """End of a range, and the option or marker that sets it."""
 
     value: float
     source: str
@@ -69,7 +69,7 @@ def settled(
 ) -> dict[str, Any]:
     """Return the parameters for `kind`: the marker's, then those of options.
 
-    Parameters that neither gives are left out: `kind` has defaults for them.
+    Other parameters are left out: `kind` has defaults for them.
     """
     found: dict[str, Any] = {}
     for field in dataclasses.fields(kind):
@@ -88,7 +88,7 @@ def settled(
 
 
 def left_open(name: str, declared: Mapping[str, Any], made: object = None) -> Iterator[str]:
-    """Yield flags that fill what the marker leaves open, as far as the plan's actors use it."""
+    """Yield flags of parameters that the marker does not set, if the plan's actors use them."""
     for option, fills in _filling(name):
         if fills.actor and not getattr(made, fills.actor):
             continue
@@ -100,7 +100,7 @@ def left_open(name: str, declared: Mapping[str, Any], made: object = None) -> It
 
 
 def filled_by(name: str, settings: Settings) -> dict[str, str]:
-    """Return by parameter the options that give it."""
+    """Return the options that set each parameter, by parameter."""
     sources: dict[str, str] = {}
     for option, fills in _filling(name):
         if given := settings.given.get(option.flag):
@@ -224,9 +224,9 @@ def backend_of(item: pytest.Item) -> str:
 def unmet(
     plan: Plan, backend: str, settings: Settings, churn_marks: Sequence[pytest.Mark]
 ) -> list[str]:
-    """Return a line for each option that a plan lacks on a cluster that is not ours.
+    """Return a line for each option that a plan needs and that is missing, on a cluster of others.
 
-    There nothing has a default that could be right.
+    On such a cluster these options have no defaults.
     """
     if BACKENDS[backend].recreated:
         return []
@@ -277,10 +277,9 @@ PLAN_FROM_COMMAND_LINE = "plan_from_command_line"
 def plan(item: pytest.Item) -> Plan:
     """Return the test's plan, built at the first call and kept on the item.
 
-    The check of markers, the report of unused flags and the fixtures share it. A fixture that adds
-    a marker while the test is set up makes the plan out of date, and it is built again. Raises a
-    ValueError that lists everything that is wrong with the markers or with the options that fill
-    them.
+    The check of markers, the report of unused flags and the fixtures share it. If a
+    fixture adds a marker during the setup of the test, the plan is built again. Raises a ValueError
+    that lists all mistakes in the markers and in the options for them.
     """
     marks = list(item.iter_markers())
     kept = item.stash.get(_PLAN, None)
@@ -324,7 +323,7 @@ def _built(item: pytest.Item) -> Plan:
 
 
 def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:
-    """Yield the flags that fill what the markers of this plan leave open."""
+    """Yield the flags of parameters that the markers of this plan do not set."""
     from pytest_kscen.chaos.profiles import profile_named
     from pytest_kscen.megatest.churn import Churn
 
@@ -372,7 +371,7 @@ def _profile(name: str, declared: Mapping[str, Any], settings: Settings) -> Prof
 def _made(
     kind: type[Any], declared: Mapping[str, Any], name: str, where: str, settings: Settings
 ) -> Any:
-    """Make one part of the plan; an error names the marker or the option that gave the value."""
+    """Make one part of the plan; an error names the marker or option with the invalid value."""
     try:
         return kind(**settled(declared, kind, name, settings))
     except (TypeError, ValueError) as error:

@@ -20,14 +20,14 @@ from pytest_kscen.chaos.troubles import (
 ON_LINKS = (LINK, VOLUME)
 EVERYTHING = (LINK, VOLUME, NODE, MACHINE)
 LOST = ObservedState(
-    (LINK, "v-0", "v-1"), well=False, state="Connecting", nodes=("a", "b"), volume="v"
+    (LINK, "v-0", "v-1"), healthy=False, state="Connecting", nodes=("a", "b"), volume="v"
 )
 UNMADE = LOST._replace(due=10.0)
 STUCK = ObservedState(
-    (VOLUME, "v", "IOReady"), well=False, state="False", nodes=("a", "b", "c"), volume="v"
+    (VOLUME, "v", "IOReady"), healthy=False, state="False", nodes=("a", "b", "c"), volume="v"
 )
-NOT_READY = ObservedState((NODE, "a"), well=False, state="Unknown", nodes=("a",))
-STOPPING = ObservedState((MACHINE, "a"), well=False, state="Stopping", nodes=("a",))
+NOT_READY = ObservedState((NODE, "a"), healthy=False, state="Unknown", nodes=("a",))
+STOPPING = ObservedState((MACHINE, "a"), healthy=False, state="Stopping", nodes=("a",))
 
 
 def cut(since, until=None, **more):
@@ -35,7 +35,7 @@ def cut(since, until=None, **more):
 
 
 def degradation(since, until=None):
-    return cut(since, until, power=ExplanatoryPower.WORSENS)
+    return cut(since, until, power=ExplanatoryPower.DEGRADES)
 
 
 def pods(since, node="a"):
@@ -44,7 +44,7 @@ def pods(since, node="a"):
 
 def machine(since, seen=None, until=None):
     found = SuspectedIncident(
-        Reach(EVERYTHING, ("a",), power=ExplanatoryPower.TAKES_AWAY), since, until
+        Reach(EVERYTHING, ("a",), power=ExplanatoryPower.POWERS_OFF), since, until
     )
     if seen is not None:
         found.mark_active(seen)

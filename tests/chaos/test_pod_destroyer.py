@@ -40,7 +40,7 @@ def uids(world, app):
 
 
 def pods_by_node(incident):
-    return [(pod["metadata"]["name"], pod["spec"]["nodeName"]) for pod in incident.fault.doomed]
+    return [(pod["metadata"]["name"], pod["spec"]["nodeName"]) for pod in incident.fault.chosen]
 
 
 async def new_ready_pods(world, app, before, count):
@@ -105,7 +105,7 @@ def pod(uid, node, kind="DaemonSet", *, ready=True):
     ],
 )
 def test_replacement_pod_is_expected_on_the_same_node(lost, pods, over):
-    fault = PodDeletion("app=theirs", 1, doomed=(lost,), before=frozenset({"old", "its like"}))
+    fault = PodDeletion("app=theirs", 1, chosen=(lost,), before=frozenset({"old", "its like"}))
     assert fault._replaced(pods) is over
 
 
@@ -222,7 +222,7 @@ def test_pod_deleted_before_its_destruction_is_no_effect(monkeypatch):
 
         async def too_late(self, clients):
             aimed = await aim(self, clients)
-            for each in aimed.doomed:
+            for each in aimed.chosen:
                 await world.api.delete(PODS, each["metadata"]["name"], NAMESPACE, grace_period=0)
             return aimed
 

@@ -64,8 +64,8 @@ def seconds_of(moment: datetime) -> int:
 
 def _zone(name: str) -> tzinfo:
     if found := re.fullmatch(r"([+-])?(\d{2}):(\d{2})", name):
-        away = timedelta(hours=int(found[2]), minutes=int(found[3]))
-        return timezone(-away if found[1] == "-" else away)
+        offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
+        return timezone(-offset if found[1] == "-" else offset)
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):

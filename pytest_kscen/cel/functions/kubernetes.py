@@ -110,7 +110,7 @@ def _url(text: str) -> Url:
     failed = "URL parse error during conversion from string: "
     try:
         parts = urlsplit(text)
-        parts.port  # noqa: B018 - reading it judges it
+        parts.port  # noqa: B018 - raises ValueError for an invalid port
     except ValueError as error:
         raise EvaluationError(f"{failed}parse {quoted(text)}: {error}") from None
     if not text.startswith("/") and not parts.scheme:

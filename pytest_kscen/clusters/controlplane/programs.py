@@ -211,10 +211,10 @@ def _go_program() -> str:
         raise ClusterRefused(
             f"building the control plane needs Go, and there is no `go` on PATH: {advice}"
         )
-    asked = _run_in_module([go, "env", "GOVERSION"])
-    found = asked.stdout.strip().removeprefix("go")
-    if asked.returncode or not found:
-        raise ClusterRefused(f"{go} cannot serve this module ({asked.stderr.strip()}): {advice}")
+    result = _run_in_module([go, "env", "GOVERSION"])
+    found = result.stdout.strip().removeprefix("go")
+    if result.returncode or not found:
+        raise ClusterRefused(f"{go} cannot serve this module ({result.stderr.strip()}): {advice}")
     if _version_tuple(found) < _version_tuple(wanted):
         raise ClusterRefused(f"{go} is Go {found}, too old for the control plane: {advice}")
     return go

@@ -1,7 +1,7 @@
-"""Start of a control plane: files, port, processes, and a bounded wait for each to serve.
+"""Start of a control plane: files, port, processes, and a wait with a timeout for each process.
 
-A port that was taken meanwhile leads to another start with another port. Any other failure is
-reported with the end of the log concerned.
+If the port is taken meanwhile, the start is repeated with another port. Any other failure is
+reported with the end of the process's log.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import contextlib
 import json
 import os
 import pathlib
-import secrets  # noqa: TID251  # keys belong to no seed and stand in no journal
+import secrets  # noqa: TID251  # keys do not depend on the seed, and no journal contains them
 import shutil
-import socket  # noqa: TID251  # only to learn of a port that is free
+import socket  # noqa: TID251  # only to find a free port
 import subprocess
 import sys
 import tempfile
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 STOP_TIMEOUT = 5.0  # seconds that each process gets to end by itself
-SUPERVISOR_TIMEOUT = 60.0  # seconds, more than the supervisor takes at worst
+SUPERVISOR_TIMEOUT = 60.0  # seconds, longer than the supervisor needs
 LOG_TAIL_LINES = 15
 
 
@@ -52,7 +52,7 @@ class Processes:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the test run, which then closes in order
+            start_new_session=True,  # Ctrl-C reaches only the test run, which then stops them
         )
 
     def start(self, name: str, command: list[str]) -> None:
@@ -100,9 +100,9 @@ def signing_key() -> bytes:
 ADMIN = "kscen-admin"
 MASTERS_GROUP = "system:masters"
 CONTROLLERS_USER, SCHEDULER_USER = "system:kube-controller-manager", "system:kube-scheduler"
-ETCD_URL = "unix://etcd:1"  # a socket in the folder, which keeps others out and takes no port
+ETCD_URL = "unix://etcd:1"  # a socket in the private folder: no port is needed
 SERVICE_CIDR = "10.0.0.0/24"
-QPS, BURST = 1000, 2000  # the defaults would be what a busy test measures
+QPS, BURST = 1000, 2000  # the default limits would slow busy tests down
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +251,7 @@ def _command_line(program: pathlib.Path, flags: Mapping[str, object]) -> list[st
 
 AGENT = "pytest-kscen"
 MAX_PORTS_TRIED = 5
-START_TIMEOUT = (
-    90.0  # seconds for each step, for the slowest machine; it is a matter of two or three
-)
+START_TIMEOUT = 90.0  # seconds for each step on a slow machine; usually two or three are enough
 
 
 class _PortTakenError(Exception):

@@ -1,8 +1,8 @@
-"""Chaos Mesh's controller: it takes each chaos object, selects its targets once, and keeps the
-effect.
+"""Chaos Mesh's controller: selects the targets of each chaos object once, and injects and recovers
+the effect.
 
-A finalizer holds the object until everything that was done for it is undone. A status is written
-only after the effect was observed.
+A finalizer keeps a deleted object until its effects are undone. A status is written only after the
+effect was observed.
 """
 
 from __future__ import annotations
@@ -47,9 +47,7 @@ class ChaosRef(NamedTuple):
 
 
 class ChaosDaemon:
-    """Controller of all kinds of chaos. `effect_of` returns the effect that carries an object
-    out.
-    """
+    """Controller of all kinds of chaos. `effect_of` returns an object's effect."""
 
     def __init__(
         self, context: ControllerContext, chance: Stream, effect_of: Callable[[Obj], Effect]
@@ -85,7 +83,7 @@ class ChaosDaemon:
             cache.on_change(functools.partial(chaos_changed, kind))
 
         def pod_changed(new: Obj | None, old: Obj | None) -> None:
-            ref = Ref.of(new or old)  # type: ignore[arg-type]  # one of them is there
+            ref = Ref.of(new or old)  # type: ignore[arg-type]  # at least one is not None
             for kind, index in self._by_pod.items():
                 for chaos in index.of(ref):
                     self._controller.enqueue(ChaosRef(kind, *Ref.of(chaos)))
@@ -118,7 +116,7 @@ class ChaosDaemon:
             self._updated(chaos, "records")
         status = chaos_status.status_of(chaos, desired, records)
         is_undone = all(record["phase"] == chaos_status.NOT_INJECTED for record in records)
-        if chaos_status.is_deleted(chaos) and (is_undone or chaos_status.is_let_go(chaos)):
+        if chaos_status.is_deleted(chaos) and (is_undone or chaos_status.is_released(chaos)):
             self._normal(
                 chaos, "FinalizerInited", "Finalizer has been removed"
             )  # the reason that Chaos Mesh gives
@@ -145,8 +143,8 @@ class ChaosDaemon:
         return [chaos_status.new_record(target) for target in targets]
 
     async def _announce(self, chaos: Obj, desired: str, reason: str, records: list[Obj]) -> Obj:
-        """Add the finalizer and write the desired phase, before anything is done: a daemon that
-        restarts then finds what it has to undo.
+        """Add the finalizer and write the desired phase before the effect: a restarted daemon can
+        then undo it.
         """
         phase_written = ((chaos.get("status") or {}).get("experiment") or {}).get("desiredPhase")
         if (
@@ -172,7 +170,7 @@ class ChaosDaemon:
         )
 
     async def _inject(self, effect: Effect, chaos: Obj, record: Obj) -> tuple[Obj, bool]:
-        """Return the record after injection, and whether the effect has to be observed."""
+        """Return the record after injection, and True if the effect has to be observed."""
         target, now = Target.of(record), self._context.timestamp()
         if chaos_status.has_vanished(record):
             return record, False
@@ -225,8 +223,8 @@ class ChaosDaemon:
         return chaos_status.recovered(record, now)
 
     def _pod_of(self, chaos: Obj, target: Target) -> Obj | None:
-        """Return the selected pod itself, or None if it is gone: a successor with the same name is
-        another pod.
+        """Return the selected pod, or None if it does not exist any more. A new pod with the same
+        name is not returned.
         """
         pod = self._pods.objects.get(target.ref)
         chosen = self._pod_uids.setdefault(chaos["metadata"]["uid"], {})

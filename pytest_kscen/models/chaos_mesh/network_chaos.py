@@ -93,11 +93,11 @@ class TrafficRule:
         )
 
     def hits(self, source: TrafficEnd, target: TrafficEnd, port: int) -> bool:
-        return (self.direction != "from" and self._meets(source, target, port)) or (
-            self.direction != "to" and self._meets(target, source, port)
+        return (self.direction != "from" and self._covers(source, target, port)) or (
+            self.direction != "to" and self._covers(target, source, port)
         )
 
-    def _meets(self, here: TrafficEnd, there: TrafficEnd, port: int) -> bool:
+    def _covers(self, here: TrafficEnd, there: TrafficEnd, port: int) -> bool:
         if here.name not in self._selected:
             return False
         if not self.has_target and not self.outside:
@@ -277,8 +277,10 @@ class NetworkEffect:
         flows = rule.flows(target) or rule.all_flows()  # without a peer, the others' flows count
         if not flows:
             return "no running pod is at the other end"
-        felt = all(self._network.impairment(flow).is_at_least(rule.impairment) for flow in flows)
-        return "" if felt else "packets still pass as before"
+        is_effective = all(
+            self._network.impairment(flow).is_at_least(rule.impairment) for flow in flows
+        )
+        return "" if is_effective else "packets still pass as before"
 
     async def recover(
         self,

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class PodKill:
-    """Deletion of a pod, complete when the API has no such pod.
+    """Deletion of a pod, complete when the pod does not exist any more.
 
-    Own deletions are remembered, so that a deletion by others does not count.
+    Requested deletions are remembered, so that a deletion by another client does not count.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -74,10 +74,9 @@ class PodKill:
 
 
 class ContainerKill:
-    """End of a container's run from outside, complete when the pod's status shows another run or an
-    end.
+    """Kill of a container, complete when the pod's status shows a restart or the end.
 
-    Ended runs are remembered: each target loses one.
+    Killed runs are remembered: each target is killed once.
     """
 
     def __init__(self, site: Site) -> None:
@@ -134,8 +133,8 @@ LISTS = ("initContainers", "containers")
 
 
 async def run_pause_image(container: ContainerContext) -> int:
-    """Run a container in the image of pod-failure. A command is not found there; without a command
-    the container waits, and is never ready.
+    """Run a container of the pause image, which pod-failure sets. A command is not found in it;
+    without a command the container waits, and is never ready.
     """
     if container.command:
         container.exit_reason = "StartError"
@@ -149,10 +148,10 @@ async def run_pause_image(container: ContainerContext) -> int:
 
 
 class PodFailure:
-    """Replacement of all images of a pod by one in which nothing can run, until recovery.
+    """Replacement of all images of a pod by the pause image, until recovery.
 
-    The original images and the responsible chaos objects are noted in the pod's annotations, so
-    nothing is lost when the daemon restarts.
+    The original images and the responsible chaos objects are stored in the pod's annotations, so
+    that a restarted daemon can recover them.
     """
 
     def __init__(self, context: ControllerContext) -> None:
@@ -215,7 +214,7 @@ class PodFailure:
         return ""
 
     def forget(self, chaos: Obj) -> None:
-        """Keep the pods as they are: removing the finalizer by hand takes the responsibility."""
+        """Keep the pods unchanged: a user who removes the finalizer has to restore them."""
 
 
 def _failed_by(pod: Obj) -> tuple[list[str], Obj]:
@@ -230,9 +229,7 @@ SELECTION_FIELDS = ("selector", "mode", "value", "containerNames", "duration", "
 
 
 class AnnotationMarks:
-    """Chaos without a simulated effect: it is noted in an annotation of each pod, and nothing else
-    changes.
-    """
+    """Chaos without a simulated effect: it is recorded in an annotation of each pod."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -288,7 +285,7 @@ class AnnotationMarks:
         return ""
 
     def forget(self, chaos: Obj) -> None:
-        """Keep the annotations: removing the finalizer by hand takes the responsibility."""
+        """Keep the annotations: a user who removes the finalizer has to remove them."""
 
 
 def mark_key(chaos: Obj) -> str:

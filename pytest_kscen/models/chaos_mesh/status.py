@@ -52,7 +52,7 @@ def is_held(chaos: Obj) -> bool:
     return RECORDS_FINALIZER in (chaos["metadata"].get("finalizers") or ())
 
 
-def is_let_go(chaos: Obj) -> bool:
+def is_released(chaos: Obj) -> bool:
     return (chaos["metadata"].get("annotations") or {}).get(CLEAN_FINALIZER) == "forced"
 
 

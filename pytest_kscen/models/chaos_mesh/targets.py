@@ -1,7 +1,7 @@
 """Targets of chaos: selection of pods and containers, and the protocol of effects.
 
 Selection is pure, with draws from the given stream, and follows Chaos Mesh field by field: named
-pods exclude all other selectors; without namespaces the object's own counts.
+pods exclude all other selectors; without namespaces the object's own namespace is used.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class NothingSelected(ValueError):
-    """Reason for which a chaos object has no target: a selector without matches, a mode that draws
-    none, or a kind that acts outside the cluster.
+    """Error of a chaos object without a target: its selector has no matches, its mode draws none,
+    or its kind acts outside the cluster.
     """
 
 
@@ -41,7 +41,7 @@ def selected(
         refs = (Ref(place, name) for place in sorted(given) for name in sorted(set(given[place])))
         return [pods[ref] for ref in refs if ref in pods]
     places = set(selector.get("namespaces") or (namespace,))
-    # Names of the nodes that are given or have the labels; None if every node will do.
+    # names of the given nodes and of nodes with the labels; None for all nodes
     named, labels = selector.get("nodes"), selector.get("nodeSelectors")
     where: set[str] | None = None
     if named or labels:
@@ -103,8 +103,8 @@ def _holds(wanted: Mapping[str, str], there: Mapping[str, str] | None) -> bool:
 
 
 def chosen(mode: str, value: str, among: Sequence[T], chance: Stream) -> list[T]:
-    """Draw as many of the candidates as the mode asks for. Raises NothingSelected if that is none,
-    and for a value that does not suit the mode.
+    """Draw the number of candidates that the mode requires. Raises NothingSelected if that is zero,
+    and for a value that is invalid for the mode.
     """
     if not among:
         raise NothingSelected("no pod is selected")
@@ -177,7 +177,7 @@ class Target(NamedTuple):
 def targets_of(
     chaos: Obj, pods: Mapping[Ref, Obj], nodes: Iterable[Obj], chance: Stream
 ) -> list[Target]:
-    """Select the targets of a chaos object, which is done once in its life."""
+    """Select the targets of a chaos object; called once for each object."""
     found = []
     if place := OUTSIDE_CLUSTER.get(chaos["kind"]):
         raise NothingSelected(f"its target is {place}, which the simulation cannot act on")
@@ -185,7 +185,7 @@ def targets_of(
     selections = [(SELF, spec)]
     if kind == "NetworkChaos" and spec.get("target"):
         selections.append((TARGET, spec["target"]))
-    # An empty name is the whole pod; otherwise the given containers, or the first.
+    # an empty container name means the whole pod; the default is the first container
     on_pods = kind in POD_LEVEL_KINDS or (kind == "PodChaos" and spec["action"] != "container-kill")
     wanted = spec.get("containerNames")
     for key, selection in selections:

@@ -227,9 +227,7 @@ class StorageAgent:
     async def _reconcile(self, volume: str) -> float | None:
         if not self._system.machines[self._node].reachable:
             return RETRY_UNREACHABLE
-        await (
-            self._context.api.wait_until_visible()
-        )  # with the ports that were assigned a moment ago
+        await self._context.api.wait_until_visible()  # includes the ports of the last decisions
         definition = self._system.volumes.get(volume)
         replicas = self._system.parsed.replicas_of(
             self._system.replicas_by_volume.of(volume), definition

@@ -1,7 +1,7 @@
 """Writes to the API as data, and their execution.
 
-Decisions return them and the pods perform them. They must not be changed; they are not frozen only
-because many are made.
+Decisions return them and the pods perform them. They must not be changed, but are not frozen: many
+are created, and frozen ones are slower.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CreateObject:
 
 @dataclass(slots=True)
 class PatchObject:
-    """Patch of an object, without regard to writes since it was read."""
+    """Patch of an object, applied even if the object was written since it was read."""
 
     resource: Resource
     obj: Obj
@@ -60,8 +60,8 @@ class WriteStatus:
     obj: Obj
     status: Obj
     is_urgent: bool = True
-    """True if another process acts on it, or if it reports a deterioration; else it may wait and be
-    combined with later ones.
+    """True if another process reacts to it, or if it reports a deterioration. Otherwise it may be
+    deferred and combined with later ones.
     """
 
 
@@ -69,8 +69,8 @@ ApiWrite = CreateObject | PatchObject | SetFinalizers | DeleteObject | WriteStat
 
 
 async def perform(api: Api, writes: Iterable[ApiWrite]) -> None:
-    """Execute writes in order. A status is written on top of earlier writes to the same object;
-    objects that exist or are gone already are skipped.
+    """Execute writes in order. A status is based on earlier writes of the batch to the same
+    object. Creations of existing objects and deletions of missing ones are skipped.
     """
     latest: dict[tuple[str, str], Obj] = {}
     for write in writes:

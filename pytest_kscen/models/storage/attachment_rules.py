@@ -1,4 +1,4 @@
-"""Rules for attachments and deletions: who may become Primary, and what may go. Pure.
+"""Rules for attachments and deletions: replicas that may become Primary, or may be removed. Pure.
 
 Called by the controller's decisions with one view of a volume; nothing is read or written here.
 """
@@ -40,7 +40,7 @@ class AttachmentState(NamedTuple):
 
 
 def desired_primaries(view: VolumeView, *, io_ready: bool) -> dict[str, bool]:
-    """Return for each replica, by name, whether it shall be Primary.
+    """Return by replica name True for each replica that is to be Primary.
 
     Demotion comes first: a second replica is promoted only when every kernel allows two primaries.
     """
@@ -143,13 +143,13 @@ def _attached(
     return ConditionValue(False, *step)
 
 
-RECHECK_INTERVAL = 10.0  # seconds until a replica that had to stay is checked again
+RECHECK_INTERVAL = 10.0  # seconds until a deleted replica that is still needed is checked again
 
 
 def may_leave(view: VolumeView, replica: VolumeReplica, quorum: QuorumSettings) -> bool:
-    """Return whether a deleted replica is no longer needed.
+    """Return True if a deleted replica is no longer needed.
 
-    It stays while it is Primary, and until enough other replicas are online and have the data.
+    It is needed while it is Primary, and until enough other replicas are online and have the data.
     """
     if not replica.node:
         return True
@@ -165,13 +165,13 @@ def may_leave(view: VolumeView, replica: VolumeReplica, quorum: QuorumSettings) 
     online = sum(bool(other.online.holds) for other in others)
     ready = sum(other.is_diskful and bool(other.io_ready.holds) for other in others)
     # a disk may be waiting for the node of a diskless replica
-    is_in_the_way = not replica.is_diskful and any(one.is_diskful for one in view.unscheduled)
-    return online >= quorum.votes and (ready >= view.layout.io_ready or is_in_the_way)
+    blocks_disk = not replica.is_diskful and any(one.is_diskful for one in view.unscheduled)
+    return online >= quorum.votes and (ready >= view.layout.io_ready or blocks_disk)
 
 
 def is_detached(view: VolumeView, attachment: VolumeAttachment) -> bool:
-    """Return whether the node of a deleted attachment has released the volume, or has another
-    attachment that keeps it.
+    """Return True if the node of a deleted attachment has released the volume, or has another
+    attachment for it.
     """
     others = [one for one in view.attachments if one.node == attachment.node and not one.deleting]
     return bool(others) or attachment.node not in view.attached_nodes

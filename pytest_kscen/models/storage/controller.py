@@ -1,7 +1,8 @@
-"""The controller's pod: it waits for the lease, and reconciles all volumes while it holds it.
+"""Controller process of the storage: waits for the lease, and reconciles all volumes while it
+holds it.
 
-Started by the storage's image. What is to be done about a volume is decided by pure functions in
-`decisions`; this module reads, defers and performs.
+Started by the storage's image. Pure functions in `decisions` decide on a volume; this module reads
+the caches, and performs or defers the writes.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class LeaseLostError(Exception):
 
 
 class ControllerLease:
-    """Candidacy of one controller for the lease. Waiting for it is background work, which keeps no
-    test alive.
+    """Candidacy of one controller for the lease. Waiting for it is a background sleep, which does
+    not keep simulated time running.
     """
 
     def __init__(self, api: Api, clock: Clock, holder: str) -> None:
@@ -73,8 +74,8 @@ class ControllerLease:
         self._lease: Obj = {}
 
     async def acquire(self) -> None:
-        """Wait until this controller holds the lease: until it is free, has expired, or was this
-        one's before. Errors of the API are retried.
+        """Wait until the lease is free or has expired, and take it; at once if this controller held
+        it before. Errors of the API are retried.
         """
         while (wait := await self._seconds_to_wait()) > 0:
             await self._clock.sleep(wait, background=True)
@@ -131,22 +132,22 @@ class ControllerLease:
 
 CONTROLLER_NAME = "replicated-volume-controller"
 MINORS = 2**20
-EVENT_DELAY = 0.05  # until events that belong together have arrived
+EVENT_DELAY = 0.05  # until related events have arrived
 STATUS_DELAY = 1.0  # until statuses that are not urgent are written, combined
 
 _by_number = attrgetter("number", "name")
 
 
 class _DeferredWrites(NamedTuple):
-    """Status writes that may wait, and the volume as it was when they were decided."""
+    """Deferred status writes, and the volume for which they were decided."""
 
     volume: Obj
     writes: list[WriteStatus]
 
 
 class StorageController:
-    """Controller process. It starts with nothing but what the API shows, waits for the lease, and
-    then reconciles every volume; less urgent statuses are deferred and combined.
+    """Controller process. It has no state but the API's: it waits for the lease, and then
+    reconciles every volume. Less urgent statuses are deferred and combined.
     """
 
     def __init__(self, system: StorageSystem, container: ContainerContext) -> None:
@@ -206,7 +207,7 @@ class StorageController:
             remove_controller()
 
     async def _reconcile(self, name: str) -> float | None:
-        # with the numbers and nodes that were assigned a moment ago
+        # includes the numbers and nodes of the last decisions
         await self._context.api.wait_until_visible()
         volume = self._system.volumes.get(name)
         if volume is None:
@@ -294,7 +295,7 @@ class StorageController:
         )
 
     def _attachments(self, name: str) -> list[VolumeAttachment]:
-        """Return a volume's attachments, first come, first served; equal seconds by name."""
+        """Return a volume's attachments by creation time, then by name."""
         found = sorted(
             self._system.attachments_by_volume.of(name),
             key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]),
@@ -302,7 +303,7 @@ class StorageController:
         return [self._system.parsed.attachment(obj) for obj in found]
 
     def _without_volume(self, name: str) -> list[ApiWrite]:
-        """Decide on objects of a volume that does not exist: its attachments wait for it, and its
+        """Return writes for objects of a volume that does not exist: attachments wait for it, and
         remaining replicas are released.
         """
         generation, now = self._system.generation, self._context.timestamp()

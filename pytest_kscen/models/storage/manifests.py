@@ -1,4 +1,4 @@
-"""Manifests installed beside the definitions: a pool, classes, and the workloads of the
+"""Manifests installed with the definitions: a pool, classes, and the workloads of the
 storage.
 """
 

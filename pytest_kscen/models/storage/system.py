@@ -1,8 +1,8 @@
 """Common parts of all storage pods of one cluster: the kernels, the caches, and the running
 processes.
 
-Created once, when the storage is attached. Changes are passed on to the processes that run at that
-moment; a process that starts later begins with what the caches hold.
+Created once, when the storage is attached. Running processes are notified of changes; a process
+that starts later begins with the content of the caches.
 """
 
 from __future__ import annotations
@@ -57,21 +57,21 @@ class ParsedObjects:
         self._written: dict[str, tuple[VolumeReplica | VolumeAttachment, object, Obj | None]] = {}
 
     def of(self, obj: Obj, volume: Obj | None) -> VolumeReplica:
-        name, beside = obj["metadata"]["name"], self._generation.volume_part(volume)
+        name, volume_data = obj["metadata"]["name"], self._generation.volume_part(volume)
         known = self._read.get(name)
-        if known and known[0] is obj and known[1] is beside:
+        if known and known[0] is obj and known[1] is volume_data:
             return known[2]
         replica = self._generation.read(obj, volume)
-        self._read[name] = obj, beside, replica
+        self._read[name] = obj, volume_data, replica
         return replica
 
     def replicas_of(self, objs: Iterable[Obj], volume: Obj | None) -> list[VolumeReplica]:
-        beside, found = self._generation.volume_part(volume), []
+        volume_data, found = self._generation.volume_part(volume), []
         for obj in objs:
             known = self._read.get(obj["metadata"]["name"])
             found.append(
                 known[2]
-                if known and known[0] is obj and known[1] is beside
+                if known and known[0] is obj and known[1] is volume_data
                 else self.of(obj, volume)
             )
         return found
@@ -79,28 +79,33 @@ class ParsedObjects:
     def with_nodes(
         self, objs: Iterable[Obj], volume: Obj, storage_nodes: StorageNodes
     ) -> list[VolumeReplica]:
-        """Return a volume's replicas with the consequences of their nodes' problems: on a node
-        whose agent does not work, a replica is neither online nor ready.
+        """Return a volume's replicas with the effect of their nodes' problems: on a node whose
+        agent does not work, a replica is neither online nor ready.
         """
-        beside, hosts, found = self._generation.volume_part(volume), storage_nodes.hosts, []
+        volume_data, hosts, found = self._generation.volume_part(volume), storage_nodes.hosts, []
         for obj in objs:
             name = obj["metadata"]["name"]
             known = self._with_nodes.get(name)
             if (
                 known is None
                 or known[0] is not obj
-                or known[1] is not beside
+                or known[1] is not volume_data
                 or known[2] is not hosts.get(known[3].node)
             ):
                 replica = self.of(obj, volume)
                 problem = replica.node and storage_nodes.host(replica.node).problem
                 with_nodes = replica.with_problem(problem) if problem else replica
-                known = self._with_nodes[name] = obj, beside, hosts.get(replica.node), with_nodes
+                known = self._with_nodes[name] = (
+                    obj,
+                    volume_data,
+                    hosts.get(replica.node),
+                    with_nodes,
+                )
             found.append(known[3])
         return found
 
     def is_written(self, part: VolumeReplica | VolumeAttachment, inputs: object) -> bool:
-        """Return whether an object's status already follows from these inputs, as noted before."""
+        """Return True if a status for these inputs was written before, or was not needed."""
         known = self._written.get(part.name)
         if known is None or known[1] != inputs:
             return False
@@ -116,7 +121,7 @@ class ParsedObjects:
     def note_written(
         self, part: VolumeReplica | VolumeAttachment, inputs: object, status: Obj | None
     ) -> None:
-        """Note the status that follows from these inputs, or None if the object has it already."""
+        """Record the status computed from these inputs, or None if the object has it already."""
         self._written[part.name] = part, inputs, status
 
     def attachment(self, obj: Obj) -> VolumeAttachment:
@@ -134,9 +139,7 @@ class ParsedObjects:
         return known[1]
 
     def layout(self, storage_class: Obj | None, volume: Obj) -> VolumeLayout:
-        """Return the layout that the class asks for; an empty one while the class does not
-        exist.
-        """
+        """Return the layout that the class requires; NO_LAYOUT while the class does not exist."""
         name, spec = volume["metadata"]["name"], volume["spec"]
         known = self._layouts.get(name)
         if known and known[0] is storage_class and known[1] is spec:
@@ -193,8 +196,8 @@ class StorageSystem:
         self.replicas.on_change(self._replica_changed)
 
         def attachment_changed(new: Obj | None, old: Obj | None) -> None:
-            """Notify the controller, except of an attachment that is gone after its deletion was
-            handled.
+            """Notify the controller, except of the final removal of an attachment whose deletion it
+            has handled.
             """
             if new is None and old is not None:
                 self.parsed.forget_attachment(old["metadata"]["name"])
@@ -209,7 +212,7 @@ class StorageSystem:
                 self.notify_controllers(volume["metadata"]["name"])
 
         def host_changed(node: str) -> None:
-            # Replicas on the node, and those that wait for a node.
+            # replicas on the node, and replicas without a node
             for replica in [*self.replicas_by_node.of(node), *self.replicas_by_node.of("")]:
                 self.notify_controllers(replica["spec"]["replicatedVolumeName"])
 
@@ -224,8 +227,8 @@ class StorageSystem:
     async def run_in_container(
         self, container: ContainerContext, program: Coroutine[Any, Any, None]
     ) -> int:
-        """Run a storage program in a container until it is asked to stop. An error of the program
-        ends the container.
+        """Run a storage program in a container until the container is stopped. An error of the
+        program ends the container.
         """
         loop = asyncio.get_running_loop()
         tasks = [
@@ -275,8 +278,8 @@ class StorageSystem:
             on_orders(volume)
 
     def _volume_changed(self, new: Obj | None, old: Obj | None) -> None:
-        """Notify agents of changed orders. The controller is notified of changes by others only: it
-        has written the statuses itself.
+        """Notify agents of changed orders. The controller is not notified of statuses, which it
+        has written itself.
         """
         name = (new or old or {})["metadata"]["name"]
         if new is None:
@@ -294,21 +297,21 @@ class StorageSystem:
         if new is None:
             self.parsed.forget_replica(replica["metadata"]["name"])
         if new is None or old is None:
-            is_news = True
+            needs_controller = True
         else:
-            # changed orders are the controller's own and no news, unless deletion has begun
+            # the controller itself writes orders, so it is notified of them only after a deletion
             before, now = self.parsed.of(old, None), self.parsed.of(new, None)
-            is_news = now != before or (
+            needs_controller = now != before or (
                 now.deleting and now.ordered_primary != before.ordered_primary
             )
-        if is_news:
+        if needs_controller:
             self.notify_controllers(volume)
         if self._orders_changed(new, old):
             for node in _nodes_of(replica):
                 self.notify_agents(node, volume)
 
     def _orders_changed(self, new: Obj | None, old: Obj | None) -> bool:
-        """Return whether agents have other orders. A deleted object stays theirs until the
+        """Return True if the orders of agents have changed. A deleted object has orders until the
         controller releases it.
         """
         if (
@@ -322,13 +325,13 @@ class StorageSystem:
 
 
 def _needs_controller(new: Obj | None, old: Obj | None) -> bool:
-    """Return whether the spec changed, deletion began, or a finalizer was removed. An added
-    finalizer changes nothing for the controller.
+    """Return True if the spec changed, deletion began, or a finalizer was removed. An added
+    finalizer does not concern the controller.
     """
     if new is None or old is None or new["spec"] != old["spec"]:
         return True
-    is_let_go = any(name not in _finalizers_of(new) for name in _finalizers_of(old))
-    return is_let_go or (
+    is_released = any(name not in _finalizers_of(new) for name in _finalizers_of(old))
+    return is_released or (
         "deletionTimestamp" in new["metadata"] and "deletionTimestamp" not in old["metadata"]
     )
 

@@ -1,4 +1,4 @@
-"""Actors of a parent cluster beside those of every cluster, and the installation of a parent.
+"""Additional actors of a parent cluster, and the installation of a parent.
 
 Called by clusters with simulated virtual machines.
 """
@@ -46,7 +46,7 @@ def actors(
     nested: Site,
     namespace: str,
 ) -> list[tuple[str, Coroutine[Any, Any, Any]]]:
-    """Return the actors of a parent, by name, to be started in this order once for a cluster.
+    """Return the actors of a parent by name; they are started in this order, once per cluster.
 
     Pods run on the machines of `host`; the guests in them are the machines of `nested`.
     """
@@ -97,7 +97,7 @@ async def install_definitions(
 
 async def make_machines(api: Api, clock: Clock, namespace: str, names: Sequence[str]) -> None:
     """Create a virtual machine for each name, and return when all of them run."""
-    with contextlib.suppress(AlreadyExists):  # a namespace of every cluster, or of the user
+    with contextlib.suppress(AlreadyExists):  # the namespace may exist already
         await api.create(
             NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
         )

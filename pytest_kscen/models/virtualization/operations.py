@@ -185,8 +185,8 @@ class OperationActions:
             for pod in self._pods_of.of(vm["metadata"]["uid"])
             if pod["metadata"]["uid"] == target
         ]
-        lives = any(not has_ended(pod) and not is_ending(pod) for pod in pods)
-        return "" if lives else "The guest has not moved: one of its two pods has ended."
+        is_running = any(not has_ended(pod) and not is_ending(pod) for pod in pods)
+        return "" if is_running else "The guest has not moved: one of its two pods has ended."
 
     def forget(self, operation: Obj) -> None:
         self._replaced.pop(operation["metadata"]["uid"], None)
@@ -256,7 +256,7 @@ class VirtualMachineOperations(Reconciler):
             await self._write(operation, "Completed", "True", "OperationCompleted", "")
 
     async def _begin(self, operation: Obj, vm: Obj | None) -> None:
-        await self._context.api.wait_until_visible()  # with the operations that began a moment ago
+        await self._context.api.wait_until_visible()  # includes the operations that have just begun
         older = [
             other
             for other in self._unfinished_on(_machine(operation))

@@ -69,8 +69,12 @@ def new_set_size(deployment: Obj, new: int, total: int) -> int:
     """
     if not is_rolling(deployment):
         return desired_replicas(deployment)
-    room = desired_replicas(deployment) + rollout_limits(deployment)[0] - total
-    return new if room <= 0 else new + max(0, min(room, desired_replicas(deployment) - new))
+    surge_left = desired_replicas(deployment) + rollout_limits(deployment)[0] - total
+    return (
+        new
+        if surge_left <= 0
+        else new + max(0, min(surge_left, desired_replicas(deployment) - new))
+    )
 
 
 def scale_down_old(deployment: Obj, new: Obj | None, old: list[Obj]) -> Scaling:
@@ -82,11 +86,11 @@ def scale_down_old(deployment: Obj, new: Obj | None, old: list[Obj]) -> Scaling:
     all_sets = [*old, *([new] if new else [])]
     least = desired_replicas(deployment) - max_unavailable(deployment)
     new_unavailable = desired_replicas(new) - available_replicas(new) if new else 0
-    spare = sum(map(desired_replicas, all_sets)) - least - new_unavailable
-    if spare <= 0:
+    removable = sum(map(desired_replicas, all_sets)) - least - new_unavailable
+    if removable <= 0:
         return []
     sizes = {replica_set["metadata"]["name"]: desired_replicas(replica_set) for replica_set in old}
-    most: int = spare
+    most: int = removable
     for replica_set in old:
         count = min(most, desired_replicas(replica_set) - available_replicas(replica_set))
         if count > 0:

@@ -136,8 +136,8 @@ def _succeeded_by_policy(state: JobState) -> JobOutcome | None:
             if rule.get("succeededIndexes")
             else range(state.completions or 0)
         )
-        met = sum(index in wanted for index in state.succeeded_indexes)
-        if met >= rule.get("succeededCount", len(wanted)):
+        succeeded_count = sum(index in wanted for index in state.succeeded_indexes)
+        if succeeded_count >= rule.get("succeededCount", len(wanted)):
             return JobOutcome(COMPLETE, "SuccessPolicy", f"Matched rules at index {place}")
     return None
 

@@ -149,8 +149,8 @@ class JobPodWriter:
                 else:
                     chosen[index] = pod
             rest = list(chosen.values())
-        spare = max(0, len(rest) - size)
-        if surplus := [*misplaced, *by_deletion_rank(rest, {}, self._context.now())[:spare]]:
+        excess = max(0, len(rest) - size)
+        if surplus := [*misplaced, *by_deletion_rank(rest, {}, self._context.now())[:excess]]:
             for pod in surplus[:BURST]:
                 await self._delete(state, await untrack(self._context.api, pod))
             return None

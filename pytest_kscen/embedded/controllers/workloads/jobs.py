@@ -224,5 +224,5 @@ def expires_at(job: Obj) -> float | None:
         ),
         None,
     )
-    lives = job["spec"].get("ttlSecondsAfterFinished")
-    return epoch_of(ended["lastTransitionTime"]) + lives if ended and lives is not None else None
+    ttl = job["spec"].get("ttlSecondsAfterFinished")
+    return epoch_of(ended["lastTransitionTime"]) + ttl if ended and ttl is not None else None

@@ -116,7 +116,7 @@ class Iperf3Client:
             while done < options.seconds:
                 step = min(options.interval or options.seconds, options.seconds - done)
                 await self.sleep(step)
-                if server.is_gone:
+                if server.is_closed:
                     return _failure("control socket has closed unexpectedly")
                 pushed = 0.0 if self._blocked(load.flow) else load.share * LINK_CAPACITY / 8 * step
                 lost = int(pushed / PAYLOAD * self.network.impairment(load.flow).lost)
@@ -161,7 +161,7 @@ def _failure(why: str) -> Iperf3Result:
 class Iperf3Server:
     machine: str
     is_busy: bool = False
-    is_gone: bool = False
+    is_closed: bool = False
 
 
 @dataclass(slots=True)
@@ -180,7 +180,7 @@ class Iperf3Servers:
         return self._listening.get((address, port))
 
     def close(self, server: Iperf3Server) -> None:
-        server.is_gone = True
+        server.is_closed = True
         self._listening = {
             place: one for place, one in self._listening.items() if one is not server
         }

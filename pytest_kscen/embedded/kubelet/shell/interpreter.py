@@ -285,7 +285,7 @@ class Shell:
         Simple: _simple,
         Redirected: _redirected,
         Pipeline: _pipe,
-        Subshell: lambda self, apart: self._isolated(self.subshell(), apart.command),
+        Subshell: lambda self, node: self._isolated(self.subshell(), node.command),
         Sequence: _sequence,
         Chain: _chain,
         Not: _not,

@@ -290,7 +290,7 @@ CLASS = definition(
         ],
     ),
     record(phase=one_of("Failed", "Created"), reason=text()),
-    status_apart=False,
+    status_subresource=False,
     columns=[column("Phase", ".status.phase"), column("Reason", ".status.reason", wide=True), AGE],
 )
 POOL = definition(
@@ -307,7 +307,7 @@ POOL = definition(
         },
     ),
     record(phase=one_of("Updating", "Failed", "Completed"), reason=text()),
-    status_apart=False,
+    status_subresource=False,
     columns=[
         column("Phase", ".status.phase"),
         column("Type", ".spec.type"),

@@ -146,9 +146,9 @@ def definition(
     columns: Iterable[Obj],
     rules: Iterable[Obj] = (),
     selectable: Iterable[str] = (),
-    status_apart: bool = True,
+    status_subresource: bool = True,
 ) -> Obj:
-    """Return a CustomResourceDefinition. Without `status_apart` the status has no subresource and
+    """Return a CustomResourceDefinition. Without `status_subresource`, the status has none and
     is written with the rest of the object.
     """
     schema = record(["spec"], rules=rules, spec=spec, status=status)
@@ -157,7 +157,7 @@ def definition(
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}} if status_apart else {},
+        "subresources": {"status": {}} if status_subresource else {},
         "additionalPrinterColumns": list(columns),
         **({"selectableFields": [{"jsonPath": path} for path in selectable]} if selectable else {}),
     }

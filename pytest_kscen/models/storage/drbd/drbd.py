@@ -1,4 +1,4 @@
-"""DRBD of all machines of a cluster: the commands that agents give to their nodes' kernels.
+"""DRBD of all machines of a cluster: the commands of agents to their nodes' kernels.
 
 Kernels outlive agents. A machine that loses its power forgets roles and connections; its disks keep
 their data. Listeners are notified of changed statuses; amounts are computed on request only.
@@ -107,10 +107,10 @@ def out_of_sync_bytes(volume: DrbdResource, replica: DrbdReplica, now: float) ->
 
 
 def _replication(volume: DrbdResource, node: str, peer: str) -> ReplicationState:
-    mine, theirs = volume.resolver.resyncs.get(node), volume.resolver.resyncs.get(peer)
-    if mine and mine.source == peer:
+    own_resync, peer_resync = volume.resolver.resyncs.get(node), volume.resolver.resyncs.get(peer)
+    if own_resync and own_resync.source == peer:
         return ReplicationState.SYNC_TARGET
-    if theirs and theirs.source == node:
+    if peer_resync and peer_resync.source == node:
         return ReplicationState.SYNC_SOURCE
     return ESTABLISHED
 
@@ -211,7 +211,7 @@ class Drbd:
         )
         self._volumes: dict[str, DrbdResource] = {}
         self._powered_off: list[str] = []
-        """Machines whose power went, and whose resources have not been updated yet."""
+        """Machines that were powered off, and whose resources have not been updated yet."""
         self._network_changed = False
 
         def machine_changed(machine: Machine) -> None:
@@ -240,7 +240,7 @@ class Drbd:
     def up(self, node: str, resource: str, config: ResourceConfig) -> None:
         """Create the resource on a node, or adjust it to another configuration.
 
-        A new disk is Inconsistent; a disk that was there before remembers its data.
+        A new disk is Inconsistent; an existing disk keeps its data.
         """
         self._timers.bind_loop()
         self._require_power(node, resource)
@@ -256,7 +256,7 @@ class Drbd:
         volume = self._volumes.get(resource)
         if volume and node in volume.replicas:
             volume.down(node, wipe=wipe)
-            if volume.is_gone:
+            if volume.is_removed:
                 self._volumes.pop(resource).dismantle()
 
     def initialize(self, node: str, resource: str) -> None:

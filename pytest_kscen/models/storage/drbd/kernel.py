@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class Resync:
     """Transfer of missing data to one replica.
 
-    Stands still while its link is silent; calls `finish` once, when the last byte has arrived.
+    Pauses while its link is silent; calls `finish` once, after the last byte.
     """
 
     __slots__ = ("_rate", "_remaining", "_since", "_timer", "finish", "link", "source", "target")

@@ -169,9 +169,11 @@ class ConnectionMesh:
                 for here, there in ((one, other), (other, one)):
                     self._links_from.setdefault(here, {})[there] = link
 
-    def _refresh(self, link: PeerLink, came: ConnectionEvent, went: ConnectionEvent) -> None:
-        """Recompute the flows of a link from both configurations. Pass on the event `came` or
-        `went` if the link has become usable or unusable.
+    def _refresh(
+        self, link: PeerLink, usable_event: ConnectionEvent, unusable_event: ConnectionEvent
+    ) -> None:
+        """Recompute the flows of a link from both configurations. Handle `usable_event` or
+        `unusable_event` if that has changed.
         """
         one, other = link.ends
         here, there = self._config(one), self._config(other)
@@ -187,7 +189,7 @@ class ConnectionMesh:
         usable = flows is not None and link.quality.open
         if usable != link.usable:
             link.usable = usable
-            link.handle(came if usable else went, self._replicas)
+            link.handle(usable_event if usable else unusable_event, self._replicas)
 
     def _config(self, node: str) -> ResourceConfig | None:
         replica = self._replicas.get(node)

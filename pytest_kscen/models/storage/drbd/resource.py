@@ -116,9 +116,9 @@ class StateResolver:
         quorum_changed, changed = False, False
         for replica in self._replicas.values():
             if replica.config:
-                sight = _visible_to(replica)
-                quorum = has_quorum(replica.config, sight, had_quorum=replica.quorum)
-                suspended = replica.role is PRIMARY and not (quorum and sight.up_to_date)
+                visible = _visible_to(replica)
+                quorum = has_quorum(replica.config, visible, had_quorum=replica.quorum)
+                suspended = replica.role is PRIMARY and not (quorum and visible.up_to_date)
                 if quorum is not replica.quorum:
                     replica.quorum, quorum_changed = quorum, True
                 if suspended is not replica.suspended:
@@ -275,7 +275,7 @@ class DrbdResource:
         self._promotions = 0
 
     @property
-    def is_gone(self) -> bool:
+    def is_removed(self) -> bool:
         return not any(replica.config or replica.diskful for replica in self.replicas.values())
 
     @property

@@ -56,7 +56,7 @@ class Timers:
         return self._set.pop(timer, None)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
-        """Call a function within this instant, from whatever thread. Nothing is called before the
+        """Call a function within this instant, from any thread. Nothing is called before the
         first command, when nothing can have happened yet, nor after the loop was closed.
         """
         if self._loop is None or self._loop.is_closed():

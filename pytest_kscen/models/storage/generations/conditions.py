@@ -278,17 +278,17 @@ class ConditionsGeneration(Generation):
         self,
         view: VolumeView | None,  # noqa: ARG002  # the other generations need it
         attachment: VolumeAttachment,
-        standing: AttachmentState,
+        attachment_state: AttachmentState,
         now: str,
     ) -> Obj:
         findings = {
-            "Attached": standing.attached,
-            "ReplicaIOReady": standing.replica,
-            "Ready": standing.ready,
+            "Attached": attachment_state.attached,
+            "ReplicaIOReady": attachment_state.replica,
+            "Ready": attachment_state.ready,
         }
         status = attachment.obj.get("status") or {}
         conditions = with_conditions(attachment.obj, findings, now)
-        return {**status, "phase": standing.phase, "conditions": conditions}
+        return {**status, "phase": attachment_state.phase, "conditions": conditions}
 
     def report(self, replica: VolumeReplica, report: AgentReport, now: str) -> Obj:
         status = replica.obj.get("status") or {}

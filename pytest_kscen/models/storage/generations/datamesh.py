@@ -152,8 +152,8 @@ class EffectiveLayout:
     reachable_tie_breakers: int
     stale: int
     """Members whose agents do not work."""
-    votes_to_spare: int
-    copies_to_spare: int
+    spare_votes: int
+    spare_copies: int
 
     @property
     def is_known(self) -> bool:
@@ -161,7 +161,7 @@ class EffectiveLayout:
 
     @property
     def failures(self) -> int:
-        return min(self.votes_to_spare, self.copies_to_spare)
+        return min(self.spare_votes, self.spare_copies)
 
     @property
     def redundancy(self) -> int:
@@ -218,8 +218,8 @@ def effective_layout(view: VolumeView, quorum: QuorumSettings) -> EffectiveLayou
         tie_breakers=len(ties),
         reachable_tie_breakers=len(held),
         stale=len(members) - len(view.reporting),
-        votes_to_spare=spare,
-        copies_to_spare=copies - quorum.redundancy,
+        spare_votes=spare,
+        spare_copies=copies - quorum.redundancy,
     )
 
 
@@ -253,8 +253,8 @@ def readiness_condition(view: VolumeView, now: EffectiveLayout, *, formed: bool)
         (view.deleting, False, "Terminating", "the volume is being deleted"),
         (not formed, False, "Forming", "its replicas are being made"),
         (not now.is_known, None, "StatusUnknown", "no agent reports a state"),
-        (now.votes_to_spare < 0, False, "QuorumLost", now.message),
-        (now.copies_to_spare < 0, False, "InsufficientUpToDateReplicas", now.message),
+        (now.spare_votes < 0, False, "QuorumLost", now.message),
+        (now.spare_copies < 0, False, "InsufficientUpToDateReplicas", now.message),
     )
     return next(
         (ConditionValue(holds, reason, words) for fits, holds, reason, words in rows if fits),

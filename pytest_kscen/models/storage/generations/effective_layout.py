@@ -107,11 +107,11 @@ class EffectiveLayoutGeneration(Generation):
 
     def io_ready(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
         now = effective_layout(view, quorum)
-        return readiness_condition(view, now, formed=bool(now.voters and now.copies_to_spare >= 0))
+        return readiness_condition(view, now, formed=bool(now.voters and now.spare_copies >= 0))
 
     def has_quorum(self, view: VolumeView, quorum: QuorumSettings) -> ConditionValue:
         now = effective_layout(view, quorum)
-        holds = now.is_known and now.votes_to_spare >= 0
+        holds = now.is_known and now.spare_votes >= 0
         return ConditionValue(holds, "QuorumReached" if holds else "QuorumLost", now.message)
 
     def status_of_pool(self, nodes: Sequence[str]) -> Obj:
@@ -288,18 +288,20 @@ class EffectiveLayoutGeneration(Generation):
         self,
         view: VolumeView | None,
         attachment: VolumeAttachment,
-        standing: AttachmentState,
+        attachment_state: AttachmentState,
         now: str,
     ) -> Obj:
         findings = {
-            "Attached": standing.attached,
-            "ReplicaReady": standing.replica,
-            "Ready": standing.ready,
+            "Attached": attachment_state.attached,
+            "ReplicaReady": attachment_state.replica,
+            "Ready": attachment_state.ready,
         }
         status = attachment.obj.get("status") or {}
         conditions = with_conditions(attachment.obj, findings, now)
         phase = (
-            "Terminating" if attachment.deleting and not standing.attached.holds else standing.phase
+            "Terminating"
+            if attachment.deleting and not attachment_state.attached.holds
+            else attachment_state.phase
         )
         replica = view.on(attachment.node) if view else None
         device = ((replica.obj.get("status") or {}).get("attachment") if replica else None) or {}
@@ -312,7 +314,7 @@ class EffectiveLayoutGeneration(Generation):
             **kept,
             **device,
             "phase": phase,
-            "message": standing.attached.message,
+            "message": attachment_state.attached.message,
             "conditions": conditions,
         }
 

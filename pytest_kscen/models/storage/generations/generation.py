@@ -189,7 +189,7 @@ class Generation(ABC):
         self,
         view: VolumeView | None,
         attachment: VolumeAttachment,
-        standing: AttachmentState,
+        attachment_state: AttachmentState,
         now: str,
     ) -> Obj: ...
 
