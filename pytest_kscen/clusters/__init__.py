@@ -1,9 +1,9 @@
-"""Cluster backends, where clusters come from: embedded, controlplane, kind, kubeconfig.
+"""Cluster backends, which provide clusters: embedded, controlplane, kind, kubeconfig.
 
 Called by the plugin and by commands. Every backend is a `Backend` of the registry `BACKENDS`;
 its module is imported when a cluster is first opened. No test plan may be imported here.
 
-    cluster           Cluster, what a test holds; ClusterRefused
+    cluster           Cluster, the object of tests; ClusterRefused
     embedded          API server in this process, in virtual time
     controlplane/     real control plane with simulated machines
     kind, kubeconfig  clusters of others

@@ -71,7 +71,7 @@ class Cluster(Protocol):
 
     @property
     def owned(self) -> bool:
-        """True if this run created the cluster and may delete what it finds in it."""
+        """True if this run created the cluster and may delete any object in it."""
 
     @property
     def replayable(self) -> bool:

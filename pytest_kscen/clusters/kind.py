@@ -98,8 +98,8 @@ class SharedResource:
         self._user = f"user-{os.getpid()}-{_process_start_time(os.getpid())}-{next(_numbers)}"
 
     def hold(self) -> None:
-        """Register as a user without creating the resource, so that it outlives users that come and
-        go.
+        """Register as a user without creating the resource, so that it exists as long as
+        any user.
         """
         with self._lock_held():
             self._path(self._user).touch()

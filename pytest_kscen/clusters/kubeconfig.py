@@ -307,8 +307,8 @@ class KubeconfigCluster(LiveCluster):
             raise self._refusal(reason) from error
 
     def impersonate(self, users: str) -> None:
-        """Let each actor act as a user of its own from now on, named with this prefix. Requires the
-        right to impersonate users.
+        """Impersonate a user of its own for each actor from now on, named with this prefix.
+        Requires the right to impersonate users.
         """
         self._connection.users = users
 

@@ -38,7 +38,7 @@ def parent_chance(seed: str) -> Chance:
 
 
 def make_parent_site(clock: Clock, chance: Chance, nested: Site) -> Site:
-    """Return the machines of a parent that has an API server of its own."""
+    """Return the machines of a parent with its own API server."""
     site = Site.of(clock, chance, hosts=FIRST_PARENT_HOST)
     _add_machines(site, len(_guest_names(nested)))
     return site

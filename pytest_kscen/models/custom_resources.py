@@ -1,4 +1,4 @@
-"""Builders of CustomResourceDefinitions, in which a schema reads like the object that it describes.
+"""Builders of CustomResourceDefinitions with a compact notation of schemas.
 
 Used by the virtual machines and by Cilium. The storage has its own builders, with defaults and
 rules in the style of its real definitions.

@@ -110,12 +110,12 @@ ORDER = "give the least and the most, in this order, each more than zero"
 
 
 def is_whole_number(given: object, least: int = 1) -> bool:
-    """Return whether a value is a whole number of at least `least`; booleans are none."""
+    """Return True if a value is a whole number of at least `least`; booleans are none."""
     return isinstance(given, int) and not isinstance(given, bool) and given >= least
 
 
 def is_number(given: object) -> bool:
-    """Return whether a value is a number above zero; booleans are none."""
+    """Return True if a value is a number above zero; booleans are none."""
     return isinstance(given, int | float) and not isinstance(given, bool) and given > 0
 
 

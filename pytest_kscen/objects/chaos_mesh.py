@@ -64,7 +64,8 @@ _CHAOS = re.compile("[A-Z][A-Za-z0-9]*Chaos")
 def chaos_kind(type_: str) -> ChaosKind | None:
     """Return the kind of a template's type, or None if the type is no chaos.
 
-    An unknown kind is named by the common rule; the cluster decides whether it exists.
+    The kind of an unknown type is derived from its name; the cluster refuses it if it does not
+    exist.
     """
     if type_ in KINDS:
         return KINDS[type_]

@@ -333,7 +333,7 @@ def with_fields(schema: Obj, path: tuple[str, ...], fields: Obj) -> Obj:
 
 
 def with_at(value: Obj, path: tuple[str, ...], new: Any) -> Obj:
-    """Return a copy with another value at a path; everything beside the path is shared."""
+    """Return a copy with another value at a path; other parts are shared with the original."""
     first, *rest = path
     return {**value, first: with_at(value[first], tuple(rest), new) if rest else new}
 

@@ -72,7 +72,7 @@ _AVAILABLE: dict[str, Callable[[Obj], bool]] = {
 
 
 def is_available(obj: Obj) -> bool:
-    """Return whether an object has reached what its spec asks for: a workload's pods are ready, a
+    """Return True if an object has reached the state of its spec: a workload's pods are ready, a
     claim is bound, a definition is served. Kinds without such a state are available at once.
     """
     status = obj.get("status") or {}

@@ -2,8 +2,7 @@
 
 Pure; used by CronJobs and by the engine's Schedules. From an instant it jumps to the next one field
 by field: the day, then hour, minute and second. A time zone is evaluated between two changes of its
-offset, so an hour that is skipped in spring gives no time, and one that is repeated in autumn gives
-two.
+offset, so a skipped hour (spring) gives no time, and a repeated hour (autumn) gives two.
 """
 
 from __future__ import annotations
@@ -213,7 +212,7 @@ class Cron:
         return None
 
     def _is_allowed(self, date: datetime.date) -> bool:
-        """Return whether a date is allowed: by both of the two day fields if one of them is `*`,
+        """Return True if a date is allowed: by both of the two day fields if one of them is `*`,
         otherwise by either.
         """
         _, _, _, days, months, weekdays = self.fields

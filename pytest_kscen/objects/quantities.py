@@ -175,7 +175,7 @@ def _rounded_up(numerator: int, denominator: int) -> int:
 
 
 def _is_short(text: str, form: QuantityFormat) -> bool:
-    """Return whether Kubernetes keeps the text: no digit is superfluous, and its exponent has a
+    """Return True if Kubernetes keeps the text: no digit is superfluous, and its exponent has a
     suffix.
     """
     found = _PATTERN.fullmatch(text)

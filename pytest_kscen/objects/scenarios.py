@@ -47,12 +47,12 @@ def simulated(scenario: Obj) -> list[str]:
 
 
 def disabled(scenario: Obj) -> list[str]:
-    """Return the names of the controllers that stand still during the scenario; `*` means all."""
+    """Return the names of the controllers that are paused during the scenario; `*` means all."""
     return _names(scenario, "presimulationControllers", "disabled")
 
 
 def may_work(scenarios: Iterable[Obj], controller: str) -> bool:
-    """Return whether a controller may work now, by the scenario that is on, if there is one."""
+    """Return True if a controller may work now, by the active scenario, if there is one."""
     scenario = on(scenarios)
     if scenario and controller in simulated(scenario):
         step = scenario["status"].get("stepStatus") or {}

@@ -124,8 +124,8 @@ def _requirement(tokens: _TokenReader) -> Requirement:
 
 
 def _listed(tokens: _TokenReader) -> dict[str, None]:
-    """Return the values in parentheses without repetitions; nothing beside a comma is the empty
-    value.
+    """Return the values in parentheses without repetitions. An empty part between commas is an
+    empty value.
     """
     if (opened := tokens.take()) != "(":
         raise ValueError(f"found '{opened}' expected: '('")
@@ -239,7 +239,7 @@ def field_at(obj: Obj, path: str) -> Any:
 
 
 def with_value(obj: Obj, path: str, value: Any) -> Obj:
-    """Return a copy with another value at a dotted path. Everything beside the path is shared with
+    """Return a copy with another value at a dotted path. Other parts are shared with
     the original; missing objects on the path are created.
     """
     first, _, rest = path.partition(".")

@@ -105,7 +105,7 @@ class HealthSource:
     """
 
     def read(self, volume: Obj | None) -> dict[str, Observed]:
-        """Return the published conditions, by name; those that are not published are left out."""
+        """Return the published conditions, by name; unpublished ones are left out."""
         found = {name: self.find(volume, name) for name in self.conditions} if volume else {}
         return {name: observed for name, observed in found.items() if observed}
 
@@ -114,7 +114,7 @@ class HealthSource:
         return all(name in seen and seen[name].holds for name in self.conditions)
 
     def is_up_to_date(self, replica: Obj) -> bool:
-        """Return whether a replica with a disk has all of the volume's data."""
+        """Return True if a replica with a disk has all of the volume's data."""
         return is_true(replica, self.up_to_date)
 
 

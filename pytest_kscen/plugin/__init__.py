@@ -4,11 +4,11 @@ The entry point `pytest_kscen.plugin` loads the hooks alone; fixtures, collectio
 engines are imported when a test first needs them. No other package of pytest_kscen may import this
 one.
 
-    hooks          what pytest calls
-    hookspecs      what other plugins and conftest files may add
-    contributions  extensions of a session: installed ones, and those of hooks
+    hooks          implementations of pytest's hooks
+    hookspecs      hooks for other plugins and conftest files
+    contributions  extensions of a session, from installed packages and hooks
     options        command-line flags, environment variables and ini keys
-    markers        what a test declares
+    markers        markers of tests, and their checks
     planning       markers and options to a plan
     fixtures       cluster, cluster_factory, scenario_runner, workflow
     collection     *.scenario.yaml and *.workflow.yaml files as tests

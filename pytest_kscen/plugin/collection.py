@@ -121,7 +121,7 @@ class PlayedItem(pytest.Function):
 
 
 def _plays(document_kind: DocumentKind, path: pathlib.Path) -> Iterator[tuple[str, Play]]:
-    """Yield names and plays, with expectations from the file or the one beside it."""
+    """Yield names and plays, with expectations from the file or its companion file."""
     everything = documents(path)
     found = [document for document in everything if not document.kind_is(API_VERSION, KIND)]
     expected = [document for document in everything if document.kind_is(API_VERSION, KIND)]

@@ -1,7 +1,7 @@
-"""Extensions of a session: those of installed packages, and those that hooks of plugins return.
+"""Extensions of a session, from installed packages and from hooks of plugins.
 
-`hooks` calls it while pytest starts. What hooks add is taken back when the session ends, so that
-sessions in one process do not see each other's extensions.
+`hooks` calls it while pytest starts. Extensions from hooks are removed when the session ends, so
+that sessions in one process do not share them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def registry_of(point: str) -> Registry[Any]:
 
 
 def collect_extensions(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Register the options of installed profiles, and collect from plugins as they come."""
+    """Register the options of installed profiles, and collect from each plugin when it is
+    registered.
+    """
     _try(lambda: options.update_profile_options(parser))
     for point in POINTS:
         if point == REPORTS_POINT:

@@ -40,7 +40,7 @@ INTERRUPTED_TEST = pytest.StashKey[pytest.Item]()
 
 _REPORTS = pytest.StashKey[list[Report]]()
 _SHARED_CLUSTERS = pytest.StashKey[dict[Any, Any]]()
-"""Of a module or the session: clusters by what was requested, each with its tests so far."""
+"""Clusters of a module or the session by their request, each with its tests so far."""
 _KIND_HELD = pytest.StashKey[bool]()
 
 
@@ -59,7 +59,7 @@ class ItemState:
     summaries: list[list[str]] = field(default_factory=list)
     """Lines per finished run, for the terminal."""
     used_flags: list[str] = field(default_factory=list)
-    """Flags, of those that only a run can use, that this test's runs have used."""
+    """Run-time flags that this test's runs have used."""
     ended: str = ""
     """Result of the test's call: passed, failed or skipped; empty until then."""
 
@@ -143,7 +143,7 @@ def broken_extensions(config: pytest.Config) -> list[str]:
 
 @pytest.fixture
 def scenario_runner(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[ScenarioRunner]:
-    """Return the runner of what the test's markers declare, on the test's cluster."""
+    """Return the runner of the plan of the test's markers, on the test's cluster."""
     from pytest_kscen.run.plan import ScenarioSettings
     from pytest_kscen.run.runner import ScenarioRunner
 
@@ -220,7 +220,7 @@ class _SessionStop(Report):
 
 
 def finish_scenarios(item: pytest.Item) -> None:
-    """End and report the scenarios that a test has played, before its own report is made."""
+    """End and report the scenarios of a test before the test's own report."""
     state = state_of(item)
     if state and state.runner and state.runner.played:
         state.runner.finish_scenarios()
@@ -326,9 +326,9 @@ def _given_options(settings: Settings) -> dict[str, str]:
 
 
 def seed_of(owner: pytest.Item | pytest.Collector) -> str:
-    """Return --kscen-seed, else the seed that the id of the cluster's owner gives.
+    """Return --kscen-seed, else the seed of the cluster owner's id.
 
-    The owner is a test, a module or the session, as the cluster's scope says.
+    The owner is a test, a module or the session, by the cluster's scope.
     """
     from pytest_kscen.chance import seed_from
 
@@ -375,7 +375,7 @@ def _open(
 
 
 def hold_kind_cluster(config: pytest.Config, run: str = "") -> KindOptions:
-    """Return what the command line requests of kind; a cluster that is made lasts for the session.
+    """Return the command line's options for kind; a created cluster exists until the session ends.
 
     With pytest-xdist the controller holds it, for all workers of the test run with the id `run`.
     """

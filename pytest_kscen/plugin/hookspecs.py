@@ -1,9 +1,9 @@
-"""Hooks by which plugins and conftest.py files add to pytest-kscen; `hooks` registers them.
+"""Hooks for extensions from plugins and conftest.py files; `hooks` registers them.
 
 Each hook is the counterpart of an entry-point group of the same name (`pytest_kscen.profiles` for
 `pytest_kscen_profiles`), which works without pytest too. Hooks are called once for each plugin,
 when it is registered: before the command line is parsed, for plugins and for a conftest.py at the
-root. What they return is valid for the session.
+root. Returned extensions are valid for the session.
 """
 
 from __future__ import annotations

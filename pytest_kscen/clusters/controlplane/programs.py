@@ -1,7 +1,7 @@
-"""Programs of the control plane: where they are, and how they are built.
+"""Programs of the control plane: their lookup and their build.
 
-Looked up in KUBEBUILDER_ASSETS, in the project's cache and on PATH, in this order. They are built
-from a pinned Go module, each once for each state of the module.
+Looked up in KUBEBUILDER_ASSETS, in the project's cache and on PATH, in this order. Each program is
+built once for each state of a pinned Go module.
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ def builds_folder() -> pathlib.Path:
 
 
 def current_build_folder() -> pathlib.Path:
-    """Return the folder of the programs as pinned now, whether they are built or not."""
+    """Return the folder of the programs for the pinned versions; it may not exist yet."""
     return builds_folder() / build_fingerprint()
 
 
 def find_programs(names: tuple[str, ...] = SERVER_PROGRAMS) -> dict[str, pathlib.Path]:
-    """Return the path of each program; ClusterRefused lists those that are missing, where they were
-    searched, and how to build them.
+    """Return the path of each program; ClusterRefused lists the missing ones, the searched folders,
+    and the command that builds them.
     """
     if absent := missing_programs(names):
         assets = os.environ.get("KUBEBUILDER_ASSETS")

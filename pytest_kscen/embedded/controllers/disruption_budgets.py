@@ -52,8 +52,7 @@ class BudgetTarget:
 def needs_owner_sizes(budget: Obj) -> bool:
     """Return True if the budget depends on the sizes of the workloads behind its pods.
 
-    Only `minAvailable` as a plain number does not: the pods themselves are counted then, and no
-    owner is looked up.
+    It does not if `minAvailable` is a plain number: then only pods are counted.
     """
     spec = budget["spec"]
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)

@@ -1,7 +1,7 @@
 """Delete Events an hour after their last write, as etcd's leases do for a real API server.
 
 Started by `actors`. Scans every ten minutes, and only if the oldest Event may have expired, so an
-Event may live up to ten minutes longer.
+Event may be deleted up to ten minutes late.
 """
 
 from __future__ import annotations

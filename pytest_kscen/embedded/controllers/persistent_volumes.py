@@ -138,8 +138,8 @@ class PersistentVolumes:
             await set_claim_phase(self._context, claim, "Pending")
 
     async def _request_provisioning(self, claim: Obj, storage_class: Obj | None) -> None:
-        """Annotate the claim with its class's provisioner, which works on its own, and report
-        that the claim waits for it.
+        """Annotate the claim with its class's external provisioner, and report that the claim waits
+        for it.
         """
         if storage_class is None:
             name = class_of(claim)

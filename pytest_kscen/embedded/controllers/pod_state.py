@@ -119,7 +119,7 @@ def _magnitude(seconds: float) -> int:
 
 def scaled_int_or_percent(value: int | str, whole: int, *, up: bool) -> int:
     """Return a number as it is, or a percentage ("25%") of `whole`. Percentages are rounded up
-    or down, as the field asks (`maxSurge`, `minAvailable`).
+    or down, as the field requires (`maxSurge`, `minAvailable`).
     """
     if isinstance(value, int):
         return value

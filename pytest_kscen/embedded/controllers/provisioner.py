@@ -1,6 +1,6 @@
 """Provision and delete volumes of the built-in storage classes.
 
-Stands for an external provisioner: `actors` starts it on the embedded cluster and beside a real
+Replaces an external provisioner: `actors` starts it on the embedded cluster and with a real
 control plane. Handles provisioners under `kscen.io/` only.
 """
 

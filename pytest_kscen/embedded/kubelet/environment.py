@@ -1,4 +1,4 @@
-"""Resolve what a container starts with: variables from ConfigMaps, Secrets, the pod and the node.
+"""Resolve a container's environment: variables from ConfigMaps, Secrets, the pod and the node.
 
 Called by the container's worker before each run, and by `volumes` for the downward API.
 """
@@ -46,8 +46,8 @@ async def environment_of(api: Api, pod: Obj, container: Obj, allocatable: Obj) -
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `$(NAME)` in a value, command or argument. Unknown names stay as they are, and
-    `$$` stands for `$`.
+    """Replace `$(NAME)` in a value, command or argument. Unknown names are kept, and
+    `$$` becomes `$`.
     """
     if "$" not in text:
         return text

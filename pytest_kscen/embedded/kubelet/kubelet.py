@@ -1,7 +1,7 @@
 """Kubelet of one machine: reports its node, admits the pods bound to it, and reports their
 statuses.
 
-Created by `nodes.Kubelets`, which passes on what the shared informers show. Pods and containers
+Created by `nodes.Kubelets`, which passes events of the shared informers. Pods and containers
 have workers of their own.
 """
 

@@ -1,8 +1,8 @@
 """Simulated machines behind the nodes: powered or not, reachable or not.
 
-A machine exists as long as its Node. A machine without power loses its containers; one that is cut
-off runs on unseen. Only fault injection and simulated third parties change machines: `power_off`
-and `power_on`, `cut_off` and `reconnect`.
+A machine exists as long as its Node. A machine without power loses its containers; a machine
+without network continues to run. Only fault injection and simulated third parties change machines:
+`power_off` and `power_on`, `cut_off` and `reconnect`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Kubelets of a cluster in one actor, and `Site`, the simulated hardware they run on.
 
-A new Node gets a machine and a kubelet; a deleted one takes its machine along. Informers are
+A new Node gets a machine and a kubelet; its machine is deleted with it. Informers are
 shared: events of a machine's node and pods are passed to its kubelet while the machine is
 reachable. Started by `actors`.
 """
@@ -48,7 +48,7 @@ RETRY_DELAY = 1.0  # seconds between attempts of a kubelet to reach the API
 class Kubelets:
     """Actor with one kubelet per machine. Machines that exist at the start register themselves.
 
-    Events are held back while a Scenario stops the kubelets, and delivered in order afterwards.
+    Events are queued while a Scenario pauses the kubelets, and delivered in order afterwards.
     """
 
     def __init__(self, context: ControllerContext, site: Site) -> None:
@@ -141,7 +141,7 @@ class Kubelets:
         name = node["metadata"]["name"]
         kubelet = self._kubelets.get(name)
         if new is None and kubelet:
-            # The machine goes with its Node.
+            # the machine is deleted with its Node
             del self._kubelets[name]
             self._heartbeats.leave(kubelet)
             kubelet.halt()
@@ -168,10 +168,10 @@ class Kubelets:
             )
 
     async def _connect(self, kubelet: Kubelet) -> None:
-        """Start or reconnect a kubelet: take over its Node, start heartbeats, and process what it
-        has missed.
+        """Start or reconnect a kubelet: take over its Node, start heartbeats, and process missed
+        events.
 
-        Retries until the API answers or the machine is cut off again.
+        Retries until the API answers or the machine is disconnected again.
         """
         machine = kubelet.machine
         while self._kubelets.get(machine.name) is kubelet and machine.powered and machine.reachable:

@@ -325,7 +325,7 @@ class PodWorker:
         self._drop_references()
 
     def _drop_references(self) -> None:
-        """Drop references to workers and tasks, so that finished pods need no cyclic garbage
+        """Drop references to workers and tasks, so that finished pods do not need cyclic garbage
         collection.
         """
         self._containers, self._stopping_task, self._deadline_task = {}, None, None

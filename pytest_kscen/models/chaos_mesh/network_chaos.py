@@ -1,7 +1,7 @@
 """NetworkChaos: traffic rules at the selected pods, on the cluster's simulated network.
 
 Called by the daemon. A pod is identified by its address; a pod on the host's network is its
-machine. After injection the network is asked for the fate of the packets, so that an effect which
+machine. After injection the network's impairment of the flows is checked, so that an effect which
 other rules cancel is not reported as injected.
 """
 

@@ -61,7 +61,7 @@ class CiliumAgents:
         await forever
 
     def impairment(self, flow: Flow) -> Impairment:
-        """Return whether a flow passes, as the network's filter."""
+        """Return True if the policies let a flow pass. Called as the network's filter."""
         if not self._policies:
             return NO_IMPAIRMENT
         passes = self._decisions.get(flow)

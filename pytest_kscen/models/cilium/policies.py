@@ -1,8 +1,8 @@
-"""Cilium's decision whether policies let a new flow pass from one party to another.
+"""Decision of Cilium policies about a new flow between two parties.
 
-Pure, and by Cilium's documentation. For each end that is a pod, the policies of its namespace that
-select it count, in the flow's direction there: a matching deny rule ends it; without any rule the
-flow passes; otherwise an allow rule must match.
+Pure; follows Cilium's documentation. At each end that is a pod, the policies of its namespace that
+select it are evaluated, in the flow's direction: a matching deny rule blocks the flow; without any
+rule the flow passes; otherwise an allow rule must match.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ TRANSPORTS = ("TCP", "UDP", "SCTP")
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """Party that policies select, with its own labels, those of its namespace, and the namespace
-    itself as a label.
+    """Endpoint of a flow, with its labels, the labels of its namespace, and the namespace as a
+    label.
     """
 
     namespace: str
@@ -85,7 +85,7 @@ class PolicyRule:
     icmp: bool
 
     def matches(self, peer: Party, protocol: str, port: int) -> bool:
-        """Return whether all given lists match, each by any of its entries. An empty rule matches
+        """Return True if all given lists match, each by any of its entries. An empty rule matches
         nothing.
         """
         peers = (self.selectors, self.entities, self.networks)
@@ -134,7 +134,7 @@ class Policy:
 def may_pass(
     policies: Sequence[Policy], source: Party, target: Party, protocol: str = "TCP", port: int = 0
 ) -> bool:
-    """Return whether egress at the source and ingress at the target both allow the flow."""
+    """Return True if egress at the source and ingress at the target both allow the flow."""
     return _allows(
         [
             policy.egress
@@ -179,7 +179,7 @@ def _is_entity(peer: Party, entity: str) -> bool:
 
 
 def _is_within(peer: Party, network: IpNetwork, exceptions: tuple[IpNetwork, ...]) -> bool:
-    """Return whether an external address is in a network. Pods are matched by their labels
+    """Return True if an external address is in a network. Pods are matched by their labels
     alone.
     """
     if isinstance(peer, Pod) or not peer.address:

@@ -79,7 +79,7 @@ class ReportPacing:
         None.
         """
         reported, _ = self._reported.get(replica.name, (None, None))
-        if reported == status:  # back to what was reported
+        if reported == status:  # the state is again the reported one
             self._clear(replica.name)
             return None
         due = self._due_at(replica, status, reported, now)
@@ -113,7 +113,7 @@ class ReportPacing:
 
 
 def is_syncing(status: ResourceStatus) -> bool:
-    """Return whether a replica of the resource receives data, so that amounts change by
+    """Return True if a replica of the resource receives data, so that amounts change by
     themselves.
     """
     return SYNC_TARGET in [link.replication for link in status.connections.values()]

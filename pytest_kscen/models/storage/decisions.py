@@ -46,9 +46,7 @@ if TYPE_CHECKING:
 
 
 def ensure_finalizers(view: VolumeView) -> list[ApiWrite]:
-    """Put the finalizers on replicas that lack them. The volume gets its own with its first
-    status.
-    """
+    """Add missing finalizers to replicas. The volume's finalizer is added with its first status."""
     writes: list[ApiWrite] = []
     for replica in view.active:
         if not replica.held or (replica.node and not replica.agent_held):
@@ -60,9 +58,7 @@ def ensure_finalizers(view: VolumeView) -> list[ApiWrite]:
 
 
 def form_replicas(view: VolumeView, context: DecisionContext) -> list[ApiWrite]:
-    """Return the writes that bring the replicas to what the layout asks for; none if they are
-    there.
-    """
+    """Return the writes that adjust the replicas to the layout; none if they match it."""
     tie_breakers, missing = (
         context.generation.tie_breakers,
         _missing_disks(view, context.generation),
@@ -157,7 +153,7 @@ class _ReplicaPlanner:
         ]
 
     def convert_diskless(self, replica: VolumeReplica) -> list[ApiWrite]:
-        """Turn a diskless replica into the disk that the class asks for, where no node is free; the
+        """Convert a diskless replica to a diskful one if no node is free for a new disk. The
         replica that waits for a node is deleted.
         """
         if not replica.is_diskful or self._disks >= self._view.layout.diskful:
@@ -338,7 +334,7 @@ def decide(view: VolumeView, context: DecisionContext) -> list[ApiWrite]:
 
 
 def is_about_to_change(view: VolumeView, now: float) -> bool:
-    """Return whether a working agent is about to report the address of a new replica. Statuses can
+    """Return True if a working agent is about to report the address of a new replica. Statuses can
     wait for it.
     """
     for replica in view.unaddressed:
@@ -389,7 +385,7 @@ def _volume_decision(view: VolumeView, context: DecisionContext) -> VolumeDecisi
 
 @dataclass(frozen=True, slots=True)
 class DecisionContext:
-    """Inputs of decisions beside the view, common to all volumes of one controller."""
+    """Inputs of decisions in addition to the view, common to all volumes of one controller."""
 
     generation: Generation
     load: Callable[[str], int]

@@ -36,7 +36,7 @@ class StorageModel(ABC):
 
     @abstractmethod
     async def is_installed(self, api: Api) -> bool:
-        """Return whether such a storage is there already: then nothing else is called."""
+        """Return True if such a storage is installed already: then no other method is called."""
 
     @abstractmethod
     def attach(self, site: Site, informers: Informers, clock: Clock, chance: Chance) -> None:
@@ -93,7 +93,7 @@ class ReplicatedStorageModel(StorageModel):
         self.name = generation
 
     async def is_installed(self, api: Api) -> bool:
-        """Return whether any generation is installed, by an earlier run or by others."""
+        """Return True if any generation is installed, by an earlier run or by others."""
         return bool(await is_installed(api))
 
     def attach(self, site: Site, informers: Informers, clock: Clock, chance: Chance) -> None:

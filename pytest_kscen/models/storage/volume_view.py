@@ -198,7 +198,7 @@ class VolumeView:
     unaddressed: list[VolumeReplica] = field(init=False)
     """Members whose agents have not reported an address yet."""
     placements: list[tuple[str, str, ReplicaAddress | None, str]] = field(init=False)
-    """Name, node, address and type of each member: what the others are configured with."""
+    """Name, node, address and type of each member, for the configuration of its peers."""
     terminating: list[VolumeReplica] = field(init=False)
     """Deleted replicas that are not released yet."""
     attached_nodes: list[str] = field(init=False)
@@ -229,7 +229,7 @@ class VolumeView:
         self.desired_nodes = self._choose_desired() if self.attachments else []
 
     def _choose_desired(self) -> list[str]:
-        """Return the nodes to attach to: earlier choices stay, then first come, first served. A
+        """Return the nodes to attach to: earlier choices are kept, then the oldest attachments. A
         volume that is being deleted gets no new ones.
         """
         wanted = [
@@ -244,7 +244,7 @@ class VolumeView:
         return desired
 
     def may_be_on(self, node: str) -> bool:
-        """Return whether the class allows using the volume on this node: local access needs a
+        """Return True if the class allows using the volume on this node: local access needs a
         replica with a disk there.
         """
         if not self.layout.is_local:
@@ -285,8 +285,8 @@ ZONAL, TRANS_ZONAL = "Zonal", "TransZonal"
 
 @dataclass(frozen=True, slots=True)
 class VolumeLayout:
-    """Layout that a volume's class asks for: numbers of replicas, where they may be, and how many
-    nodes may use the volume.
+    """Layout that a volume's class requires: numbers and places of replicas, and the number of
+    nodes that may use the volume.
     """
 
     diskful: int
@@ -326,7 +326,7 @@ def plan_changes(
     new_disk_nodes: Sequence[str],
     tie_breakers: Callable[[VolumeLayout, int, int], int],
 ) -> ReplicaChanges:
-    """Return what is wrong with the replicas, given new disks on the nodes `homes`.
+    """Return the faults of the replicas, given new disks on the nodes `homes`.
 
     `tie_breakers` returns the number needed for a layout and its numbers of diskful and access
     replicas.

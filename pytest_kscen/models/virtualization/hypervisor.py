@@ -75,7 +75,7 @@ class Hypervisor:
         return None if machine.labels.get(ROLE_LABEL) == PARENT_ROLE else machine
 
     def assign(self, guest: Guest, container: ContainerContext) -> None:
-        """Give the guest to this launcher; a launcher that held it before is asked to stop.
+        """Assign the guest to this launcher, and stop a launcher that held it before.
 
         A machine with power that no launcher held was on before the simulation started.
         """
@@ -173,7 +173,7 @@ class Launcher:
             else:
                 ran = await self._start(guest, container, chance)
             if ran and await container.stopping():
-                # A guest that is up shuts down; one that is booting or without power just ends.
+                # a running guest shuts down; a booting one, or one without power, ends at once
                 if guest.container is not container:
                     container.write("the guest has gone\n")
                 else:
@@ -194,7 +194,7 @@ class Launcher:
         """Start the guest. Return True when it is up, or when the container shall stop before
         that.
         """
-        while guest.container:  # another launcher has not let go of its disks yet
+        while guest.container:  # another launcher has not released its disks yet
             if await container.stopping(within=DISKS_LOCKED):
                 return True
         self._hypervisor.assign(guest, container)

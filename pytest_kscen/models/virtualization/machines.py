@@ -47,7 +47,7 @@ def policy_of(vm: Obj) -> str:
 
 
 def should_run(vm: Obj, *, switched: bool | None) -> bool:
-    """Return whether the machine shall run, by its run policy and by manual switching."""
+    """Return True if the machine has to run, by its run policy and by manual operations."""
     policy = policy_of(vm)
     return (
         switched if switched is not None and policy in MANUAL_POLICIES else RUNS_BY_DEFAULT[policy]

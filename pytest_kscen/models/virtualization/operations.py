@@ -1,7 +1,7 @@
-"""Controller of operations: Pending, then InProgress while the machine changes, and finished for
-good.
+"""Controller of operations: Pending, then InProgress while the machine changes, then finished.
 
-An operation that comes while another on the same machine is unfinished supersedes it, or fails.
+An operation that is created before another one of the same machine has finished supersedes it, or
+fails.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def is_forced(operation: Obj) -> bool:
 
 
 def supersedes(new: Obj, old: Obj) -> bool:
-    """Return whether a newer operation replaces an unfinished older one; otherwise the newer one
+    """Return True if a newer operation replaces an unfinished older one; otherwise the newer one
     fails.
     """
     kind, older = new["spec"]["type"], old["spec"]["type"]

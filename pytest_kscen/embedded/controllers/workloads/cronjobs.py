@@ -274,8 +274,8 @@ class CronJobs(Reconciler):
     async def _sync_schedule(self, cron_job: Obj, status: Obj) -> tuple[float | None, Obj]:
         """Start the Job that is due, if there is one.
 
-        Return the seconds until the next scheduled time, or None if it never comes or the CronJob
-        is suspended, and the status that follows.
+        Return the seconds until the next scheduled time (None without one, or if the CronJob is
+        suspended), and the new status.
         """
         if cron_job["metadata"].get("deletionTimestamp") or cron_job["spec"].get("suspend"):
             return None, status

@@ -2,7 +2,7 @@
 
 Called by `daemonsets`. First every eligible node gets exactly one pod. Then, if the template has
 changed, pods are replaced as far as the limits allow: old ones are deleted, or with a surge new
-ones are started beside them.
+ones are started in addition.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def build_pod(owner: Obj, node: str, revision: Obj) -> Obj:
 
 
 def _tolerations(spec: Obj) -> list[Obj]:
-    """Return the template's tolerations followed by those that every daemon pod has, without
+    """Return the template's tolerations followed by the default ones of daemon pods, without
     duplicates.
     """
     tolerations = list(spec.get("tolerations") or ())
@@ -165,7 +165,7 @@ class DaemonSetState:
     def margins(self) -> tuple[int, int]:
         """Return the surge and the number of pods that may be unavailable.
 
-        The surge counts pods beside old ones. One of the two is at least 1 unless no node is
+        The surge is the number of additional pods. One of the two is at least 1 unless no node is
         eligible.
         """
         rolling = (self.owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
@@ -277,7 +277,7 @@ def _replace(state: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -
 
 
 def _surge(state: DaemonSetState, per_node: dict[str, list[Obj]], most: int) -> DaemonSetPlan:
-    """Plan an update with surge: start new pods beside old ones, at most `most` at a time.
+    """Plan an update with surge: start at most `most` new pods before old ones are deleted.
 
     An old pod is deleted when the new one on its node is available; an unavailable old one is
     replaced at once.

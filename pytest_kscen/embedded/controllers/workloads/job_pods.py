@@ -1,5 +1,5 @@
-"""Create and delete a Job's pods: as many as parallelism and missing completions allow, none when
-it is over.
+"""Create and delete a Job's pods: as many as parallelism and missing completions allow, none after
+its end.
 
 Called by `jobs` once per reconciliation; counting finished pods is `job_completion`'s work.
 """

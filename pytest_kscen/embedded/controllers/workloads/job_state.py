@@ -1,5 +1,4 @@
-"""State of a Job in one reconciliation: its pods by what they are to it, and the counts that
-follow.
+"""State of a Job in one reconciliation: its pods by state, and their counts.
 
 Pure apart from `untrack`. Finished pods are first recorded by uid (`uncountedTerminatedPods`), then
 released, then counted, so an interruption neither loses nor repeats one. Indexes are counted
@@ -246,7 +245,7 @@ class JobState:
             )
         self.failed_indexes = []
         if self.limited_per_index:
-            # Known ones are joined by those beyond their limit and those failed by policy.
+            # known failed indexes, indexes beyond their limit, and indexes failed by policy
             limit = self.job["spec"]["backoffLimitPerIndex"]
             found = set(parse_indexes(status.get("failedIndexes")))
             for pod in self.pods:

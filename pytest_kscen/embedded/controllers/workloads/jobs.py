@@ -55,7 +55,7 @@ RESUMED = {"type": "Suspended", "status": "False", "reason": "JobResumed", "mess
 
 
 class Jobs(Reconciler):
-    """Reconcile each Job: count its pods, decide whether it is over, create or delete pods, and
+    """Reconcile each Job: count its pods, check if it is finished, create or delete pods, and
     write the status.
 
     Changes of pods are gathered for `BATCH` seconds, so that many of them cause one status write.

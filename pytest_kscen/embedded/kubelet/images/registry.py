@@ -2,7 +2,7 @@
 image.
 
 `Images` is part of a cluster's `Site`; tests and simulated third parties register behaviours with
-it, and workers ask it before each run.
+it, and workers look it up before each run.
 """
 
 from __future__ import annotations

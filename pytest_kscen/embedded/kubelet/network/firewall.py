@@ -150,8 +150,8 @@ _parse_address = functools.lru_cache(maxsize=1024)(ipaddress.ip_address)
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """Kind of packets, as rules see them. Port 0 stands for an unknown port, as of a client, or
-    for a protocol without ports.
+    """Packet fields that rules match. Port 0 means an unknown port, such as a client's, or a
+    protocol without ports.
     """
 
     source: str

@@ -61,14 +61,12 @@ class ConnectionMesh:
         return self._links_from.get(node, NO_LINKS)
 
     def peers(self, replica: DrbdReplica) -> Iterator[DrbdReplica]:
-        """Return the replicas that are really connected to this one: they receive what it
-        writes.
-        """
+        """Return the replicas that are connected to this one and receive its writes."""
         visible_peers = replica.visible_peers
         return (peer for peer in self._replicas.values() if visible_peers.get(peer.node) is peer)
 
     def unconnected(self, replica: DrbdReplica) -> list[DrbdReplica]:
-        """Return all replicas but this one and the ones that are really connected to it."""
+        """Return all other replicas that are not connected to this one."""
         visible_peers = replica.visible_peers
         return [
             peer
@@ -90,7 +88,7 @@ class ConnectionMesh:
         return list(found.values())
 
     def update_quality(self) -> bool:
-        """Measure all paths again after a change of the network. Return whether a connection has
+        """Measure all paths again after a change of the network. Return True if a connection has
         become silent, or has recovered from silence.
         """
         changed = False
@@ -106,7 +104,7 @@ class ConnectionMesh:
         return changed
 
     def adjust(self, replica: DrbdReplica, before: ResourceConfig | None) -> None:
-        """Follow a replica that came up, or that has other peers or another port than before.
+        """Update the links of a replica that came up, or whose peers or port have changed.
         `before` is None for a replica that was down.
         """
         peers, port = (replica.config.peers, replica.config.port) if replica.config else ({}, 0)

@@ -1,7 +1,7 @@
-"""Replica of a resource on one node: the kernel's state while it is up, and what its disk keeps.
+"""Replica of a resource on one node: the kernel's state while it is up, and the state of its disk.
 
-Changed by the resource alone. Data is counted, not stored: a replica has the number of acknowledged
-bytes that it misses, and a flag whether it misses any.
+Only the resource changes it. Data is counted, not stored: a replica has the number of acknowledged
+bytes that it misses, and a flag that is set if it misses any.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class DrbdReplica:
     disk: DiskState = DiskState.DISKLESS
     size: int = 0
     data: int = 0
-    """Number of the initialisation that its data comes from; 0 while it has none."""
+    """Number of the initialisation of its data; 0 while it has none."""
     behind: bool = False
-    """True once others have written since, whether the replica has noticed it or not."""
+    """True once others have written since, even if the replica has not detected it."""
     missing: float = 0.0
     """Bytes that a resync has to bring."""
     activity: float = 0.0
@@ -147,8 +147,8 @@ class WriteTracker:
         return min(float(replica.size), replica.missing + flown)
 
     def settle(self) -> None:
-        """Add what was missed until now to the absent replicas. Call it before a change of a
-        replica.
+        """Add the bytes missed until now to the counts of absent replicas. Call it before a change
+        of a replica.
         """
         for replica in self._absent:
             replica.missing = self.missing(replica)

@@ -36,8 +36,8 @@ NEEDS_RESYNC = (DiskState.OUTDATED, DiskState.INCONSISTENT)
 class StateResolver:
     """Rules that bring the replicas of one resource to a consistent state.
 
-    Disks learn what they can know, votes are counted, and a Primary with quorum writes, until no
-    step changes anything; then replicas that miss data are resynced.
+    Disk states are derived from connected peers, votes are counted, and a Primary with quorum
+    writes, until no step changes anything; then replicas that miss data are resynced.
     """
 
     def __init__(
@@ -110,8 +110,8 @@ class StateResolver:
         return any(peer.disk is UP_TO_DATE for peer in self._mesh.peers(replica))
 
     def _count_votes(self) -> bool:
-        """Update quorum and suspension of all replicas. Return whether another step may be needed:
-        a changed quorum matters only where the quorum rule looks at it.
+        """Update quorum and suspension of all replicas. Return True if another step may be needed:
+        a changed quorum matters only if the quorum rule depends on it.
         """
         quorum_changed, changed = False, False
         for replica in self._replicas.values():
@@ -180,10 +180,10 @@ class StateResolver:
         return self._receives_writes(target, writer)
 
     def _receives_writes(self, target: DrbdReplica, writer: DrbdReplica | None) -> bool:
-        """Return whether a target receives new writes during its resync; otherwise they would
-        overtake it again at once.
+        """Return True if a target receives new writes during its resync; otherwise it
+        would miss data again at once.
 
-        A suspended Primary counts like the writer: it may continue because of this very resync.
+        A suspended Primary counts like the writer, since this resync may let it continue.
         """
         frozen = [one for one in self._replicas.values() if one.role is PRIMARY and one.suspended]
         if frozen:
@@ -293,8 +293,8 @@ class DrbdResource:
         return not self.resolver.resyncs and not self.writes.has_absent
 
     def dismantle(self) -> None:
-        """Break the reference cycles of a resource that is gone: so many come and go in a long run
-        that the garbage collector shall not have to search for them.
+        """Break the reference cycles of a removed resource. Long runs remove many, which the
+        garbage collector would otherwise have to search for.
         """
         del self.mesh, self.resolver
 

@@ -30,7 +30,7 @@ class DiskState(StrEnum):
     OUTDATED = "Outdated"
     """Complete, but other replicas have newer data."""
     CONSISTENT = "Consistent"
-    """Complete; not yet known whether other replicas have newer data."""
+    """Complete; other replicas may have newer data."""
     UP_TO_DATE = "UpToDate"
     UNKNOWN = "DUnknown"
 
@@ -87,7 +87,7 @@ class ResourceConfig:
         self.disks = [self.diskful, *[peer.diskful for peer in self.peers.values()]].count(True)
 
     def has_same_effect_as(self, other: ResourceConfig) -> bool:
-        """Return whether both configurations lead to the same common state. `two_primaries` does
+        """Return True if both configurations lead to the same common state. `two_primaries` does
         not count: it matters only to a later promotion.
         """
         return _agreement_key(self) == _agreement_key(other)
@@ -131,8 +131,8 @@ VOTES = QuorumRule.VOTES  # looking up enumeration members is slow
 
 
 class VisibleReplicas(NamedTuple):
-    """Count of the replicas that one replica sees, itself included, by what they contribute to
-    quorum.
+    """Numbers of replicas that are visible to one replica, itself included, by their contribution
+    to quorum.
     """
 
     up_to_date: int
@@ -146,10 +146,10 @@ class VisibleReplicas(NamedTuple):
 
 
 def has_enough_votes(config: ResourceConfig, visible: VisibleReplicas, *, had_quorum: bool) -> bool:
-    """Return whether so many replicas are visible that no newer data can exist without one of them.
+    """Return True if enough replicas are visible: no newer data can exist without one of them.
 
-    The tie-break rule keeps a quorum that was there when half of the voters and most diskless
-    replicas are visible; it never grants a new one that way.
+    The tie-break rule keeps an existing quorum if half of the voters and most diskless replicas are
+    visible; it never grants a new quorum.
     """
     if config.quorum == 0:
         return True
@@ -165,7 +165,7 @@ def has_enough_votes(config: ResourceConfig, visible: VisibleReplicas, *, had_qu
 
 
 def depends_on_previous_quorum(config: ResourceConfig) -> bool:
-    """Return whether a replica's quorum depends on the quorum that it or a peer had before."""
+    """Return True if a replica's quorum depends on the quorum that it or a peer had before."""
     return config.quorum_rule is not VOTES
 
 

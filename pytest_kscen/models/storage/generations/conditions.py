@@ -145,8 +145,8 @@ class ConditionsGeneration(Generation):
         )  # without the address, which the agent itself sets
 
     def has_same_orders(self, status: Obj, before: Obj) -> bool:
-        """Return whether two statuses give the same orders, at a glance where no write touched the
-        configuration: it is the same object then.
+        """Return True if two statuses give the same orders. Unchanged configurations are the same
+        object, which is fast to compare.
         """
         now, then = status.get("drbd") or {}, before.get("drbd") or {}
         is_same = now.get("config") is then.get("config") and status.get(

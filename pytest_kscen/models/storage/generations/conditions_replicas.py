@@ -84,7 +84,7 @@ def agent_conditions(replica: VolumeReplica, report: AgentReport) -> dict[str, C
 
 
 def has_begun(obj: Obj, initialized: Obj | None) -> bool:
-    """Return whether a replica once had what its type needs, by its condition DataInitialized. A
+    """Return True if a replica once had what its type needs, by its condition DataInitialized. A
     replica that was diskless when it reported has no data.
     """
     return initialized is not None and bool(

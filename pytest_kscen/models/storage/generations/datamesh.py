@@ -1,7 +1,7 @@
 """Datamesh of a volume: its members, their settings, and the transitions under way. Pure.
 
-Called by the later generations. Also counts what a volume can lose now, from the replicas whose
-agents work.
+Called by the later generations. Also counts the votes and copies that a volume can lose now, from
+the replicas whose agents work.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _member(view: VolumeView, replica: VolumeReplica, decision: VolumeDecision) 
 
 
 def is_formed(view: VolumeView) -> bool:
-    """Return whether as many disks as the layout asks for have once had the volume's data."""
+    """Return True if as many disks as the layout requires have had the volume's data."""
     return (
         sum(replica.initialized for replica in view.members if replica.is_diskful)
         >= view.layout.diskful

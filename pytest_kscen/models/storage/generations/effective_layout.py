@@ -1,5 +1,5 @@
-"""Later generations of the storage: members in a datamesh, and what a volume can lose in an
-effective layout; the newest adds the conditions Ready and Resilient.
+"""Later generations of the storage: members in a datamesh, and an effective layout with the
+failures that a volume can tolerate. The newest adds the conditions Ready and Resilient.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ def connected_peers(status: Obj) -> tuple[str, ...]:
 
 
 def has_begun(obj: Obj) -> bool:
-    """Return whether a replica once had quorum and what its type needs. A replica that was diskless
+    """Return True if a replica once had quorum and what its type needs. A replica that was diskless
     when it reported has no data.
     """
     status = obj.get("status") or {}

@@ -1,4 +1,4 @@
-"""Generation of the storage: the interface that decisions and agents use, and what all share.
+"""Generation of the storage: the interface for decisions and agents, and common functions.
 
 A generation translates between the API's objects and the common terms of a volume's view. It must
 not decide what a volume needs.
@@ -103,8 +103,7 @@ class Generation(ABC):
     name: str
     definitions: tuple[Obj, ...]
     classes: ClassVar[dict[str, str]]
-    """Replication settings with a class of their own, besides those of all generations, by class
-    name.
+    """Additional replication settings of this generation, by class name.
     """
     quorum_rule: QuorumRule
     forms_at_once: bool
@@ -218,9 +217,9 @@ def common_fields(obj: Obj) -> tuple[Obj, str, str, str, bool, bool, bool]:
 
 
 def is_initial_replica(replica: VolumeReplica, others: Iterable[VolumeReplica]) -> bool:
-    """Return whether no replica has data and this is the one that shall initialise the volume.
+    """Return True if no replica has data and this is the one that shall initialise the volume.
 
-    A replica that is being deleted is not chosen, nor one after another that may have begun.
+    A replica that is being deleted is not chosen, nor a second one if the first may have begun.
     """
     if replica.deleting or not replica.is_diskful:
         return False
