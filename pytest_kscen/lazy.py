@@ -6,7 +6,7 @@ Public packages call it, so that importing them is cheap. Each of them imports t
 
 from __future__ import annotations
 
-from importlib import import_module
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,6 +23,6 @@ def lazy_names(package: str, names_by_module: dict[str, tuple[str, ...]]) -> Cal
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(modules[name]), name)
+        return getattr(importlib.import_module(modules[name]), name)  # noqa: TID251  # this module
 
     return get

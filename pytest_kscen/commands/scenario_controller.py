@@ -102,7 +102,7 @@ def main(arguments: list[str]) -> int:
 def _waiter(path: str) -> ControllerWaiter:
     module, _, name = path.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = getattr(importlib.import_module(module), name)  # noqa: TID251  # user's waiter
     except (ImportError, AttributeError, ValueError) as error:
         raise ValueError(
             f"--waiter {path}: cannot be imported, write it as in my_module:WAITER: {error}"

@@ -141,7 +141,8 @@ class Registry:
         if ":" in name:
             module, _, attribute = name.partition(":")
             try:
-                found: Any = getattr(importlib.import_module(module), attribute)
+                # user's plugin
+                found: Any = getattr(importlib.import_module(module), attribute)  # noqa: TID251
             except (ImportError, AttributeError) as error:
                 raise ValueError(f"there is no plugin {name!r}: {error}") from None
             check_plugin_class(found, name)
