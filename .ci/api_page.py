@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pathlib
 import sys
+import typing
 from typing import Any
 
 from pytest_kscen.resources import Resource
@@ -47,13 +48,15 @@ def summary(thing: Any) -> str:
     if inspect.isclass(thing) or hasattr(thing, "__code__"):
         text = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
         return text.split(". ")[0].rstrip(".").replace("|", "\\|")
-    is_plain = isinstance(thing, str | int | Resource)
+    is_plain = isinstance(thing, str | int | Resource) or typing.get_origin(thing)
     return f"`{thing!s}`" if is_plain else f"a {type(thing).__name__}"
 
 
 def kind(thing: Any) -> str:
     if inspect.isclass(thing):
         return "exception" if issubclass(thing, BaseException) else "class"
+    if typing.get_origin(thing):
+        return "annotation"
     return "function" if callable(thing) and hasattr(thing, "__code__") else "constant"
 
 

@@ -56,6 +56,8 @@ class Registry(Mapping[str, T], Generic[T]):
         self._check = check
         self._found: dict[str, T] = {}
         self._entry_points: dict[str, metadata.EntryPoint] | None = None
+        self._loaded_from: dict[str, str] = {}
+        """Installed packages by the names of extensions that were imported from them."""
         self._clashes: dict[str, str] = {}
         """Messages by the name that an installed extension shares with another one."""
         for extension in built_in:
@@ -77,7 +79,7 @@ class Registry(Mapping[str, T], Generic[T]):
         for fact, line in facts.items():
             if getattr(extension, fact, MISSING) is MISSING or fact in _abstract(extension):
                 raise ExtensionError(
-                    f"{_described(extension)} of the package {package!r} is no {self._noun}: it "
+                    f"{_with_package(extension, package)} is no {self._noun}: it "
                     f"does not define `{fact}`: add `{line}` to it"
                 )
         name = getattr(extension, self._attribute)
@@ -86,16 +88,22 @@ class Registry(Mapping[str, T], Generic[T]):
             return False
         if other is not None:
             raise ExtensionError(
-                f"there are two {self._noun}s {name!r}: {_described(other)} of the package "
-                f"{_package_of(other)!r} and {_described(extension)} of the package {package!r}: "
-                "rename one of them, or uninstall one of the packages"
+                f"there are two {self._noun}s {name!r}: "
+                f"{_with_package(other, _package_of(other))} and "
+                f"{_with_package(extension, package)}: {self._remedy(name, extension)}"
             )
         if why := self._check(extension, self._found):
-            raise ExtensionError(
-                f"{_described(extension)} of the package {package!r} is no {self._noun}: {why}"
-            )
+            raise ExtensionError(f"{_with_package(extension, package)} is no {self._noun}: {why}")
         self._found[name] = extension
         return True
+
+    def _remedy(self, name: str, extension: T) -> str:
+        """Return what to do about an extension that a hook adds by a name in use."""
+        if name in self._built_in:
+            return f"the first one is built in: rename {_described(extension)}"
+        if package := self._loaded_from.get(name):
+            return f"rename {_described(extension)}, or uninstall {package!r}"
+        return "rename one of them"
 
     def discard(self, extension: T) -> None:
         """Take back what `add` has added, if it is there."""
@@ -141,10 +149,12 @@ class Registry(Mapping[str, T], Generic[T]):
                         "its name: rename this one, or uninstall its package"
                     )
                 elif other := found.get(point.name):
+                    packages = {_distribution(other), _distribution(point)}
+                    remedy = ", or uninstall one of the packages" if len(packages) > 1 else ""
                     self._clashes[point.name] = (
                         f"there are two {self._noun}s {point.name!r}: {other.value} of the "
-                        f"package {_distribution(other)!r} and {described}: rename one of them, "
-                        "or uninstall one of the packages"
+                        f"package {_distribution(other)!r} and {described}: rename one of them"
+                        f"{remedy}"
                     )
                 else:
                     found[point.name] = point
@@ -171,6 +181,7 @@ class Registry(Mapping[str, T], Generic[T]):
                 "both the same name"
             )
         self._register(extension, package)
+        self._loaded_from[name] = package
         del self._installed()[name]
 
 
@@ -179,8 +190,8 @@ def returned_by_hook(point: str, returned: Any) -> list[Any]:
     if isinstance(returned, Iterable) and not isinstance(returned, str | Mapping):
         return list(returned)
     raise ExtensionError(
-        f"the hook pytest_kscen_{point} returned {_described(returned)} of the package "
-        f"{_package_of(returned)!r}, and not a list: return a list of it"
+        f"the hook pytest_kscen_{point} returned {_with_package(returned, _package_of(returned))}, "
+        "and not a list: return a list of it"
     )
 
 
@@ -215,6 +226,13 @@ def _described(extension: object) -> str:
     if inspect.isclass(extension):
         return f"{extension.__module__}.{extension.__qualname__}"
     return f"an object of {type(extension).__module__}.{type(extension).__qualname__}"
+
+
+def _with_package(extension: object, package: str) -> str:
+    """Return how a message names an extension and its package: builtins have none."""
+    if package == "builtins":
+        return repr(extension)
+    return f"{_described(extension)} of the package {package!r}"
 
 
 def _package_of(extension: object) -> str:

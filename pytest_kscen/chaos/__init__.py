@@ -26,6 +26,7 @@ from pytest_kscen.chaos.profile import (
     valid_variants,
 )
 from pytest_kscen.lazy import lazy_names
+from pytest_kscen.objects.arguments import CountRange, Duration, DurationRange
 from pytest_kscen.objects.resources import NODES
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ __all__ = [
     "VOLUME",
     "ChaosOption",
     "ClusterClients",
+    "CountRange",
     "CreatedObjects",
+    "Duration",
+    "DurationRange",
     "ExplanatoryPower",
     "Fault",
     "FaultImpossible",

@@ -27,7 +27,16 @@ from pytest_kscen.chaos.profile import (
 )
 from pytest_kscen.extensions import Registry
 from pytest_kscen.objects import options as parsers
-from pytest_kscen.objects.arguments import in_words, is_whole_number, nearest, require_range
+from pytest_kscen.objects.arguments import (
+    CountRange,
+    Duration,
+    DurationRange,
+    in_words,
+    is_whole_number,
+    nearest,
+    parameter_types,
+    require_range,
+)
 from pytest_kscen.objects.resources import CILIUM_NETWORK_POLICIES, JOBS
 from pytest_kscen.objects.storage import AGENT_LABEL, CONTROLLER_LABEL, NAMESPACE
 from pytest_kscen.objects.virtualization import VIRTUAL_MACHINE_OPERATIONS
@@ -311,6 +320,30 @@ def valid_label(label: object) -> None:
     raise ValueError(f"label={label!r}: {why}write it as in app=agent")
 
 
+PARAMETER_TYPES = (
+    *(DurationRange, CountRange, Duration),
+    *(str, int, float, bool, tuple[str, ...], Any),
+)
+"""Annotations of profiles' parameters; each may have `| None`."""
+
+
+def _check_parameters(profile: type[Profile]) -> str:
+    """Return why a parameter cannot be filled from a marker or an option; empty if all can."""
+    try:
+        found = parameter_types(profile)
+    except ValueError as error:
+        return str(error)
+    for name, type_ in found.items():
+        if type_ not in PARAMETER_TYPES:
+            shown = type_.__name__ if type(type_) is type else type_
+            return (
+                f"its field {name!r} has the annotation {shown}, which no marker can fill: "
+                "write DurationRange, CountRange or Duration of pytest_kscen.chaos, or str, int, "
+                "float, bool, tuple[str, ...] or Any"
+            )
+    return ""
+
+
 def _check_profile(profile: type[Profile], others: Mapping[str, type[Profile]]) -> str:
     """Return why a profile cannot be registered beside the others; empty if it can."""
     parameters = getattr(profile, "__dataclass_params__", None)
@@ -318,6 +351,8 @@ def _check_profile(profile: type[Profile], others: Mapping[str, type[Profile]]) 
         return "it is not a frozen dataclass: write `@dataclass(frozen=True)` above its class"
     if not isinstance(profile.targets, tuple) or not set(profile.targets) <= set(TARGETS):
         return f"targets = {profile.targets!r}: give a tuple of {', '.join(map(repr, TARGETS))}"
+    if why := _check_parameters(profile):
+        return why
     for other in others.values():
         shared = {profile.name, *profile.aliases} & {other.name, *other.aliases}
         if shared:

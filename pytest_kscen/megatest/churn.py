@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_kscen.chaos.profiles import PodDestroy
 from pytest_kscen.objects import quantities
 from pytest_kscen.objects.arguments import (
+    Duration,
     is_number,
     is_range,
     is_whole_number,
@@ -19,7 +20,6 @@ from pytest_kscen.objects.arguments import (
 if TYPE_CHECKING:
     from pytest_kscen.chance import Stream
     from pytest_kscen.chaos.profile import Profile
-    from pytest_kscen.objects.arguments import Duration
 
 
 POD_DESTROYER = PodDestroy()

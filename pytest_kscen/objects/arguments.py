@@ -6,18 +6,26 @@ Used by options, markers, fixtures and validation. Functions raise ValueError wi
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 import re
+import sys
+import types
+import typing
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
-Duration: TypeAlias = float
-"""Seconds, or a duration such as `90s` where people pass it."""
+Duration: TypeAlias = Annotated[float, "duration"]
+"""Annotation of a parameter in seconds. Markers may give it as a string such as `90s`."""
+DurationRange: TypeAlias = tuple[float, float]
+"""Annotation of a parameter with the least and the most seconds. Markers may give strings."""
+CountRange: TypeAlias = tuple[int, int]
+"""Annotation of a parameter with the least and the most of a whole number."""
 UNIT_NANOSECONDS = {
     "ns": 1,
     "us": 10**3,
@@ -148,3 +156,33 @@ def nearest(word: object, words: Iterable[str]) -> str:
 
 def closest_match(word: str, words: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(word, list(words), 1)), None)
+
+
+def parameter_types(kind: type[Any]) -> Mapping[str, Any]:
+    """Return the annotations of a dataclass's fields, evaluated and without `| None`, by name.
+
+    Raises ValueError, which names the field, for an annotation that cannot be evaluated when the
+    program runs.
+    """
+    return {
+        field.name: _parameter_type(kind, field.name, field.type)
+        for field in dataclasses.fields(kind)
+    }
+
+
+def _parameter_type(kind: type[Any], name: str, annotation: Any) -> Any:
+    owner = next(each for each in kind.__mro__ if name in vars(each).get("__annotations__", {}))
+    holder: Any = types.SimpleNamespace(__annotations__={name: annotation})
+    try:
+        found = typing.get_type_hints(
+            holder, vars(sys.modules[owner.__module__]), include_extras=True
+        )[name]
+    except (AttributeError, NameError, SyntaxError, TypeError) as error:
+        raise ValueError(
+            f"the annotation of its field {name!r}, {annotation}, cannot be evaluated: {error}: "
+            "import its names outside of `if TYPE_CHECKING:`"
+        ) from error
+    if typing.get_origin(found) not in (typing.Union, types.UnionType):
+        return found
+    some = [each for each in typing.get_args(found) if each is not types.NoneType]
+    return some[0] if len(some) == 1 else found

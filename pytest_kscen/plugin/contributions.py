@@ -13,11 +13,12 @@ import pytest
 from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.clusters import BACKENDS
 from pytest_kscen.extensions import ExtensionError, Registry, is_installed, returned_by_hook
+from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.plugin import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 
 READ_BY_OPTIONS: Mapping[str, Registry[Any]] = {
@@ -25,6 +26,7 @@ READ_BY_OPTIONS: Mapping[str, Registry[Any]] = {
     "health_sources": HEALTH_SOURCES,
     "cluster_backends": BACKENDS,
 }
+PREFIX = "pytest_kscen_"
 POINTS = (*READ_BY_OPTIONS, "storage_models", "reports", "probes", "waiters")
 REPORTS_POINT = "reports"
 """Hooks that return reports are called with the configuration, before the first test."""
@@ -95,12 +97,30 @@ def check_extensions(config: pytest.Config) -> None:
     Names of all installed extensions are compared; a point without any is not even imported.
     """
     config.add_cleanup(_forget)
+    _errors.extend(_unknown_hooks(config.pluginmanager))
     for point in filter(is_installed, POINTS):
         _try(registry_of(point).check_names)
     if _errors:
         errors = "\n".join(dict.fromkeys(map(str, _errors)))
         _forget()
         raise pytest.UsageError(errors)
+
+
+def _unknown_hooks(pluginmanager: pytest.PytestPluginManager) -> Iterator[ExtensionError]:
+    """Yield an error for each hook of a plugin that is named like ours and is none of them.
+
+    pytest would end with an internal error at collection.
+    """
+    known = [f"{PREFIX}{point}" for point in POINTS]
+    for name, caller in vars(pluginmanager.hook).items():
+        if not name.startswith(PREFIX) or caller.has_spec():
+            continue
+        for implementation in caller.get_hookimpls():
+            if not implementation.optionalhook:
+                yield ExtensionError(
+                    f"{implementation.plugin_name} defines the hook {name!r}, which does not exist"
+                    f"{nearest(name, known)}; the hooks are {', '.join(known)}"
+                )
 
 
 def load_extensions() -> list[str]:

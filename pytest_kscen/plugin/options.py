@@ -169,7 +169,7 @@ VM_NAMESPACE = Option(
 VOLUME_HEALTH = Option(
     "--kscen-volume-health",
     _one_of(HEALTH_SOURCES.names),
-    "NAME",
+    "|".join(HEALTH_SOURCES.names()),
     "what the storage publishes of a volume's health",
     DEFAULT_HEALTH.name,
 )

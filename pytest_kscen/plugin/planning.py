@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from pytest_kscen.clusters import BACKENDS
-from pytest_kscen.objects.arguments import PAIR, is_number, is_whole_number, nearest, range_error
+from pytest_kscen.objects.arguments import (
+    PAIR,
+    CountRange,
+    Duration,
+    DurationRange,
+    is_number,
+    is_whole_number,
+    nearest,
+    parameter_types,
+    range_error,
+)
 from pytest_kscen.objects.options import LEAST, MOST, Fills, SwitchesOn
 from pytest_kscen.plugin.options import CHURN, OPTIONS, SETTINGS
 
@@ -25,10 +35,6 @@ if TYPE_CHECKING:
     from pytest_kscen.plugin.option_values import Given
     from pytest_kscen.plugin.options import Settings
     from pytest_kscen.run.plan import Plan
-
-
-RANGES = {"tuple[float, float]": float, "tuple[int, int]": int}
-DURATION = "Duration"
 
 
 class Bound(NamedTuple):
@@ -72,13 +78,14 @@ def settled(
     Other parameters are left out: `kind` has defaults for them.
     """
     found: dict[str, Any] = {}
+    types = parameter_types(kind)
     for field in dataclasses.fields(kind):
-        number = RANGES.get(str(field.type).removesuffix(" | None"))
-        if number is not None:
-            found |= _range(declared, field, name, settings, whole=number is int)
+        type_ = types[field.name]
+        if type_ in (DurationRange, CountRange):
+            found |= _range(declared, field, name, settings, whole=type_ == CountRange)
         elif field.name in declared:
             value = declared[field.name]
-            if field.type == DURATION:
+            if type_ == Duration:
                 found[field.name] = _seconds(field.name, value)
             else:
                 found[field.name] = tuple(value) if isinstance(value, list) else value

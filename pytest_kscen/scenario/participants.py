@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_kscen.objects.arguments import nearest
 from pytest_kscen.objects.resources import Resource
 from pytest_kscen.objects.scenarios import EVERY
-from pytest_kscen.scenario.builtin_waiters import WAITERS, WHERE_SERVED
+from pytest_kscen.scenario.builtin_waiters import WAITER_REGISTRY, WAITERS, WHERE_SERVED
 from pytest_kscen.scenario.writes import WITHOUT_WAITER
 
 if TYPE_CHECKING:
@@ -207,9 +207,17 @@ class Participants:
                 f"{name!r} contains many controllers and cannot be simulated; an embedded "
                 "cluster can simulate each of them"
             )
-        if name in known:
-            return ""
+        return "" if name in known else _unknown_name_error(name, known)
+
+
+def _unknown_name_error(name: str, known: Collection[str]) -> str:
+    if waiter := WAITER_REGISTRY.get(name):
+        resources = ", ".join(each.qualified for each in waiter.resources)
         return (
-            f"there is no controller {name!r}{nearest(name, known)}; there are "
-            f"{', '.join(sorted(known))}"
+            f"the controller {name!r} cannot take part: this cluster does not serve "
+            f"{resources}: create the CustomResourceDefinition before the scenario"
         )
+    return (
+        f"there is no controller {name!r}{nearest(name, known)}; there are "
+        f"{', '.join(sorted(known))}"
+    )

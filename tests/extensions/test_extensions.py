@@ -73,6 +73,7 @@ def test_installed_profile_runs(installed):
 
 def test_profile_options_are_registered(installed):
     shown = pytest_in(installed, "--help").stdout
+    assert "--kscen-volume-health=conditions|effectiveLayout|ready|toy" in shown
     assert "--enable-chaos-node-cordon" in shown
     done = pytest_in(
         installed, "-k", "command_line", "--enable-chaos-node-cordon", "--chaos-period-min=20s"
@@ -110,8 +111,8 @@ def test_probe_and_waiter_work_without_pytest(installed):
 
 
 def file_of_page(name):
-    """Return the YAML block of this title in docs/extending.md."""
-    ((text,),) = [re.findall(rf"^```yaml title={name}\n(.*?)^```$", PAGE.read_text(), FLAGS)]
+    """Return the block of this title in docs/extending.md."""
+    (text,) = re.findall(rf"^```\w+ title={name}\n(.*?)^```$", PAGE.read_text(), FLAGS)
     return text
 
 
@@ -149,6 +150,102 @@ def test_probe_of_a_package_is_checked_in_a_workflow(installed):
     assert "3 passed" in done.stdout
 
 
+def test_waiter_of_a_package_takes_part_in_a_scenario(installed):
+    tests, _ = installed
+    (tests / "toy.scenario.yaml").write_text(file_of_page("toy.scenario.yaml"))
+    done = pytest_in(installed, "toy.scenario.yaml")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert (
+        "the controller 'toy-controller' cannot take part: this cluster does not serve "
+        "toyvolumes.toy.example: create the CustomResourceDefinition before the scenario"
+    ) in done.stdout
+    (tests / "conftest.py").write_text(file_of_page("conftest.py"))
+    done = pytest_in(installed, "toy.scenario.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+PARAMETERS = (
+    "import dataclasses, pytest\n"
+    "from kscen_examples.node_cordon import NodeCordon\n"
+    "from pytest_kscen.chaos import CountRange, Duration, DurationRange\n"
+    "@dataclasses.dataclass(frozen=True)\n"
+    "class Other(NodeCordon):\n"
+    "    name = 'other-cordon'\n"
+    "    options = ()\n"
+    "    {}\n"
+    "def pytest_kscen_profiles():\n"
+    "    return [Other]\n"
+)
+
+
+def test_public_annotations_decide_how_parameters_are_filled(installed):
+    tests, _ = installed
+    fields = (
+        "pause: Duration = 1.0; some: CountRange | None = None; calm: DurationRange | None = None"
+    )
+    (tests / "conftest.py").write_text(PARAMETERS.format(fields))
+    (tests / "test_examples.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.chaos('other-cordon', pause='2m', some=(1, 2), calm=('30s', '1m'))\n"
+        "def test_it(scenario_runner):\n"
+        "    (chaos,) = scenario_runner.plan.chaos\n"
+        "    assert (chaos.pause, chaos.some, chaos.calm) == (120.0, (1, 2), (30.0, 60.0))\n"
+        "    assert scenario_runner.run('5m').verdict != 'invalid'\n"
+    )
+    done = pytest_in(installed)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        (
+            "period: tuple = (60.0, 300.0)",
+            (
+                "is no chaos profile: its field 'period' has the annotation tuple, which no marker "
+                "can fill: write DurationRange, CountRange or Duration of pytest_kscen.chaos"
+            ),
+        ),
+        ("period: 'Gone' = 1", "its field 'period', Gone, cannot be evaluated: name 'Gone' is not"),
+    ],
+)
+def test_field_that_cannot_be_filled_is_refused(installed, field, message):
+    (installed[0] / "conftest.py").write_text(PARAMETERS.format(field))
+    done = pytest_in(installed)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert message in done.stderr
+
+
+def test_unknown_hook_is_a_usage_error(installed):
+    (installed[0] / "conftest.py").write_text("def pytest_kscen_profile(): return []\n")
+    done = pytest_in(installed)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert (
+        "conftest.py defines the hook 'pytest_kscen_profile', which does not exist "
+        "(did you mean 'pytest_kscen_profiles'?); the hooks are pytest_kscen_profiles, "
+    ) in done.stderr
+
+
+def test_hook_with_an_object_of_no_package(installed):
+    (installed[0] / "conftest.py").write_text("def pytest_kscen_waiters(): return ['it']\n")
+    done = pytest_in(installed)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "'it' is no waiter: it does not define `name`" in done.stderr
+
+
+def test_exception_in_a_report_fails_the_test(installed):
+    (installed[0] / "conftest.py").write_text(
+        "from pytest_kscen.report import Report\n"
+        "class Broken(Report):\n"
+        "    name = 'broken'\n"
+        "    def finish(self, run): raise OSError('no space')\n"
+        "def pytest_kscen_reports(config): return [Broken]\n"
+    )
+    done = pytest_in(installed, "-k", "cordoned")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "OSError: no space" in done.stdout
+
+
 def test_hooks_of_a_conftest_are_called(installed):
     tests, _ = installed
     (tests / "conftest.py").write_text(
@@ -183,8 +280,8 @@ def test_duplicate_names_are_refused(installed):
     assert done.returncode == 4
     assert (
         "there are two chaos profiles 'node-cordon': kscen_examples.node_cordon.NodeCordon of the "
-        "package 'kscen_examples' and conftest.Other of the package 'conftest': rename one of "
-        "them, or uninstall one of the packages"
+        "package 'kscen_examples' and conftest.Other of the package 'conftest': rename "
+        "conftest.Other, or uninstall 'kscen-examples'"
     ) in done.stderr
 
 
@@ -458,9 +555,9 @@ def test_extension_is_added_once():
 
 
 def blocks():
-    return re.findall(
-        r"^```(?:python|toml) title=(\S+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
-    )
+    """Return the blocks of files of the package, by name; conftest.py is a user's."""
+    found = re.findall(r"^```(?:python|toml) title=(\S+)\n(.*?)^```$", PAGE.read_text(), FLAGS)
+    return [(name, text) for name, text in found if name != "conftest.py"]
 
 
 def test_page_quotes_the_package():

@@ -11,6 +11,7 @@ from pytest_kscen.chaos import (
     NODES,
     PERIOD,
     ChaosOption,
+    DurationRange,
     Fault,
     FaultImpossible,
     Profile,
@@ -63,8 +64,8 @@ def patch(unschedulable, run):
 class NodeCordon(Profile):
     """Cordons random nodes; ranges are seconds."""
 
-    period: tuple[float, float] = (60.0, 300.0)
-    incident: tuple[float, float] = (10.0, 60.0)
+    period: DurationRange = (60.0, 300.0)
+    incident: DurationRange = (10.0, 60.0)
 
     name: ClassVar[str] = "node-cordon"
     targets: ClassVar[tuple[str, ...]] = ("nodes",)
