@@ -57,20 +57,20 @@ def range_options(
     """Define `<flag>-min` and `<flag>-max`, which fill the two ends of a range of seconds."""
     return (
         ChaosOption(
-            *(f"{flag}-min", options.duration, "TIME", f"least time {noun}", default[0]),
+            *(f"{flag}-min", options.duration, "TIME", f"minimum {noun}", default[0]),
             parameter=parameter,
             bound=LEAST,
         ),
         ChaosOption(
-            *(f"{flag}-max", options.duration, "TIME", f"most time {noun}", default[1]),
+            *(f"{flag}-max", options.duration, "TIME", f"maximum {noun}", default[1]),
             parameter=parameter,
             bound=MOST,
         ),
     )
 
 
-PERIOD = range_options("period", "--chaos-period", "between two incidents", ("1m", "5m"))
-INCIDENT = range_options("incident", "--chaos-incident", "that an incident lasts", ("10s", "1m"))
+PERIOD = range_options("period", "--chaos-period", "time between two incidents", ("1m", "5m"))
+INCIDENT = range_options("incident", "--chaos-incident", "duration of an incident", ("10s", "1m"))
 
 
 @dataclass(frozen=True, slots=True)

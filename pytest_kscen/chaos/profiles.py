@@ -81,7 +81,10 @@ class NetworkBlock(Profile):
     options: ClassVar[tuple[ChaosOption, ...]] = (
         ChaosOption.switch(
             "--enable-chaos-network-block",
-            "cut machines off: all traffic, one volume's DRBD, split brain",
+            (
+                "block connections between machines: all TCP, one volume's DRBD, or split brain "
+                "(default: off)"
+            ),
         ),
         *PERIOD,
         *INCIDENT,
@@ -89,7 +92,7 @@ class NetworkBlock(Profile):
             "--chaos-partition-group-size",
             parsers.group_size,
             "N",
-            "how many machines split brain puts on one side; 0 is half of them",
+            "number of machines on one side of a split brain; 0 is half of them",
             "0",
             parameter="group_size",
         ),
@@ -155,7 +158,7 @@ class NetworkDegrade(Profile):
     options: ClassVar[tuple[ChaosOption, ...]] = (
         ChaosOption.switch(
             "--enable-chaos-network-degrade",
-            "lose packets between two machines, or load their link",
+            "drop packets between two machines, or load their link (default: off)",
         ),
         *PERIOD,
         *INCIDENT,
@@ -163,7 +166,7 @@ class NetworkDegrade(Profile):
             "--chaos-loss-percent",
             parsers.share,
             "SHARE",
-            "the share of packets that is lost, from 0.0 to 1.0: 0.01 is 1 %%",
+            "share of lost packets, from 0.0 to 1.0: 0.01 is 1 %%",
             "0.01",
             parameter="loss",
         ),
@@ -206,7 +209,9 @@ class VmReboot(Profile):
         CreatedObjects(VIRTUAL_MACHINE_OPERATIONS, in_parent=True),
     )
     options: ClassVar[tuple[ChaosOption, ...]] = (
-        ChaosOption.switch("--enable-chaos-vm-reboot", "restart machines, hard"),
+        ChaosOption.switch(
+            "--enable-chaos-vm-reboot", ("restart machines without a shutdown (default: off)")
+        ),
         *PERIOD,
     )
 

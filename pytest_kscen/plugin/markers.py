@@ -53,7 +53,7 @@ def workflow_request(item: pytest.Item) -> WorkflowRequest | None:
         return _read(item, *mark.args, **mark.kwargs)
     except TypeError:
         raise ValueError(
-            "@pytest.mark.workflow takes a file, and by name parameters={...} and within='1h'"
+            "@pytest.mark.workflow takes a file, and the keywords parameters={...} and within='1h'"
         ) from None
 
 
@@ -191,28 +191,28 @@ SCENARIO_RUNNER = "scenario_runner"
 HOW_TO_RUN = "call scenario_runner.run(), or enter `with scenario_runner as run`"
 
 MARKERS = (
-    "megatest: volume churn under chaos; `pytest -m megatest` runs them all",
+    "megatest: test of volume churn under chaos; `pytest -m megatest` runs all of them",
     (
-        "scenario: a Scenario of a *.scenario.yaml file, which is played as a test; `pytest "
-        "-m scenario` plays them all"
+        "scenario: test that plays a Scenario of a *.scenario.yaml file; `pytest -m scenario` "
+        "runs all of them"
     ),
     (
-        "workflow(file, parameters=None, within='1h'): what the fixture `workflow` plays; "
-        "tests of *.workflow.yaml have it too"
+        "workflow(file, parameters=None, within='1h'): Workflow that the fixture `workflow` "
+        "plays, and its time limit; tests of *.workflow.yaml have this marker, too"
     ),
-    "controlplane: needs the real control plane's programs on this machine",
+    "controlplane: test that needs the programs of the real control plane on this machine",
     (
-        "cluster(backend=..., nodes=6, scope='function'): the test's cluster; scope 'module' "
-        "or 'session' shares one"
+        "cluster(backend=..., nodes=6, scope='function'): cluster of the test; tests share it "
+        "with scope 'module' or 'session'"
     ),
     (
         "volume_churn(storage_classes=..., max_volumes=10, lifetime=('1m', '5m'), ...): "
-        "volumes come and go while the test runs"
+        "volumes to create and delete during a run"
     ),
-    "chaos(profile, **parameters): faults while the test runs; may stand several times",
+    "chaos(profile, **parameters): faults to cause during a run; may be given several times",
     (
-        f"{PLAN_FROM_COMMAND_LINE}(): volumes come and go, and --enable-… flags switch on "
-        "what happens to them"
+        f"{PLAN_FROM_COMMAND_LINE}: volume churn, and the operations and faults of the "
+        "--enable-… flags"
     ),
 )
 
@@ -267,13 +267,13 @@ def _unused(item: pytest.Item) -> Iterator[str]:
     mark = item.get_closest_marker(WORKFLOW)
     if mark and mark.args and WORKFLOW not in info.names_closure:
         yield (
-            "@pytest.mark.workflow: it is never played: the test has to request the fixture "
-            "workflow, which has been played then"
+            "@pytest.mark.workflow: the workflow is never played: request the fixture "
+            "`workflow`, which plays it"
         )
     if SCENARIO_RUNNER in info.names_closure:
         return
     if marks := [f"@pytest.mark.{name}" for name in declares(item)]:
         yield (
-            f"{', '.join(marks)}: it is never run: the test has to request the fixture "
+            f"{', '.join(marks)}: the plan is never run: request the fixture "
             f"scenario_runner, and {HOW_TO_RUN}"
         )

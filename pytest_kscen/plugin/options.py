@@ -54,14 +54,14 @@ KUBECONFIG = Option(
     "--kubeconfig",
     parsers.existing_file,
     "FILE",
-    "the kubeconfig of a real cluster to test on",
+    "kubeconfig of the real cluster to test",
 )
 DURATION = Option(
     "--kscen-duration",
     parsers.duration,
     "TIME",
-    "how long a run lasts in cluster time, as in 90s or 1h30m, where the test leaves it open "
-    "(default: an hour on embedded, until Ctrl-C elsewhere)",
+    "duration of a run in cluster time, as in 90s or 1h30m, if the test gives none "
+    "(default: 1h on embedded, until Ctrl-C elsewhere)",
 )
 
 GENERAL = (
@@ -69,27 +69,33 @@ GENERAL = (
         "--kscen-cluster",
         _one_of(BACKENDS.names),
         "|".join(BACKENDS.names()),
-        "where clusters come from (default: embedded, or kubeconfig with --kubeconfig)",
+        "backend of the tests' clusters (default: embedded, or kubeconfig with --kubeconfig)",
     ),
     KUBECONFIG,
     Option(
         "--kscen-context",
         parsers.context,
         "NAME",
-        "the kubeconfig's context (default: its current one)",
+        "context of the kubeconfig (default: its current context)",
     ),
     Option(
         "--kscen-seed",
         _seed,
         "N|random",
-        "the seed of every test (default: each test's own, from its id)",
+        (
+            "seed of all tests, a whole number; random draws one "
+            "(default: a number from each test's id)"
+        ),
     ),
     DURATION,
     Option(
         "--kscen-archive",
         parsers.folder,
         "DIR",
-        "keep each run there: a folder with its journal, its outcome, its seed and its options",
+        (
+            "keep a folder of each run in DIR: journal, outcome, stories, seed and options "
+            "(default: none)"
+        ),
     ),
 )
 
@@ -99,14 +105,15 @@ DISPOSABLE = Option(
     "--kscen-disposable",
     parsers.switch,
     "",
-    "the cluster of --kubeconfig may be emptied: a scenario begins with deleting all that is there",
+    "allow scenarios to delete all objects of the cluster of --kubeconfig before they begin "
+    "(default: off)",
 )
 SCENARIO_RESULTS = Option(
     "--kscen-scenario-results",
     _one_of(lambda: RESULTS),
     "|".join(RESULTS),
     (
-        "when a scenario's results are written into its status (default: "
+        "time of writing a scenario's results into its status (default: the variable "
         "UPDATE_SCENARIO_RESULTS_STRATEGY, else AtMovingNextStep)"
     ),
 )
@@ -114,7 +121,10 @@ SCENARIO_PATIENCE = Option(
     "--kscen-scenario-patience",
     parsers.duration,
     "TIME",
-    "how long controllers may take in cluster time before the scenario has failed",
+    (
+        "time limit of a scenario's controllers in cluster time, as in 90s or 1h30m; "
+        "exceeding it fails the scenario"
+    ),
     "10m",
 )
 
@@ -148,7 +158,10 @@ STORAGE_CLASSES = Option(
     "--storage-classes",
     parsers.names,
     "A,B",
-    "the storage classes that volumes are made of, with commas; obligatory on a real cluster",
+    (
+        "storage classes of the volumes, separated by commas; required on a real cluster "
+        "(default: two of the simulated storage)"
+    ),
     effect=_churn("storage_classes"),
 )
 PARENT_KUBECONFIG = Option(
@@ -156,64 +169,81 @@ PARENT_KUBECONFIG = Option(
     parsers.existing_file,
     "FILE",
     (
-        "the kubeconfig of the cluster whose virtual machines are the tested one's nodes; "
-        "chaos on a real cluster needs it"
+        "kubeconfig of the parent cluster, whose virtual machines are the tested cluster's nodes; "
+        "required for chaos on a real cluster"
     ),
 )
 VM_NAMESPACE = Option(
     "--vm-namespace",
     parsers.namespace,
     "NAME",
-    "the namespace of those virtual machines; chaos on a real cluster needs it",
+    "namespace of the virtual machines in the parent cluster; required for chaos on a real cluster",
 )
 VOLUME_HEALTH = Option(
     "--kscen-volume-health",
     _one_of(HEALTH_SOURCES.names),
     "|".join(HEALTH_SOURCES.names()),
-    "what the storage publishes of a volume's health",
+    "health source of volumes",
     DEFAULT_HEALTH.name,
 )
 
 MEGATEST = (
     STORAGE_CLASSES,
-    _number("--max-volumes", "how many volumes at once at most", "10", _churn("max_volumes")),
     _number(
-        "--volume-step-min", "how many volumes a step makes at least", "1", _churn("step", LEAST)
+        "--max-volumes",
+        "maximum number of volumes at once; the last step may exceed it",
+        "10",
+        _churn("max_volumes"),
     ),
-    _number(
-        "--volume-step-max", "how many volumes a step makes at most", "3", _churn("step", MOST)
+    _number("--volume-step-min", "minimum number of volumes per step", "1", _churn("step", LEAST)),
+    _number("--volume-step-max", "maximum number of volumes per step", "3", _churn("step", MOST)),
+    _time(
+        "--step-period-min", "minimum time between two steps", "10s", _churn("step_period", LEAST)
     ),
-    _time("--step-period-min", "least time between two steps", "10s", _churn("step_period", LEAST)),
-    _time("--step-period-max", "most time between two steps", "30s", _churn("step_period", MOST)),
-    _time("--volume-period-min", "least time that a volume lives", "1m", _churn("lifetime", LEAST)),
-    _time("--volume-period-max", "most time that a volume lives", "5m", _churn("lifetime", MOST)),
+    _time(
+        "--step-period-max", "maximum time between two steps", "30s", _churn("step_period", MOST)
+    ),
+    _time(
+        "--volume-period-min",
+        "minimum lifetime of a volume, from ready to its deletion",
+        "1m",
+        _churn("lifetime", LEAST),
+    ),
+    _time(
+        "--volume-period-max",
+        "maximum lifetime of a volume, from ready to its deletion",
+        "5m",
+        _churn("lifetime", MOST),
+    ),
     _switch(
         "--enable-pod-destroyer",
-        "destroy the storage's own pods",
+        "delete pods of the storage's agents and controllers (default: off)",
         SwitchesOn(parameter="pod_destroyer"),
     ),
-    _switch("--enable-volume-resizer", "let volumes grow", SwitchesOn(parameter="resizer")),
+    _switch(
+        "--enable-volume-resizer", "grow volumes (default: off)", SwitchesOn(parameter="resizer")
+    ),
     _switch(
         "--enable-volume-replica-destroyer",
-        "delete volumes' replicas",
+        "delete replicas of volumes (default: off)",
         SwitchesOn(parameter="replica_destroyer"),
     ),
     _switch(
         "--enable-volume-replica-creator",
-        "add Access and TieBreaker replicas",
+        "add Access and TieBreaker replicas to volumes (default: off)",
         SwitchesOn(parameter="replica_creator"),
     ),
     VOLUME_HEALTH,
     _time(
         "--kscen-volume-patience",
-        "most time within which a new volume has to become ready",
+        "time limit for a new volume to become ready, and for the replacement of a deleted disk",
         "10m",
         _churn("patience"),
     ),
-    _size("--kscen-volume-size", "the size of a new volume", "100Mi", _churn("size")),
+    _size("--kscen-volume-size", "size of a new volume, 1Mi or more", "100Mi", _churn("size")),
     _size(
         "--kscen-volume-size-max",
-        "no volume grows above it",
+        "maximum size of a growing volume",
         "1Gi",
         Fills((CHURN,), "max_size", actor="resizer"),
     ),
@@ -257,9 +287,9 @@ CHAOS = (PARENT_KUBECONFIG, VM_NAMESPACE, *profile_options(BUILT_IN))
 
 GROUPS = (
     ("kscen", "Kubernetes scenarios (pytest-kscen)", GENERAL),
-    ("kscen scenarios", "scenarios of KEP-140 (pytest-kscen)", SCENARIOS),
-    ("megatest", "megatest: volumes that come and go (pytest-kscen)", MEGATEST),
-    ("megatest chaos", "megatest chaos: faults meanwhile (pytest-kscen)", CHAOS),
+    ("kscen scenarios", "Scenarios of KEP-140 (pytest-kscen)", SCENARIOS),
+    ("megatest", "megatest: volume churn (pytest-kscen)", MEGATEST),
+    ("megatest chaos", "megatest chaos: faults during the volume churn (pytest-kscen)", CHAOS),
 )
 OPTIONS = [option for _, _, options in GROUPS for option in options]
 """Options of the session.

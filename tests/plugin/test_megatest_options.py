@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import re
 
 import pytest
 
@@ -14,7 +15,7 @@ from pytest_kscen.megatest.churn import Churn
 from pytest_kscen.objects.options import Fills
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.plugin import markers, planning
-from pytest_kscen.plugin.options import CHAOS, CHURN, MEGATEST
+from pytest_kscen.plugin.options import CHAOS, CHURN, MEGATEST, OPTIONS
 from pytest_kscen.run.plan import Plan
 
 FROM_COMMAND_LINE = "plan_from_command_line"
@@ -472,13 +473,25 @@ def test_parent_is_refused_for_a_cluster_with_its_own(pytester):
 def test_help_lists_them_in_groups(pytester):
     lines = pytester.runpytest("--help").stdout.str()
     churn, chaos = (
-        lines.index("\nmegatest: volumes that come and go"),
-        lines.index("\nmegatest chaos: faults meanwhile"),
+        lines.index("\nmegatest: volume churn"),
+        lines.index("\nmegatest chaos: faults during the volume churn"),
     )
     for option in MEGATEST:
         assert churn < lines.index(f"  {option.flag}") < chaos
     assert all(lines.index(f"  {option.flag}") > chaos for option in CHAOS)
-    assert "0.01 is 1 % (default: 0.01)" in " ".join(lines.split())
+    help_text = " ".join(lines.split())
+    assert "0.01 is 1 % (default: 0.01)" in help_text
+    assert (
+        "time limit for a new volume to become ready, and for the replacement of a deleted disk "
+        "(default: 10m)" in help_text
+    )
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flag)
+def test_help_states_a_default_or_that_a_value_is_required(option):
+    without = ("--kubeconfig", "--parent-kubeconfig", "--vm-namespace")
+    assert "(default: " in option.described or option.flag in without
+    assert not re.match(r"(the|how|what|when|where|no|least|most) ", option.help)
 
 
 @pytest.mark.parametrize("level", ["debug", "info", "warn", "error"])

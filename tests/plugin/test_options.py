@@ -204,7 +204,7 @@ def test_unplayed_plan_is_refused_at_collection(pytester, marker):
     result.stderr.fnmatch_lines(
         [
             (
-                f"*::TestAll::test_it: @pytest.mark.{name}: it is never run: the test has to "
+                f"*::TestAll::test_it: @pytest.mark.{name}: the plan is never run: "
                 "request the fixture*"
             )
         ]

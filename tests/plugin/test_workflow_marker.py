@@ -56,7 +56,7 @@ def test_marked_test_plays_its_workflow(project):
         ("'flows/pause.yaml', within='soon'", "'soon' is not a duration"),
         (
             "file=1, to=2",
-            "@pytest.mark.workflow takes a file, and by name parameters={...} and within='1h'",
+            "@pytest.mark.workflow takes a file, and the keywords parameters={...} and within='1h'",
         ),
     ],
 )
@@ -76,7 +76,7 @@ def test_unplayed_workflow_fails_the_test(project):
         "test_it(scenario_runner): pass\n"
     )
     result = project.runpytest()
-    assert "it is never played: the test has to request the fixture workflow" in result.stderr.str()
+    assert "the workflow is never played: request the fixture `workflow`" in result.stderr.str()
 
 
 def test_marker_without_workflow_is_refused(project):

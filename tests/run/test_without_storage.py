@@ -1,4 +1,4 @@
-"""Runs without volumes need no storage, on a foreign cluster without its definitions."""
+"""Runs without volumes, on a kubeconfig cluster that has no storage definitions."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ REST = {
 }
 
 
-def real():
+def control_plane_cluster():
     from pytest_kscen.clusters.controlplane.cluster import ControlPlaneCluster
 
     return ControlPlaneCluster("bare", nodes=0)
 
 
-def embedded():
+def embedded_cluster():
     return EmbeddedCluster("bare", nodes=0)
 
 
 @pytest.fixture(
-    scope="module", params=[embedded, pytest.param(real, marks=pytest.mark.controlplane)]
+    scope="module",
+    params=[embedded_cluster, pytest.param(control_plane_cluster, marks=pytest.mark.controlplane)],
 )
-def given(request):
+def kubeconfig_cluster(request):
     with (
         contextlib.closing(request.param()) as cluster,
-        contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as given,
+        contextlib.closing(KubeconfigCluster(cluster.kubeconfig)) as opened,
     ):
-        yield given
+        yield opened
 
 
 @pytest.fixture
-def scenario_runner(given):
-    with contextlib.closing(ScenarioRunner(given, Plan())) as runner:
+def scenario_runner(kubeconfig_cluster):
+    with contextlib.closing(ScenarioRunner(kubeconfig_cluster, Plan())) as runner:
         yield runner
 
 
@@ -59,7 +60,7 @@ def test_workflow_is_played_without_messages_about_storage(scenario_runner, capl
     assert "storage" not in caplog.text
 
 
-def test_volume_by_hand_reports_what_the_cluster_lacks(scenario_runner):
+def test_volume_by_hand_names_missing_definitions(scenario_runner):
     lacks = (
         "the tested cluster has no replicatedstorageclasses.storage.deckhouse.io: install "
         "sds-replicated-volume there, or test"
@@ -68,15 +69,15 @@ def test_volume_by_hand_reports_what_the_cluster_lacks(scenario_runner):
         run.volumes.create("any")
 
 
-def test_crashed_actor_leaves_no_volumes_to_delete(scenario_runner, caplog):
+def test_crashed_actor_causes_no_messages_about_storage(scenario_runner, caplog):
     async def crash():
-        raise LookupError("stumbled")
+        raise LookupError("failed on purpose")
 
     async def begin():
-        run.life.start_actor(crash(), "stumbler")
+        run.life.start_actor(crash(), "failing-actor")
 
-    with pytest.raises(LookupError, match="stumbled"), scenario_runner as run:
+    with pytest.raises(LookupError, match="failed on purpose"), scenario_runner as run:
         run.call(begin())
     assert "storage" not in caplog.text
     reported = [entry.data for entry in run.journal if entry.what == "crashed"]
-    assert reported == [{"component": "stumbler", "error": "LookupError('stumbled')"}]
+    assert reported == [{"component": "failing-actor", "error": "LookupError('failed on purpose')"}]

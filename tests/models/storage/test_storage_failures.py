@@ -1,4 +1,4 @@
-"""Conditions while pods, machines and leaders are down, and after their return."""
+"""Status conditions of a volume and its replicas during failures, and after recovery."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def leader(storage_cluster):
     ]
 
 
-def test_nothing_happens_without_a_leader_until_the_lease_expires(storage_cluster):
+def test_new_leader_creates_replicas_after_the_lease_expires(storage_cluster):
     storage_cluster.advance(30)
     first = leader(storage_cluster)
     renewed = storage_cluster.call(storage_cluster.api.get(LEASES, LEASE, NAMESPACE))["spec"][
@@ -47,7 +47,7 @@ def test_live_leader_renews_its_lease(storage_cluster):
 
 
 def test_killed_agent_is_detected_and_restarts(storage_cluster):
-    """Its replica's own words stay; the controller's say that its agent does not report."""
+    """The agent's own conditions stay; the controller sets `Online` to report the missing agent."""
     storage_cluster.ready_volume()
     node = storage_cluster.nodes()[1]
     before = storage_cluster.conditions_of(RVR, "v-1")
@@ -80,7 +80,7 @@ def test_killed_agent_is_detected_and_restarts(storage_cluster):
 
 
 def test_new_agent_starts_from_the_api_state(storage_cluster):
-    """What was asked for while it was away is done when it is back."""
+    """Attach a volume while its agent is down: the agent attaches it after the restart."""
     storage_cluster.ready_volume()
     node = storage_cluster.nodes()[0]
     (pod,) = storage_cluster.pods("agent", node)
@@ -91,7 +91,7 @@ def test_new_agent_starts_from_the_api_state(storage_cluster):
     )
 
 
-def test_power_loss_under_a_replica(storage_cluster):
+def test_replica_is_not_ready_after_a_power_loss(storage_cluster):
     storage_cluster.ready_volume()
     node = storage_cluster.nodes()[2]
     storage_cluster.site.machines.power_off(node)
@@ -102,7 +102,7 @@ def test_power_loss_under_a_replica(storage_cluster):
         ),
         timeout=30,
     )
-    assert storage_cluster.of_volume() == HEALTHY  # nobody has missed its node yet
+    assert storage_cluster.of_volume() == HEALTHY  # its node's lease has not expired yet
     storage_cluster.until(lambda: storage_cluster.of_volume()["IOReady"][0] == "False", timeout=60)
     assert (
         storage_cluster.conditions_of(RVR, "v-2")["Online"]
@@ -112,7 +112,7 @@ def test_power_loss_under_a_replica(storage_cluster):
     assert storage_cluster.conditions_of(RVR, "v-2")["InQuorum"] == (
         "True",
         "InQuorum",
-    )  # its last word
+    )  # the last value that its agent reported
     assert storage_cluster.of_volume()["Quorum"] == ("True", "QuorumReached")
     storage_cluster.advance(60)
     storage_cluster.site.machines.power_on(node)
@@ -129,7 +129,7 @@ def links(storage_cluster, replica):
     )
 
 
-def test_two_stopped_machines_of_three_are_reported_until_they_return(storage_cluster):
+def test_volume_is_not_ready_while_two_of_three_machines_are_off(storage_cluster):
     storage_cluster.ready_volume()
     first, second, _ = storage_cluster.nodes()
     storage_cluster.site.machines.power_off(first)
@@ -142,12 +142,12 @@ def test_two_stopped_machines_of_three_are_reported_until_they_return(storage_cl
     for _ in range(24):
         storage_cluster.advance(5)
         assert storage_cluster.of_volume()["IOReady"] == ("False", "NoIOReadyReplicas")
-    assert storage_cluster.kinds() == "3D"  # nobody deletes what may come back
+    assert storage_cluster.kinds() == "3D"  # replicas are kept, their machines may return
     assert storage_cluster.of_volume()["Quorum"] == ("True", "QuorumDegraded")
 
 
-def test_quorum_of_a_volume_is_lost_when_its_agents_report_it(storage_cluster):
-    """Nodes are cut off from each other, not from the API."""
+def test_volume_loses_quorum_when_replication_is_cut(storage_cluster):
+    """Cut the links between nodes; all nodes keep their connection to the API."""
     storage_cluster.ready_volume()
     storage_cluster.cut_replication()
     storage_cluster.until(
@@ -247,11 +247,11 @@ def test_ready_condition_has_reasons(build_storage_cluster):
     storage_cluster = build_storage_cluster("ready")
     seen = {}
 
-    def look(new, _):
+    def record_reasons(new, _):
         for one in ((new or {}).get("status") or {}).get("conditions", ()):
             seen.setdefault((one["type"], one["status"], one["reason"]))
 
-    storage_cluster.system.volumes.on_change(look)
+    storage_cluster.system.volumes.on_change(record_reasons)
     storage_cluster.volume()
     storage_cluster.until(storage_cluster.is_whole)
     storage_cluster.site.machines.power_off(storage_cluster.nodes()[0])
