@@ -202,12 +202,7 @@ def test_unplayed_plan_is_refused_at_collection(pytester, marker):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     name = marker.partition("(")[0]
     result.stderr.fnmatch_lines(
-        [
-            (
-                f"*::TestAll::test_it: @pytest.mark.{name}: the plan is never run: "
-                "request the fixture*"
-            )
-        ]
+        [(f"*::TestAll::test_it: @pytest.mark.{name}: the plan is never run: request the fixture*")]
     )
 
 
