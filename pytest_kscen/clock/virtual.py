@@ -146,7 +146,8 @@ class Pacer:
                 self._loop.turn(
                     lambda: self._wanted or self._closing or not self._waiting, pace=self._pace
                 )
-        except BaseException as error:  # noqa: BLE001  # passed to the callers; the thread continues
+        # passed to the callers; the thread continues
+        except BaseException as error:  # noqa: BLE001
             while self._waiting:
                 task, answer = self._waiting.popitem()
                 task.cancel()

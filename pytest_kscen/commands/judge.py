@@ -36,7 +36,8 @@ def main(arguments: list[str]) -> int:
         return EXIT_CODES[outcome.judged]
     except (LookupFailed, JournalDamaged) as unknown:
         why = str(unknown)
-    except Exception as error:  # noqa: BLE001  # an uncaught error would exit with 1, the code of an invalid run
+    # an uncaught error would exit with 1, the code of an invalid run
+    except Exception as error:  # noqa: BLE001
         why = f"{folder} cannot be judged: {error!r}"
     print(why, file=sys.stderr)
     return EXIT_CODES[UNKNOWN]

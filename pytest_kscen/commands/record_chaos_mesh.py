@@ -100,7 +100,8 @@ def without_prose(schema: Any) -> Any:
 def record(folder: Path, into: Path) -> None:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     # the safe one
-    files = [yaml.load(path.read_text(), loader) for path in sorted(folder.glob("*.yaml"))]  # noqa: S506
+    texts = [path.read_text() for path in sorted(folder.glob("*.yaml"))]
+    files = [yaml.load(text, loader) for text in texts]  # noqa: S506
     definitions = [without_prose(definition) for definition in files if definition]
     if not definitions:
         raise FileNotFoundError(

@@ -20,7 +20,8 @@ MODULES = ("api", "apimachinery", "apiextensions-apiserver", "kube-aggregator")
 FOLDERS = re.compile(r"^(pkg/apis/)?[a-z]+/v\d+$|^pkg/apis/meta/v1$")
 _STRUCT = re.compile(r"^type (\w+) struct \{$(.*?)^\}$", re.MULTILINE | re.DOTALL)
 _FIELD = re.compile(
-    r'^\s+(?:\w+\s+)?([\w.\[\]*]+)\s+`json:"([^",]*)[^"]*"(?:\s*\w+:"[^"]*")*?\s*protobuf:"\w+,(\d+),',
+    r'^\s+(?:\w+\s+)?([\w.\[\]*]+)\s+`json:"([^",]*)[^"]*"'
+    r'(?:\s*\w+:"[^"]*")*?\s*protobuf:"\w+,(\d+),',
     re.MULTILINE,
 )
 

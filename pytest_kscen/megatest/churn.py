@@ -68,7 +68,9 @@ class Churn:
         for name in ("resizer", "replica_destroyer", "replica_creator", "pod_destroyer"):
             if not isinstance(getattr(self, name), bool):
                 # like all invalid parameters
-                raise ValueError(f"{name}={getattr(self, name)!r}: give True or False")  # noqa: TRY004
+                raise ValueError(  # noqa: TRY004
+                    f"{name}={getattr(self, name)!r}: give True or False"
+                )
         if not is_number(self.patience) or self.patience == math.inf:
             raise ValueError(f"patience={self.patience!r}: give a time, more than zero")
         require_range("step", self.step, whole=True)

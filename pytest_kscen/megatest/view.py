@@ -143,7 +143,13 @@ class VolumesWatch:
             del self._awaited[future]
 
     # stated beside it
-    async def wait_until_deleted(self, volume: str, version: str, *, timeout: float) -> None:  # noqa: ASYNC109
+    async def wait_until_deleted(
+        self,
+        volume: str,
+        version: str,
+        *,
+        timeout: float,  # noqa: ASYNC109
+    ) -> None:
         """Wait until a volume that existed at this version is deleted.
 
         The watch first has to reach the version: at an older one it has no such volume yet.

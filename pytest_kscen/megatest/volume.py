@@ -191,7 +191,8 @@ async def _wait_for_end(rv: Subject, actor: Actor, volume_plan: VolumePlan) -> N
 async def _run_checker(rv: Subject, actor: Actor) -> None:
     try:
         await check(rv)
-    except Exception as error:  # noqa: BLE001  # a checker that crashes has not judged, and stops no other actor
+    # a checker that crashes has not judged, and stops no other actor
+    except Exception as error:  # noqa: BLE001
         actor.note("check-crashed", volume=rv.name, error=repr(error))
         actor.log(logging.ERROR, "the checker crashed", volume=rv.name, error=repr(error))
 

@@ -108,7 +108,11 @@ class PlayedItem(pytest.Function):
         return made
 
     # pytest's signature
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002
+    def repr_failure(
+        self,
+        excinfo: pytest.ExceptionInfo[BaseException],
+        style: Any = None,  # noqa: ARG002
+    ) -> Any:
         """Show only the message of an error in the file: a traceback does not help its author."""
         return (
             str(excinfo.value)
@@ -220,7 +224,13 @@ class Scenarios:
             raise ScenarioRefused(f"{path} has no {SCENARIOS.kind}: {begins}")
         return scenarios
 
-    def play(self, document: Document, expected: Document | None, found: list[Document]) -> Play:  # noqa: ARG002  # a scenario needs no other object of its file
+    # a scenario needs no other object of its file
+    def play(
+        self,
+        document: Document,
+        expected: Document | None,
+        found: list[Document],  # noqa: ARG002
+    ) -> Play:
         from pytest_kscen.scenario.expectations import ScenarioExpectations
 
         expectations = ScenarioExpectations.of(expected) if expected else ScenarioExpectations()

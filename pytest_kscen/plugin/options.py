@@ -339,7 +339,8 @@ class Settings:
     @property
     def scenario_patience(self) -> float:
         # duration reads it
-        return self.of(SCENARIO_PATIENCE) or SCENARIO_PATIENCE.parse(SCENARIO_PATIENCE.default)  # type: ignore[no-any-return]
+        default: float = SCENARIO_PATIENCE.parse(SCENARIO_PATIENCE.default)
+        return self.of(SCENARIO_PATIENCE) or default
 
     @property
     def storage_classes(self) -> tuple[str, ...] | None:

@@ -310,7 +310,8 @@ def _real(cluster: ControlPlaneCluster, controller: ScenarioController) -> Sched
 
     nodes_changed_at = 0.0
 
-    def on_node_change(new: Obj | None, old: Obj | None) -> None:  # noqa: ARG001  # every change is one
+    # every change is one
+    def on_node_change(new: Obj | None, old: Obj | None) -> None:  # noqa: ARG001
         nonlocal nodes_changed_at
         nodes_changed_at = clock.now()
 

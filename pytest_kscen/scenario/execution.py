@@ -249,7 +249,8 @@ class ScenarioExecution:
             await self._fail(str(error))
         except ApiError as error:
             await self._fail(f"the API server refuses: {error.message}")
-        except Exception as error:  # noqa: BLE001  # nothing that goes wrong in one scenario may end all others
+        # nothing that goes wrong in one scenario may end all others
+        except Exception as error:  # noqa: BLE001
             await self._fail(repr(error))
         else:
             # Operations whose steps would come after the end.

@@ -262,7 +262,8 @@ class DisruptionBudgets(Reconciler):
                 budget,
                 "UnmanagedPods",
                 UNMANAGED.format(
-                    f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{parts}}},}}"
+                    f"&LabelSelector{{MatchLabels:map[string]string{{{labels}}},"
+                    f"MatchExpressions:[]LabelSelectorRequirement{{{parts}}},}}"
                 ),
             )
         return sum(sizes.values())

@@ -401,7 +401,9 @@ def configuration_of(path: pathlib.Path | str, context: str = "") -> Any:
     from kubernetes import client, config
 
     configuration = client.Configuration()
-    config.load_kube_config(str(path), context or None, configuration, persist_config=False)  # type: ignore[no-untyped-call]
+    config.load_kube_config(  # type: ignore[no-untyped-call]
+        str(path), context or None, configuration, persist_config=False
+    )
     configuration.disable_strict_ssl_verification = (
         True  # as in Go: certificates of many clusters do not pass the strict checks
     )

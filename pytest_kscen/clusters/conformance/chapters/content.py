@@ -35,7 +35,8 @@ def yaml_response_is_encoded(client: CaseClient) -> None:
 
 @parametrized_case([("tabs", b"a:\n\t- b"), ("open quote", b"a: 'b")])
 def malformed_yaml_is_bad_request(client: CaseClient, body: bytes) -> None:
-    assert client.call("POST", "configmaps", body, type="application/yaml").status == 400  # noqa: PLR2004
+    answer = client.call("POST", "configmaps", body, type="application/yaml")
+    assert answer.status == 400  # noqa: PLR2004
 
 
 @case

@@ -389,7 +389,8 @@ def definition_deletion_deletes_objects(client: CaseClient) -> None:
     widgets = Widgets(client)
     widgets.make({}).ok(201)
     client.delete(f"customresourcedefinitions/{widgets.name}").ok()
-    client.until(lambda: client.get(f"customresourcedefinitions/{widgets.name}").status == 404)  # noqa: PLR2004
+    path = f"customresourcedefinitions/{widgets.name}"
+    client.until(lambda: client.get(path).status == 404)  # noqa: PLR2004
     client.until(lambda: client.get(widgets.path).status == 404)  # noqa: PLR2004
 
 

@@ -14,7 +14,8 @@ HOLD = "example.com/hold"
 
 
 def create_config_map(client: CaseClient, name: str = "c", **metadata: Any) -> dict[str, Any]:
-    return client.post("configmaps", {"metadata": {"name": name, **metadata}}).ok(201)  # type: ignore[no-any-return]
+    created = client.post("configmaps", {"metadata": {"name": name, **metadata}})
+    return created.ok(201)  # type: ignore[no-any-return]
 
 
 @case
@@ -61,7 +62,10 @@ def dry_run_keeps_object(client: CaseClient) -> None:
 
 
 @parametrized_case([("query", True), ("body", False)])
-def options_are_accepted_in_query_or_body(client: CaseClient, in_query: bool) -> None:  # noqa: FBT001
+def options_are_accepted_in_query_or_body(
+    client: CaseClient,
+    in_query: bool,  # noqa: FBT001
+) -> None:
     create_config_map(client)
     if in_query:
         client.delete("configmaps/c", propagationPolicy="Orphan").ok()

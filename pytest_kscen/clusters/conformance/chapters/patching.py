@@ -14,7 +14,8 @@ DATA = {"a": "1", "b": "2"}
 
 
 def create_config_map(client: CaseClient) -> dict[str, Any]:
-    return client.post("configmaps", {"metadata": {"name": "c"}, "data": DATA}).ok(201)  # type: ignore[no-any-return]
+    created = client.post("configmaps", {"metadata": {"name": "c"}, "data": DATA})
+    return created.ok(201)  # type: ignore[no-any-return]
 
 
 def deployment(client: CaseClient) -> dict[str, Any]:

@@ -416,7 +416,8 @@ def unknown_priority_class_is_forbidden(client: CaseClient) -> None:
 @case
 def priority_class_sets_priority(client: CaseClient) -> None:
     client.post("priorityclasses", {"metadata": {"name": client.namespace}, "value": 7}).ok(201)
-    assert create_pod(client, pod(priorityClassName=client.namespace))["spec"]["priority"] == 7  # noqa: PLR2004
+    created = create_pod(client, pod(priorityClassName=client.namespace))
+    assert created["spec"]["priority"] == 7  # noqa: PLR2004
 
 
 @case

@@ -138,7 +138,8 @@ def validate_node(obj: Obj) -> Causes:
     for index, block in enumerate(ranges):
         yield from addresses.validate_cidr(f"spec.podCIDRs[{index}]", block)
     families = [found.version for found in map(addresses.parse_cidr, ranges) if found]
-    if len(ranges) > 1 and (len(set(families)) < 2 or len(ranges) > 2):  # noqa: PLR2004 -- one of each family
+    # one of each family
+    if len(ranges) > 1 and (len(set(families)) < 2 or len(ranges) > 2):  # noqa: PLR2004
         yield Cause.invalid(
             "spec.podCIDRs", ranges, "may specify no more than one CIDR for each IP family"
         )

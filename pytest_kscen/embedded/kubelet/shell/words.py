@@ -77,7 +77,8 @@ class ShellToken:
 _BLANK = re.compile(r"[ \t]+|\\\n|#[^\n]*")
 _OPERATOR = re.compile(r"&&|\|\||[;\n()|]")
 _REDIRECTION = re.compile(
-    r"(?P<source>[12&]?)>>?\s*(?:&(?P<stream>[12])|/dev/(?P<device>null|stdout|stderr)\b)|<\s*/dev/null\b"
+    r"(?P<source>[12&]?)>>?\s*(?:&(?P<stream>[12])|/dev/(?P<device>null|stdout|stderr)\b)"
+    r"|<\s*/dev/null\b"
 )
 _DEVICES = {"null": "null", "stdout": "1", "stderr": "2"}
 _REFUSED = re.compile(r"<<|[0-9]*[<>]|&")
