@@ -70,7 +70,7 @@ class Registry(Mapping[str, T], Generic[T]):
         An installed extension of the same name is imported now, to be compared.
         """
         name = getattr(extension, self._attribute, None)
-        if name in self._installed():
+        if isinstance(name, str) and name in self._installed():
             self._load(name)
         return self._register(extension, package or _package_of(extension))
 
@@ -83,6 +83,12 @@ class Registry(Mapping[str, T], Generic[T]):
                     f"does not define `{fact}`: add `{line}` to it"
                 )
         name = getattr(extension, self._attribute)
+        if not isinstance(name, str) or not name:
+            raise ExtensionError(
+                f"{_with_package(extension, package)} is no {self._noun}: its "
+                f"`{self._attribute}` is {name!r}: give it a name, as in "
+                f"`{self._facts[self._attribute]}`"
+            )
         other = self._found.get(name)
         if other is extension:
             return False
@@ -185,13 +191,19 @@ class Registry(Mapping[str, T], Generic[T]):
         del self._installed()[name]
 
 
-def returned_by_hook(point: str, returned: Any) -> list[Any]:
-    """Return the extensions that a hook has returned; raise an ExtensionError if it is no list."""
+def returned_by_hook(point: str, returned: Any, plugins: Any) -> list[Any]:
+    """Return the extensions that a hook has returned; raise an ExtensionError if it is no list.
+
+    `plugins` is pytest's plugin manager: the message names the plugins that have this hook.
+    """
     if isinstance(returned, Iterable) and not isinstance(returned, str | Mapping):
         return list(returned)
+    hook = f"pytest_kscen_{point}"
+    having = [name for name, plugin in plugins.list_name_plugin() if hasattr(plugin, hook)]
     raise ExtensionError(
-        f"the hook pytest_kscen_{point} returned {_with_package(returned, _package_of(returned))}, "
-        "and not a list: return a list of it"
+        f"the hook {hook} of the plugin {' or '.join(map(repr, having))} returned "
+        f"{_with_package(returned, _package_of(returned))}, and not a list: return a list of what "
+        "it adds, as in `return [First, Second]`"
     )
 
 

@@ -1,7 +1,8 @@
 """Extensions of a session, from installed packages and from hooks of plugins.
 
-`hooks` calls it while pytest starts. Extensions from hooks are removed when the session ends, so
-that sessions in one process do not share them.
+`hooks` calls it while pytest starts. What hooks add is taken back when the session ends. Registries
+belong to the process: sessions that overlap in it share extensions, and the first that ends takes
+back those of all. Sessions one after the other share none.
 """
 
 from __future__ import annotations
@@ -60,28 +61,25 @@ def registry_of(point: str) -> Registry[Any]:
 
 
 def collect_extensions(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Register the options of installed profiles, and collect from each plugin when it is
-    registered.
-    """
+    """Register the options of installed profiles; collect from each plugin that is registered."""
+
+    def adder(point: str) -> Callable[[Any], None]:
+        def add(extensions: Any) -> None:
+            registry = registry_of(point)
+            returned = returned_by_hook(point, extensions, pluginmanager)
+            # one after the other: if one is refused, those before it are in the list
+            _added.extend((registry, each) for each in returned if registry.add(each))
+            if point == "profiles":
+                options.update_profile_options(parser)
+
+        return lambda extensions: _try(lambda: add(extensions))
+
     _try(lambda: options.update_profile_options(parser))
     for point in POINTS:
         if point == REPORTS_POINT:
             continue
         caller = getattr(pluginmanager.hook, f"pytest_kscen_{point}")
-        caller.call_historic(result_callback=_adder(point, parser))
-
-
-def _adder(point: str, parser: pytest.Parser) -> Callable[[Any], None]:
-    def add(extensions: Any) -> None:
-        registry = registry_of(point)
-        for extension in returned_by_hook(point, extensions):
-            if not registry.add(extension):
-                continue
-            _added.append((registry, extension))
-        if point == "profiles":
-            options.update_profile_options(parser)
-
-    return lambda extensions: _try(lambda: add(extensions))
+        caller.call_historic(result_callback=adder(point))
 
 
 def _try(step: Callable[[], None]) -> None:

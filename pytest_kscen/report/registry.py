@@ -55,7 +55,7 @@ def reports_for(config: Any, archive: pathlib.Path | None = None) -> list[Report
     """
     if hook := getattr(config.hook, "pytest_kscen_reports", None):
         for returned in hook(config=config):
-            for report in returned_by_hook("reports", returned):
+            for report in returned_by_hook("reports", returned, config.pluginmanager):
                 if REPORTS.add(report):
                     config.add_cleanup(functools.partial(REPORTS.discard, report))
     return list(_made_for(ReportedSession(config, archive)))

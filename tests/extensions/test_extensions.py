@@ -10,6 +10,7 @@ import sys
 import tomllib
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +21,8 @@ from pytest_kscen.chaos.profiles import PROFILES
 from pytest_kscen.extensions import ExtensionError, Registry
 from pytest_kscen.plugin import hookspecs
 from pytest_kscen.plugin.contributions import POINTS, registry_of
+from pytest_kscen.report.protocol import Report
+from pytest_kscen.report.registry import REPORTS, reports_for
 
 HERE = pathlib.Path(__file__).parent
 PACKAGE = HERE / "package"
@@ -390,10 +393,11 @@ def test_report_hook_accepts_a_class_or_an_object(installed, report):
         (
             "R",
             (
-                "the hook pytest_kscen_reports returned conftest.R of the package 'conftest', and not "
-                "a list: return a list of it"
+                "conftest.py' returned conftest.R of the package 'conftest', and not a list: return "
+                "a list of what it adds, as in `return [First, Second]`"
             ),
         ),
+        ("{}", "conftest.py' returned {}, and not a list: "),
         ("[Bare]", "conftest.Bare of the package 'conftest' is no report: it does not define"),
     ],
 )
@@ -434,7 +438,7 @@ def test_an_extension_is_refused_when_a_test_requests_a_cluster_itself(installed
     )
     done = pytest_in(installed)
     assert done.returncode == 4, done.stdout + done.stderr
-    assert "of the package 'conftest'" in done.stdout
+    assert "conftest" in done.stdout
     assert "the session has ended" not in done.stdout
 
 
@@ -530,6 +534,32 @@ def test_extension_lacking_a_required_attribute_is_refused():
         match=r"Bare of the package 'x' is no thing: it does not define `size`: add `size = 1`",
     ):
         registry().add(Bare, package="x")
+
+
+@pytest.mark.parametrize("name", [None, "", 7, ["x"]])
+def test_name_that_is_no_text_is_refused(name):
+    extension = type("Thing", (), {"name": name, "size": 1})
+    message = f'is no thing: its `name` is {name!r}: give it a name, as in `name = "my-name"`'
+    with pytest.raises(ExtensionError, match=re.escape(message)):
+        registry().add(extension)
+
+
+def test_reports_of_hooks_leave_the_registry_with_the_session():
+    class Lines(Report):
+        name = "lines"
+
+    cleanups = []
+    config = SimpleNamespace(
+        hook=SimpleNamespace(pytest_kscen_reports=lambda config: [[Lines]]),
+        add_cleanup=cleanups.append,
+        getoption=lambda _, default=None: default,
+    )
+    config.pluginmanager = None
+    assert any(isinstance(report, Lines) for report in reports_for(config))
+    assert REPORTS["lines"] is Lines
+    for cleanup in cleanups:
+        cleanup()
+    assert "lines" not in REPORTS
 
 
 def test_abstract_method_is_a_required_attribute():
