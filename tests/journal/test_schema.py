@@ -141,3 +141,11 @@ def test_version_is_that_of_the_distribution():
     root = pathlib.Path(schema.__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert project["version"] == schema.VERSION
+
+
+@pytest.mark.parametrize(
+    ("first", "version"),
+    [({"who": "run"}, 1), ({"actor": "run"}, schema.SCHEMA), ({}, schema.SCHEMA)],
+)
+def test_schema_of_a_line_without_stamp(first, version):
+    assert schema.pop_version(dict(first)) == version

@@ -7,6 +7,7 @@ from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
 from pytest_kscen.embedded.apiserver.server import ApiServer
+from pytest_kscen.kube.api import ApiWrite
 from pytest_kscen.kube.in_process import InProcessApi
 from pytest_kscen.kube.informer import MAX_REMEMBERED_SUBJECTS, Informers, OwnWrites
 from pytest_kscen.objects.resources import CONFIG_MAPS, NAMESPACES, SECRETS
@@ -137,3 +138,18 @@ def test_unseen_writes_are_kept_without_limit(api, runner, informers):
     before, after = runner.call(act())
     assert before is None
     assert after
+
+
+def test_older_version_does_not_replace_a_newer_one(api, runner, informers):
+    own = OwnWrites(api, informers)
+
+    async def answer(version):
+        return {"metadata": {"resourceVersion": version}}
+
+    async def act():
+        write = ApiWrite("patch", CONFIG_MAPS, "a", "ns")
+        for version in ("10", "9"):
+            await own._write(write, lambda version=version: answer(version))
+
+    runner.call(act())
+    assert own._written == {None: {CONFIG_MAPS: "10"}}

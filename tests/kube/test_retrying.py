@@ -201,3 +201,11 @@ def test_timeout_error_names_refusal(retry):
     ):
         retry.runner.call(wait)
     assert retry.elapsed == 30
+
+
+def test_conflict_of_a_deletion_with_precondition_is_raised(retry):
+    retry.create()
+    retry.inner.before = [Conflict("the uid is another one")]
+    with pytest.raises(Conflict):
+        retry.runner.call(retry.api.delete(NAMESPACES, "n", precondition_uid="u"))
+    assert (retry.inner.attempts, retry.elapsed) == (2, 0.0)  # the creation and the deletion

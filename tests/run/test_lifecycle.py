@@ -285,6 +285,34 @@ def test_crash_and_second_ctrl_c_keep_the_volumes(cluster, runner_of):
     assert played(runner).outcome.leftovers
 
 
+def test_companions_are_healed_in_order_and_cleared_newest_first(runner_of):
+    done = []
+
+    class Recorder:
+        def __init__(self, name):
+            self.name = name
+
+        async def heal(self):
+            done.append(f"heal {self.name}")
+
+        async def clear(self):
+            done.append(f"clear {self.name}")
+
+    with runner_of() as run:
+        run.life.companions += [Recorder("older"), Recorder("newer")]
+    assert done == ["heal older", "heal newer", "clear newer", "clear older"]
+
+
+@pytest.mark.parametrize("replayable", [True, False])
+def test_run_that_cannot_be_replayed_has_an_entry(cluster, runner_of, monkeypatch, replayable):
+    monkeypatch.setattr(type(cluster), "replayable", replayable)
+    with runner_of() as run:
+        pass
+    entries = [entry for entry in run.journal if entry.what == "not-replayable"]
+    assert [entry.actor for entry in entries] == ([] if replayable else ["run"])
+    assert run.outcome.replayable is replayable
+
+
 def test_phases_whose_signals_are_given_by_then(runner_of):
     with runner_of(CHURN) as run:
         run.advance("1m")

@@ -215,6 +215,13 @@ class TestTime:
         site.runner.advance(2)
         assert (plain.new(), watch.new(), watch.ended) == ([], [], True)
 
+    def test_short_watch_ends_without_a_last_bookmark(self, site):
+        watch = site.watch(CONFIG_MAPS, bookmarks=True, timeout=2.0)
+        assert watch.new() == [bookmark("1", annotations=END)]
+        site.create(PODS, "p", spec={"containers": [{"name": "c", "image": "i"}]})
+        site.runner.advance(3)
+        assert (watch.new(), watch.ended) == ([], True)
+
     def test_bookmark_without_new_version_is_omitted(self, site):
         watch = site.watch(CONFIG_MAPS, bookmarks=True)
         watch.new()
