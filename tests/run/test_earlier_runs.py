@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from pytest_kscen.chaos.clients import add_rule, job, sweep_node
@@ -133,9 +135,7 @@ def test_unsweepable_machine_makes_the_run_unknown_and_is_left_to_the_next(
     runner.close()
 
 
-def test_volumes_of_other_runs_on_a_foreign_cluster_are_reported_with_the_remedy(
-    cluster,
-):
+def leave_volumes(cluster):
     bring_storage(cluster, "conditions")
     for name in "ab":
         metadata = {"name": name, "labels": DEAD}
@@ -144,6 +144,21 @@ def test_volumes_of_other_runs_on_a_foreign_cluster_are_reported_with_the_remedy
             "spec": {"size": "100Mi", "replicatedStorageClassName": "availability"},
         }
         cluster.runner.call(cluster.api("dead").create(REPLICATED_VOLUMES, body))
+
+
+def test_volumes_of_other_runs_on_an_owned_cluster_are_not_reported(cluster):
+    leave_volumes(cluster)
+    runner = ScenarioRunner(cluster, Plan())
+    with warnings.catch_warnings(record=True) as reported, runner:
+        pass
+    assert [each for each in reported if each.category is ForeignVolumesWarning] == []
+    runner.close()
+
+
+def test_volumes_of_other_runs_on_a_foreign_cluster_are_reported_with_the_remedy(
+    cluster,
+):
+    leave_volumes(cluster)
     cluster.owned = False
     runner = ScenarioRunner(cluster, Plan())
     with pytest.warns(ForeignVolumesWarning) as reported, runner:
