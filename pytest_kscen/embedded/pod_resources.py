@@ -64,7 +64,8 @@ class HostPort(NamedTuple):
 
     def clashes(self, other: HostPort) -> bool:
         # no socket is bound
-        same = self.address == other.address or "0.0.0.0" in (self.address, other.address)  # noqa: S104
+        both = (self.address, other.address)
+        same = self.address == other.address or "0.0.0.0" in both  # noqa: S104
         return same and self.port == other.port and self.protocol == other.protocol
 
 
@@ -140,7 +141,11 @@ def _ports(spec: Obj) -> tuple[HostPort, ...]:
         container for container in spec.get("initContainers") or () if is_sidecar(container)
     ]
     return tuple(
-        HostPort(port.get("protocol", "TCP"), port["hostPort"], port.get("hostIP") or "0.0.0.0")  # noqa: S104
+        HostPort(
+            port.get("protocol", "TCP"),
+            port["hostPort"],
+            port.get("hostIP") or "0.0.0.0",  # noqa: S104
+        )
         for container in (*sidecars, *(spec.get("containers") or ()))
         for port in container.get("ports") or ()
         if port.get("hostPort")

@@ -289,7 +289,8 @@ class RequestApi:
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
     ) -> Obj:
-        return await self._request("get", resource, namespace, name, subresource)  # type: ignore[no-any-return]
+        found: Obj = await self._request("get", resource, namespace, name, subresource)
+        return found
 
     async def create(
         self,

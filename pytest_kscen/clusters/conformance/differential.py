@@ -105,7 +105,9 @@ class StoryNormalizer:
         if len(self._ranks) != len(self._versions):
             self._ranks = {each: rank for rank, each in enumerate(sorted(self._versions), 1)}
         rank = self._ranks.get(int(version))
-        return f"version {rank}" if rank else version if len(version) < 2 else SOME_VERSION  # noqa: PLR2004
+        if rank:
+            return f"version {rank}"
+        return version if len(version) < 2 else SOME_VERSION  # noqa: PLR2004
 
     def _text(self, text: str) -> str:
         if len(text) < len("10.0.0.0"):

@@ -135,7 +135,11 @@ class StreamedResponse(HTTPResponse):
             self.close()
             message = f"Read timed out. (read timeout={self._reader.limit})"
             # there is no pool
-            raise ReadTimeoutError(None, str(self.url), message) from error  # type: ignore[arg-type]
+            raise ReadTimeoutError(
+                None,  # type: ignore[arg-type]
+                str(self.url),
+                message,
+            ) from error
 
 
 ASYNC_REQ = (

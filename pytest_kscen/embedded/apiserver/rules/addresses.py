@@ -127,7 +127,9 @@ def validate_endpoint_address(path: str, text: str) -> Causes:
         yield Cause.invalid(
             path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
         )
-    elif found in ipaddress.ip_network("224.0.0.0/24" if found.version == 4 else "ff02::/16"):  # noqa: PLR2004
+    elif found in ipaddress.ip_network(
+        "224.0.0.0/24" if found.version == 4 else "ff02::/16"  # noqa: PLR2004
+    ):
         yield Cause.invalid(
             path, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
         )

@@ -32,7 +32,8 @@ def desired_replicas(obj: Obj) -> int:
 
 
 def available_replicas(replica_set: Obj) -> int:
-    return (replica_set.get("status") or {}).get("availableReplicas", 0)  # type: ignore[no-any-return]
+    status: Obj = replica_set.get("status") or {}
+    return status.get("availableReplicas", 0)  # type: ignore[no-any-return]
 
 
 def is_rolling(deployment: Obj) -> bool:

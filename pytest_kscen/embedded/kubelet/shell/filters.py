@@ -64,7 +64,11 @@ def head(arguments: list[str], text: str) -> tuple[str, int]:
 def tail(arguments: list[str], text: str) -> tuple[str, int]:
     lines = text.splitlines()
     # `-n +3`: an option and its value
-    if len(arguments) == 2 and arguments[0] == "-n" and arguments[1].startswith("+"):  # noqa: PLR2004
+    if (
+        len(arguments) == 2  # noqa: PLR2004
+        and arguments[0] == "-n"
+        and arguments[1].startswith("+")
+    ):
         return _lines(lines[max(0, int(arguments[1]) - 1) :]), 0
     return _lines(lines[max(0, len(lines) - _line_count("tail", arguments)) :]), 0
 

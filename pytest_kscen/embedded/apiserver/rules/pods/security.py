@@ -244,7 +244,10 @@ def _windows_user_errors(name: str) -> Iterator[str]:
             (len(domain) >= 256, "'s Domain length must be under 256 characters"),  # noqa: PLR2004
             (before and not (_NETBIOS.fullmatch(domain) or _DNS.fullmatch(domain)), _BAD_DOMAIN),
             (not user, "'s User cannot be empty"),
-            (len(user) > 104, ("'s User length must not be longer than 104 characters")),  # noqa: PLR2004
+            (
+                len(user) > 104,  # noqa: PLR2004
+                "'s User length must not be longer than 104 characters",
+            ),
             (user and not user.strip(". "), "'s User cannot contain only periods or spaces"),
             (
                 _USER_CHARACTERS.search(user),
