@@ -56,13 +56,20 @@ def locate(target: str) -> tuple[Any, str, Any]:
         owner: Any = importlib.import_module(f"{PACKAGE}.{module}")
     except ModuleNotFoundError as error:
         raise PlantingError(f"{target}: there is no such module") from error
-    *classes, name = path.split(".")
-    for step in [*classes, name]:
-        if step not in vars(owner):
-            raise PlantingError(f"{target}: {owner.__name__} has no attribute {step}")
-        if step is not name:
-            owner = vars(owner)[step]
-    return owner, name, vars(owner)[name]
+    *outer, name = path.split(".")
+    for step in outer:
+        owner = _member(target, owner, step)
+    return owner, name, _member(target, owner, name)
+
+
+def _member(target: str, owner: Any, name: str) -> Any:
+    """Return a member as it is defined: a method or a property itself, not what it gives."""
+    members = getattr(owner, "__dict__", None)
+    if members is None:  # an object with slots
+        members = {name: getattr(owner, name)} if hasattr(owner, name) else {}
+    if name not in members:
+        raise PlantingError(f"{target}: there is no {name} in {owner!r}")
+    return members[name]
 
 
 def replaced(target: str, make: Callable[[Any], Any]) -> Patch:
@@ -115,19 +122,23 @@ def edited(target: str, *changes: tuple[str, str]) -> Patch:
 
 
 def entry(target: str, key: Any, value: Any) -> Patch:
-    """Set an entry of a dictionary, or remove it with the value REMOVED."""
+    """Set an entry of a dictionary, or remove it with the value REMOVED.
+
+    A function is called with the present value, and returns the new one.
+    """
 
     @contextlib.contextmanager
     def patch() -> Iterator[None]:
         _, _, table = locate(target)
         missing = object()
         before = table.get(key, missing)
-        if before == value or (before is missing and value is REMOVED):
+        new = value(before) if callable(value) else value
+        if before == new or (before is missing and new is REMOVED):
             raise PlantingError(f"{target}: the entry {key} is so already")
-        if value is REMOVED:
+        if new is REMOVED:
             del table[key]
         else:
-            table[key] = value
+            table[key] = new
         try:
             yield
         finally:
