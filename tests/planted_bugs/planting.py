@@ -91,12 +91,17 @@ def replaced(target: str, make: Callable[[Any], Any]) -> Patch:
 
 
 def _rebind(owner: Any, name: str, old: Any, new: Any) -> None:
-    """Set the attribute, also in the modules of the package that have imported it."""
+    """Set the attribute, also in modules of the package that import it, and in their tables."""
     setattr(owner, name, new)
-    if inspect.ismodule(owner):
-        for module in [one for path, one in sys.modules.items() if path.startswith(PACKAGE)]:
+    if not inspect.ismodule(owner):
+        return
+    for path, module in list(sys.modules.items()):
+        if path.startswith(PACKAGE):
             if vars(module).get(name) is old:
                 setattr(module, name, new)
+            for table in vars(module).values():
+                if type(table) is dict and callable(old):
+                    table.update({key: new for key, value in table.items() if value is old})
 
 
 def edited(target: str, *changes: tuple[str, str]) -> Patch:
