@@ -79,8 +79,8 @@ def replaced(target: str, make: Callable[[Any], Any]) -> Patch:
     def patch() -> Iterator[None]:
         owner, name, original = locate(target)
         new = make(original)
-        if new is original:
-            raise PlantingError(f"{target}: the replacement is the original")
+        if new is original or inspect.isbuiltin(new):  # which tables may hold for another reason
+            raise PlantingError(f"{target}: {new!r} cannot replace it")
         _rebind(owner, name, original, new)
         try:
             yield
@@ -99,8 +99,9 @@ def _rebind(owner: Any, name: str, old: Any, new: Any) -> None:
         if path.startswith(PACKAGE):
             if vars(module).get(name) is old:
                 setattr(module, name, new)
-            for table in vars(module).values():
-                if type(table) is dict and callable(old):
+            tables = [one for key, one in vars(module).items() if not key.startswith("__")]
+            for table in tables if callable(old) else ():
+                if type(table) is dict:
                     table.update({key: new for key, value in table.items() if value is old})
 
 
