@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from planted_bugs.planting import Patch, PlantedBug, edited, replaced
 
 CONTROLLERS = "embedded.controllers"
@@ -12,10 +10,6 @@ DOCS = "Kubernetes documentation"
 
 def bug(name: str, wrong: str, source: str, cause: str, *patches: Patch) -> PlantedBug:
     return PlantedBug(name, "controllers", wrong, source, cause, patches)
-
-
-def _ignore_lease(_: Any) -> Any:
-    return lambda self, new, old: None
 
 
 BUGS = (
@@ -66,10 +60,10 @@ BUGS = (
     ),
     bug(
         "lease-renewals-ignored",
-        "Renewals of a node's lease do not count as heartbeats.",
+        "Leases of nodes are looked for in a wrong namespace, so their renewals are no heartbeats.",
         f"{DOCS}, nodes: heartbeats by status and by Lease objects",
         "the node was reported Unknown although its lease was renewed",
-        replaced(f"{CONTROLLERS}.node_lifecycle:NodeLifecycle._lease_changed", _ignore_lease),
+        replaced(f"{CONTROLLERS}.node_lifecycle:LEASE_NAMESPACE", lambda _: "kube-system"),
     ),
     bug(
         "terminating-pods-counted",

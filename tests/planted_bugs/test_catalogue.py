@@ -102,7 +102,7 @@ def test_function_is_replaced_in_tables():
 
 
 def test_method_is_replaced_in_its_own_class():
-    sound = vars(informer.Informer)["_take"]
-    with plant(replaced("kube.informer:Informer._take", lambda _: wrong)):
-        assert informer.Informer._take is wrong
-    assert vars(informer.Informer)["_take"] is sound
+    sound = vars(informer.Informer)["_follow"]
+    with plant(replaced("kube.informer:Informer._follow", lambda _: wrong)):
+        assert informer.Informer._follow is wrong
+    assert vars(informer.Informer)["_follow"] is sound

@@ -28,7 +28,7 @@ def restart_alone(kernels):
     kernels.cut(*FROM_A)
     kernels.machines.power_off("a")
     kernels.machines.power_on("a")
-    kernels.bring("a", "abc", **THREE)
+    kernels.start_resource("a", "abc", **THREE)
     return kernels.disk("a")
 
 
@@ -38,7 +38,7 @@ def return_after_writes(kernels):
     kernels.machines.power_off("c")
     kernels.advance(20)
     kernels.machines.power_on("c")
-    kernels.bring("c", "abc", **THREE)
+    kernels.start_resource("c", "abc", **THREE)
     kernels.advance(60)
     return kernels.disk("c"), replica(kernels, "c").behind
 
@@ -142,10 +142,10 @@ def source_beside_an_outdated_peer(kernels):
     kernels.do("secondary", "c", "v")
     kernels.do("down", "b", "v", wipe=True)
     kernels.repair(("a", "b"))
-    kernels.bring("b", "abc", **VOTED, size=BIG)
+    kernels.start_resource("b", "abc", **VOTED, size=BIG)
     kernels.when(lambda: kernels.state("a", "b") == kernels.state("b", "c") == "Connected")
     kernels.do("down", "b", "v", wipe=True)
-    kernels.bring("b", "abc", **VOTED, size=BIG)
+    kernels.start_resource("b", "abc", **VOTED, size=BIG)
     kernels.when(lambda: "b" in kernels.drbd._volumes["v"].resolver.resyncs)
     return source_of(kernels, "b")
 
@@ -177,7 +177,7 @@ def initialise_twice(kernels):
 
 def size_with_one_grown_disk(kernels):
     kernels.form("ab", quorum=0, size=100 * MEBI)
-    kernels.bring("a", "ab", size=200 * MEBI)
+    kernels.start_resource("a", "ab", size=200 * MEBI)
     return kernels.status("b").size // MEBI
 
 
@@ -190,7 +190,7 @@ def size_with_grown_disks(kernels):
 def restart_of_an_outdated_disk(kernels):
     cut_off_from_the_writer(kernels)
     kernels.do("down", "c", "v")
-    kernels.bring("c", "abc", **THREE)
+    kernels.start_resource("c", "abc", **THREE)
     return kernels.disk("c")
 
 

@@ -209,7 +209,7 @@ def recovery_window():
         waited.append(timeout)
 
     actor = Noting()
-    actor.with_patience = lambda _: actor
+    actor.with_retry_time = lambda _: actor
     before, cleanup.wait_for = cleanup.wait_for, wait_for
     try:
         run(cleanup._recovers(SimpleNamespace(), actor, "v", 0.0))
