@@ -41,7 +41,7 @@ class PlantedBug:
 
 
 @contextlib.contextmanager
-def planted(bug: PlantedBug) -> Iterator[PlantedBug]:
+def switched_on(bug: PlantedBug) -> Iterator[PlantedBug]:
     """Switch a bug on for the block. Start clusters inside it: most targets are bound at boot."""
     with contextlib.ExitStack() as stack:
         for patch in bug.patches:

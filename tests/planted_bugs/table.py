@@ -29,8 +29,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 if __name__ == "__main__":
     sys.path[:1] = [str(ROOT), str(ROOT / "tests")]  # in place of this folder
 
-from planted_bugs.catalogue import BUGS, TABLES  # noqa: E402  # after the path is set
-from planted_bugs.planting import planted  # noqa: E402
+from planted_bugs.catalogue import BUGS, TABLES, planted  # noqa: E402  # after the path is set
 
 SAMPLES = {
     "scheduler": ["scenarios/samples", "--ignore=scenarios/samples/workflows"],
@@ -118,7 +117,7 @@ def child(name: str, seeds: int, minutes: float) -> Result:
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         bug = BUGS.get(name)
         if bug:
-            stack.enter_context(planted(bug))
+            stack.enter_context(planted(name))
             if bug.system in SAMPLES:
                 return play_samples(SAMPLES[bug.system])
         return play_seeds(seeds, minutes)

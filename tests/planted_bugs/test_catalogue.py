@@ -10,8 +10,8 @@ from planted_bugs import (
     test_storage,
     test_workflow,
 )
-from planted_bugs.catalogue import BUGS, TABLES
-from planted_bugs.planting import PlantedBug, PlantingError, edited, entry, planted, replaced
+from planted_bugs.catalogue import BUGS, TABLES, planted
+from planted_bugs.planting import PlantedBug, PlantingError, edited, entry, replaced, switched_on
 from pytest_kscen.kube import informer
 from pytest_kscen.models.storage.drbd import resource, states
 from pytest_kscen.workflow.engine import trees
@@ -50,8 +50,13 @@ def test_each_bug_has_a_direct_test():
     assert sorted(name for module in modules for name in module.CASES) == sorted(BUGS)
 
 
+def test_unknown_name_is_refused_with_the_nearest_one():
+    with pytest.raises(PlantingError, match="did you mean 'minor-from-count'"):
+        planted("minor-from-cuont")
+
+
 def plant(patch):
-    return planted(PlantedBug("x", "storage", "It is wrong.", "a test", "x", (patch,)))
+    return switched_on(PlantedBug("x", "storage", "It is wrong.", "a test", "x", (patch,)))
 
 
 QUORUM = "models.storage.drbd.states:has_quorum"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from planted_bugs import controllers
-from planted_bugs.planting import planted
+from planted_bugs.catalogue import planted
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.embedded.controllers import disruption_budgets, endpoints
 from pytest_kscen.embedded.controllers.endpoint_slices import ServiceBackend
@@ -196,7 +196,7 @@ def outcome(act):
 def test_bug_changes_what_the_controllers_do(bug):
     act, sound, broken = CASES[bug.name]
     assert outcome(act) == sound
-    with planted(bug):
+    with planted(bug.name):
         assert outcome(act) == broken
     if act not in IN_CLUSTER:
         assert outcome(act) == sound

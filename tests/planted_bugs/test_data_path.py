@@ -4,7 +4,7 @@ import pytest
 from drbd_kernels import MEBI, DrbdKernels
 
 from planted_bugs import data_path
-from planted_bugs.planting import planted
+from planted_bugs.catalogue import planted
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.models.storage.drbd import DrbdRefused
 
@@ -246,6 +246,6 @@ def outcome(act):
 def test_bug_changes_what_the_kernels_do(bug):
     act, sound, broken = CASES[bug.name]
     assert outcome(act) == sound
-    with planted(bug):
+    with planted(bug.name):
         assert outcome(act) == broken
     assert outcome(act) == sound

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from planted_bugs import harness
-from planted_bugs.planting import planted
+from planted_bugs.catalogue import planted
 from pytest_kscen.chaos import clients, network_blocks, pod_deletions, troubles
 from pytest_kscen.chaos.incidents import FaultAnswers
 from pytest_kscen.clock import VirtualRunner
@@ -271,6 +271,6 @@ CASES = {
 def test_bug_changes_what_the_harness_does(bug):
     act, sound, broken = CASES[bug.name]
     assert act() == sound
-    with planted(bug):
+    with planted(bug.name):
         assert act() == broken
     assert act() == sound

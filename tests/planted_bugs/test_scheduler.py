@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from planted_bugs import scheduler
-from planted_bugs.planting import planted
+from planted_bugs.catalogue import planted
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.embedded.scheduler import scoring
 from pytest_kscen.embedded.scheduler.backoff_queue import BackoffQueue
@@ -144,6 +144,6 @@ CASES = {
 def test_bug_changes_what_the_scheduler_does(bug):
     act, sound, broken = CASES[bug.name]
     assert act() == sound
-    with planted(bug):
+    with planted(bug.name):
         assert act() == broken
     assert act() == sound

@@ -6,7 +6,7 @@ import pytest
 from storage_cluster import RV, RVA, RVR, StorageCluster
 
 from planted_bugs import storage
-from planted_bugs.planting import planted
+from planted_bugs.catalogue import planted
 from pytest_kscen.chance import Chance
 from pytest_kscen.clusters.embedded import EmbeddedCluster
 from pytest_kscen.models.storage import attachment_rules, decisions, volume_view
@@ -344,7 +344,7 @@ def outcome(act):
 def test_bug_changes_what_the_storage_does(bug):
     act, sound, broken = CASES[bug.name]
     assert outcome(act) == sound
-    with planted(bug):
+    with planted(bug.name):
         assert outcome(act) == broken
     if act not in IN_CLUSTER:
         assert outcome(act) == sound

@@ -5,8 +5,7 @@ from argparse import Namespace
 import pytest
 
 from planted_bugs import table
-from planted_bugs.catalogue import BUGS
-from planted_bugs.planting import planted
+from planted_bugs.catalogue import BUGS, planted
 from planted_bugs.table import Result
 
 
@@ -60,7 +59,7 @@ def test_seeds_end_with_the_first_run_that_is_not_valid(monkeypatch):
 @pytest.mark.filterwarnings("ignore::pytest_kscen.run.plan.PlanWarning")
 def test_run_without_a_bug_is_valid_and_some_run_with_one_is_not():
     assert table.play("1", 10) == (False, 1, "valid", "")
-    with planted(BUGS["lost-link-stands-alone"]):
+    with planted("lost-link-stands-alone"):
         assert table.play_seeds(9, 10).found
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from planted_bugs import workflow
-from planted_bugs.planting import planted
+from planted_bugs.catalogue import planted
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.objects.chaos_mesh import FAILED, HOLDING, INIT, SUCCEED, WAITING_FOR_CHILD
 from pytest_kscen.workflow.engine import actors, triggers
@@ -217,6 +217,6 @@ CASES = {
 def test_bug_changes_what_the_engine_does(bug):
     act, sound, broken = CASES[bug.name]
     assert act() == sound
-    with planted(bug):
+    with planted(bug.name):
         assert act() == broken
     assert act() == sound
