@@ -63,14 +63,16 @@ def _interruption_is_completion(stop_resync: Any) -> Any:
 
 BUGS = (
     bug(
-        "restarted-disk-up-to-date",
-        "A disk is UpToDate again after its node was down, without a peer having confirmed it.",
-        f"{GUIDE}, disk states: Consistent until a connection decides; megatest.md, disk states",
-        "the replica's disk went from UpToDate to UpToDate over a restart of its node",
-        entry(
-            f"{DRBD}.replicas:DISK_TRANSITIONS",
-            (DiskState.UP_TO_DATE, DiskEvent.STOPPED),
-            DiskState.UP_TO_DATE,
+        "io-stays-suspended",
+        "A Primary that was suspended without quorum stays suspended when quorum returns.",
+        f"{GUIDE}, on-no-quorum suspend-io: I/O resumes with quorum; LINBIT/linstor-server#189",
+        "the Primary has quorum and is still suspended",
+        edited(
+            f"{DRBD}.resource:StateResolver._count_votes",
+            (
+                "not (quorum and sight.up_to_date)",
+                "(replica.suspended or not (quorum and sight.up_to_date))",
+            ),
         ),
     ),
     bug(
@@ -254,13 +256,13 @@ BUGS = (
         ),
     ),
     bug(
-        "initialised-twice",
-        "A disk with data is initialised again, which gives it a generation of its own.",
-        "home-operations/miroir#139, linstor-server#216: split brain after creation",
-        "the replica was initialised a second time and its data is unrelated to its peers'",
+        "dirty-mark-kept-after-resync",
+        "The mark that a disk misses writes stays after its resync, so a restart makes it Outdated.",
+        "LINBIT/drbd#30: UpToDate disk with blocks out of sync; LINBIT/drbdtop#7",
+        "the replica's disk became Outdated although it had been resynced",
         edited(
-            f"{DRBD}.drbd:Drbd.initialize",
-            ("    if replica.data:\n        return\n", ""),
+            f"{DRBD}.resource:StateResolver._start_resync",
+            ("target.missing, target.behind = 0.0, False", "target.missing = 0.0"),
         ),
     ),
     bug(

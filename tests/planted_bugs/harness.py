@@ -150,12 +150,12 @@ BUGS = (
     ),
     bug(
         "attachments-not-deleted",
-        "The cleanup of a volume compares attachments with the volume's key instead of its name.",
+        "The cleanup of a volume compares the names of attachments with its own, and finds none.",
         f"{FACTS}, volume-attacher: deletes all attachments at the end",
         "harness: attachments were not deleted before the volume",
         edited(
             "megatest.subject:delete_attachments",
-            ("if volume_of(one) == rv.name:", "if volume_of(one) == rv.key:"),
+            ("if volume_of(one) == rv.name:", "if name_of(one) == rv.name:"),
         ),
     ),
     bug(

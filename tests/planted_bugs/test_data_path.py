@@ -23,13 +23,11 @@ def source_of(kernels, node):
     return kernels.drbd._volumes["v"].resolver.resyncs[node].source
 
 
-def restart_alone(kernels):
-    kernels.form("abc", **THREE)
-    kernels.cut(*FROM_A)
-    kernels.machines.power_off("a")
-    kernels.machines.power_on("a")
-    kernels.start_resource("a", "abc", **THREE)
-    return kernels.disk("a")
+def primary_with_quorum_again(kernels):
+    primary_alone(kernels)
+    kernels.repair(*FROM_A)
+    kernels.advance(60)
+    return kernels.status("a").quorum, kernels.status("a").suspended
 
 
 def return_after_writes(kernels):
@@ -167,14 +165,6 @@ def source_after_a_lost_link(kernels):
     return source_of(kernels, "c")
 
 
-def initialise_twice(kernels):
-    kernels.spread("ab")
-    kernels.do("initialize", "a", "v")
-    kernels.do("down", "b", "v")
-    kernels.do("initialize", "a", "v")
-    return replica(kernels, "a").data
-
-
 def size_with_one_grown_disk(kernels):
     kernels.form("ab", quorum=0, size=100 * MEBI)
     kernels.start_resource("a", "ab", size=200 * MEBI)
@@ -208,7 +198,7 @@ def role_after_being_overtaken(kernels):
 
 CASES = {
     # bug: (what is done, what follows, what follows with the bug)
-    "restarted-disk-up-to-date": (restart_alone, "Consistent", "UpToDate"),
+    "io-stays-suspended": (primary_with_quorum_again, (True, False), (True, True)),
     "overtaken-disk-up-to-date": (return_after_writes, ("UpToDate", False), ("UpToDate", True)),
     "cut-off-disk-not-outdated": (cut_off_from_the_writer, "Outdated", "UpToDate"),
     "interrupted-resync-complete": (interrupt_resync, "Inconsistent", "UpToDate"),
@@ -225,7 +215,7 @@ CASES = {
     "resync-from-outdated-peer": (source_beside_an_outdated_peer, "c", "a"),
     "paused-resync-stays-paused": (resync_after_a_short_block, "UpToDate", "Inconsistent"),
     "resync-waits-for-lost-source": (source_after_a_lost_link, "b", "a"),
-    "initialised-twice": (initialise_twice, 1, 2),
+    "dirty-mark-kept-after-resync": (return_after_writes, ("UpToDate", False), ("UpToDate", True)),
     "size-of-largest-disk": (size_with_one_grown_disk, 100, 200),
     "running-disk-not-grown": (size_with_grown_disks, 200, 100),
     "quorum-off-by-one": (quorum_alone, False, True),
