@@ -20,14 +20,11 @@ BUGS = (
         "the node's pods request more than it has",
         edited(
             f"{SCHEDULER}.plugins.node_resources:NodeResourcesFit.filter",
-            ("asked > present - used.get(name, 0)", "asked > present"),
+            ("present - used.get(name, 0)", "present"),
         ),
         edited(
             f"{SCHEDULER}.plugins.node_resources:NodeResourcesFit.filter_many",
-            (
-                "amount.allocatable[rows] - amount.used[rows] < asked",
-                "amount.allocatable[rows] < asked",
-            ),
+            ("amount.allocatable[rows] - amount.used[rows]", "amount.allocatable[rows]"),
         ),
     ),
     bug(

@@ -6,6 +6,7 @@ import pytest
 
 from planted_bugs import workflow
 from planted_bugs.catalogue import planted
+from planted_bugs.workflow import AWAKE, CHILD_FAILED, CHILD_SUCCEED, CREATED
 from pytest_kscen.clock import VirtualRunner
 from pytest_kscen.objects.chaos_mesh import FAILED, HOLDING, INIT, SUCCEED, WAITING_FOR_CHILD
 from pytest_kscen.workflow.engine import actors, triggers
@@ -63,24 +64,24 @@ def started_by_serial():
 
 def serial_after_failure():
     of, parent = with_children("Serial", FAILED)
-    return finishes(alternative("Serial", EventType.CHILD_FAILED, WAITING_FOR_CHILD, of, parent))
+    return finishes(alternative("Serial", CHILD_FAILED, WAITING_FOR_CHILD, of, parent))
 
 
 def parallel_after_one_child():
     of, parent = with_children("Parallel", SUCCEED, INIT)
-    steps = alternative("Parallel", EventType.CHILD_SUCCEED, WAITING_FOR_CHILD, of, parent)
+    steps = alternative("Parallel", CHILD_SUCCEED, WAITING_FOR_CHILD, of, parent)
     return finishes(steps)
 
 
 def serial_after_abort():
     of, parent = with_children("Serial", SUCCEED)
     parent.ending = EventType.ABORTED
-    return finishes(alternative("Serial", EventType.CHILD_SUCCEED, WAITING_FOR_CHILD, of, parent))
+    return finishes(alternative("Serial", CHILD_SUCCEED, WAITING_FOR_CHILD, of, parent))
 
 
 def chaos_at_its_end():
     chaos = node(type_="NetworkChaos")
-    steps = alternative("NetworkChaos", EventType.AWAKE, HOLDING, tree(chaos), chaos)
+    steps = alternative("NetworkChaos", AWAKE, HOLDING, tree(chaos), chaos)
     return NodeAction.DELETE_CHAOS in steps
 
 
@@ -90,7 +91,7 @@ def event_of_deleted_chaos():
 
 def suspend_waits():
     suspend = node(type_="Suspend")
-    steps = alternative("Suspend", EventType.CREATED, INIT, tree(suspend), suspend)
+    steps = alternative("Suspend", CREATED, INIT, tree(suspend), suspend)
     return any(isinstance(step, NotifyAfter) for step in steps)
 
 
@@ -146,7 +147,7 @@ def events_after(act, seconds):
 
 
 def later(trigger, name, seconds):
-    trigger.notify_delay(NodeEvent(KEY, name, EventType.AWAKE), seconds)
+    trigger.notify_delay(NodeEvent(KEY, name, AWAKE), seconds)
 
 
 def events_of_a_deleted_workflow():

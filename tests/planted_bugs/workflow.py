@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from pytest_kscen.workflow.tables.machine import TableCell
 
 DESIGN = "workflow design document"
+# events by the names that the design document has
+CREATED = EventType("NodeCreated")
+PICK = EventType("NodePickChildToSchedule")
+CHILD_SUCCEED = EventType("ChildNodeSucceed")
+CHILD_FAILED = EventType("ChildNodeFailed")
+AWAKE = EventType("NodeHoldingAwake")
 
 
 def bug(name: str, wrong: str, source: str, cause: str, *patches: Patch) -> PlantedBug:
@@ -54,9 +60,9 @@ BUGS = (
         "the Serial node went on after a child had failed",
         cell(
             "composite:SERIAL",
-            EventType.CHILD_FAILED,
+            CHILD_FAILED,
             WAITING_FOR_CHILD,
-            if_(Guard.HAS_NEXT, enter("WaitingForSchedule"), notify_self(EventType.PICK))
+            if_(Guard.HAS_NEXT, enter("WaitingForSchedule"), notify_self(PICK))
             + do(finish(NodeResult.SUCCEED)),
         ),
     ),
@@ -67,7 +73,7 @@ BUGS = (
         "the Parallel node was over before its children",
         cell(
             "composite:PARALLEL",
-            EventType.CHILD_SUCCEED,
+            CHILD_SUCCEED,
             WAITING_FOR_CHILD,
             do(finish(NodeResult.SUCCEED)),
         ),
@@ -79,9 +85,9 @@ BUGS = (
         "a child was started after the workflow was aborted",
         cell(
             "composite:SERIAL",
-            EventType.CHILD_SUCCEED,
+            CHILD_SUCCEED,
             WAITING_FOR_CHILD,
-            if_(Guard.HAS_NEXT, enter("WaitingForSchedule"), notify_self(EventType.PICK))
+            if_(Guard.HAS_NEXT, enter("WaitingForSchedule"), notify_self(PICK))
             + do(finish(NodeResult.SUCCEED)),
         ),
     ),
@@ -90,7 +96,7 @@ BUGS = (
         "A Chaos node succeeds after its duration without deleting its resource.",
         f"{DESIGN}, Chaos: NodeHoldingAwake removes the CRD; chaos-mesh#2115, #3835",
         "the chaos resource still existed when its node was over",
-        cell("leaf:CHAOS", EventType.AWAKE, HOLDING, do(finish(NodeResult.SUCCEED))),
+        cell("leaf:CHAOS", AWAKE, HOLDING, do(finish(NodeResult.SUCCEED))),
     ),
     bug(
         "lost-chaos-unnoticed",
@@ -106,9 +112,9 @@ BUGS = (
         "the Suspend node did not last as long as declared",
         cell(
             "leaf:SUSPEND",
-            EventType.CREATED,
+            CREATED,
             INIT,
-            do(enter(HOLDING), notify_self(EventType.AWAKE)),
+            do(enter(HOLDING), notify_self(AWAKE)),
         ),
     ),
     bug(
