@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from array import array
 
 import pytest
 
 from pytest_kscen.journal import Entry
-from pytest_kscen.judge.incidents import judge, update_incidents
+from pytest_kscen.judge.incidents import IncidentRecord, is_tolerated, judge, update_incidents
+from pytest_kscen.judge.volumes import VolumeRecord
 
 STARTED = {
     "profile": "network-block",
@@ -273,3 +275,10 @@ def test_absent_incidents_differ_from_incidents_without_effect(count, why):
     )
     (finding,) = judge(["vm-reboot"], seen, lasted=120.0)
     assert (finding.verdict, finding.why) == ("unknown", why)
+
+
+@pytest.mark.parametrize(("started", "tolerated"), [(10.0, True), (10.5, False)])
+def test_incident_that_starts_at_the_instant_of_a_failure_tolerates_it(started, tolerated):
+    volume = VolumeRecord("v", "none", placed_at=array("d", [0.0]), placed_on=(("node-1",),))
+    incident = IncidentRecord("i", "vm-reboot", "vm-reboot", {"nodes": ["node-1"]}, started, 20.0)
+    assert is_tolerated(volume, 10.0, 10.0, [incident]) is tolerated

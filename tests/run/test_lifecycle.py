@@ -285,6 +285,27 @@ def test_crash_and_second_ctrl_c_keep_the_volumes(cluster, runner_of):
     assert played(runner).outcome.leftovers
 
 
+def test_broken_off_step_ends_before_the_next_phase(cluster, runner_of, monkeypatch):
+    done = []
+
+    async def wait(life):
+        try:
+            cluster.runner.loop.call_soon(interrupt)
+            await life.context.clock.sleep(1000)
+        finally:
+            await life.context.clock.sleep(5)
+            done.append("liveness")
+
+    async def undo(_):
+        done.append("undoing")
+
+    for phase, step in ((Phase.LIVENESS, wait), (Phase.UNDOING, undo)):
+        monkeypatch.setitem(PHASES, phase, dataclasses.replace(PHASES[phase], step=step))
+    with pytest.raises(KeyboardInterrupt, match="the first error"), runner_of():
+        pass
+    assert done == ["liveness", "undoing"]
+
+
 def test_companions_are_healed_in_order_and_cleared_newest_first(runner_of):
     done = []
 
