@@ -223,6 +223,15 @@ class TestCollections:
         site.ask("deletecollection", CONFIG_MAPS, limit=2)
         assert site.names(CONFIG_MAPS) == ["c"]
 
+    def test_collection_of_an_older_version_deletes_what_was_there(self, site):
+        for name in "ab":
+            version = site.create(CONFIG_MAPS, name)["metadata"]["resourceVersion"]
+        site.create(CONFIG_MAPS, "c")
+        options = {"resource_version": version, "resource_version_match": "Exact"}
+        found = site.ask("deletecollection", CONFIG_MAPS, **options)
+        assert [item["metadata"]["name"] for item in found["items"]] == ["a", "b"]
+        assert site.names(CONFIG_MAPS) == ["c"]
+
     def test_collection_uses_deletion_of_kind(self, site, pod):
         site.ask("deletecollection", PODS, grace_period=9)
         assert grace(site.get(PODS, "p")) == (at(9), 9, None)
