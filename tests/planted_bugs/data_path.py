@@ -70,8 +70,8 @@ BUGS = (
         edited(
             f"{DRBD}.resource:StateResolver._count_votes",
             (
-                "not (quorum and sight.up_to_date)",
-                "(replica.suspended or not (quorum and sight.up_to_date))",
+                "not (quorum and visible.up_to_date)",
+                "(replica.suspended or not (quorum and visible.up_to_date))",
             ),
         ),
     ),
@@ -126,7 +126,7 @@ BUGS = (
         "the Primary had no quorum and was not suspended",
         edited(
             f"{DRBD}.resource:StateResolver._count_votes",
-            ("not (quorum and sight.up_to_date)", "not sight.up_to_date"),
+            ("not (quorum and visible.up_to_date)", "not visible.up_to_date"),
         ),
     ),
     bug(

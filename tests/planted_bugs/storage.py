@@ -157,7 +157,7 @@ BUGS = (
         "the replica was released before enough others were ready for I/O",
         edited(
             f"{STORAGE}.attachment_rules:may_leave",
-            ("and (ready >= view.layout.io_ready or is_in_the_way)", "and ready >= 0"),
+            ("and (ready >= view.layout.io_ready or blocks_disk)", "and ready >= 0"),
         ),
     ),
     bug(

@@ -81,7 +81,7 @@ def node_readiness():
 
 
 def owner_of_a_trouble():
-    weak = troubles.Reach((troubles.NODE,), ("a",), power=troubles.ExplanatoryPower.WORSENS)
+    weak = troubles.Reach((troubles.NODE,), ("a",), power=troubles.ExplanatoryPower.DEGRADES)
     strong = troubles.Reach((troubles.NODE,), ("a",))
     suspects = [troubles.SuspectedIncident(reach, 0.0) for reach in (weak, strong)]
     trouble = troubles.ObservedState((troubles.NODE, "a"), False, "NotReady", ("a",))
@@ -145,7 +145,7 @@ def probability():
 def requests_to_destroy_a_pod():
     actor = Noting()
     pod = {"metadata": {"name": "p", "uid": "1"}, "spec": {}}
-    fault = pod_deletions.PodDeletion("app=agent", 1, doomed=(pod,))
+    fault = pod_deletions.PodDeletion("app=agent", 1, chosen=(pod,))
     incident = SimpleNamespace(
         clients=SimpleNamespace(nested=actor),
         answers=FaultAnswers(),
