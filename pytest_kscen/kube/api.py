@@ -361,7 +361,8 @@ class RequestApi:
     async def delete(
         self, resource: Resource, name: str, namespace: str = "", **options: Any
     ) -> Obj:
-        return await self._request("delete", resource, namespace, name, options=options)  # type: ignore[no-any-return]
+        found: Obj = await self._request("delete", resource, namespace, name, options=options)
+        return found
 
     async def delete_collection(
         self, resource: Resource, namespace: str = "", **options: Any

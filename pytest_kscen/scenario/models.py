@@ -94,7 +94,9 @@ def _schema(hint: Any) -> Obj:
             else ANYTHING
         )
     # a class it is
-    return schema_of(hint) if dataclasses.is_dataclass(hint) else PLAIN[hint]  # type: ignore[arg-type]
+    if dataclasses.is_dataclass(hint):
+        return schema_of(hint)  # type: ignore[arg-type]
+    return PLAIN[hint]
 
 
 def read(model: type[T], obj: Obj | None) -> T:

@@ -33,7 +33,8 @@ class InProcessAioClient(ApiClient):
     ) -> None:  # without super(), which would load the machine's certificates
         self.configuration = Configuration(host=new_host())
         # only these methods are called
-        self.rest_client = AioRest(transport, self.configuration.host, loop)  # type: ignore[assignment]
+        rest = AioRest(transport, self.configuration.host, loop)
+        self.rest_client = rest  # type: ignore[assignment]
         self.default_headers: dict[str, str] = {}
         self.cookie = None
         self.user_agent = "OpenAPI-Generator/python"

@@ -166,7 +166,8 @@ class InProcessClient(ApiClient):
     def __init__(self, transport: Transport, runner: Runner) -> None:
         super().__init__(Configuration(host=new_host()))
         # only these methods are called
-        self.rest_client = SyncRest(transport, runner, self.configuration.host)  # type: ignore[assignment]
+        rest = SyncRest(transport, runner, self.configuration.host)
+        self.rest_client = rest  # type: ignore[assignment]
 
     def _get_pool(self) -> Never:
         raise RuntimeError(ASYNC_REQ)
