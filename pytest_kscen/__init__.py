@@ -15,6 +15,13 @@ from pytest_kscen.lazy import lazy_names
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.judge.incidents import IncidentRecord
+    from pytest_kscen.judge.guarantees.checks import GuaranteeResult
+    from pytest_kscen.judge.guarantees.declaration import (
+        Guarantee,
+        always,
+        eventually,
+        sometimes,
+    )
     from pytest_kscen.judge.outcome import Outcome
     from pytest_kscen.judge.volumes import VolumeRecord
     from pytest_kscen.run.context import Run
@@ -31,6 +38,8 @@ __all__ = [
     "Cluster",
     "ForeignVolumesWarning",
     "IncidentRecord",
+    "Guarantee",
+    "GuaranteeResult",
     "Outcome",
     "PlanWarning",
     "Run",
@@ -40,6 +49,9 @@ __all__ = [
     "VolumeRecord",
     "WorkflowHandle",
     "WorkflowWarning",
+    "always",
+    "eventually",
+    "sometimes",
 ]
 
 __getattr__ = lazy_names(
@@ -47,6 +59,13 @@ __getattr__ = lazy_names(
     {
         "pytest_kscen.clusters.cluster": ("Cluster",),
         "pytest_kscen.judge.incidents": ("IncidentRecord",),
+        "pytest_kscen.judge.guarantees.checks": ("GuaranteeResult",),
+        "pytest_kscen.judge.guarantees.declaration": (
+            "Guarantee",
+            "always",
+            "eventually",
+            "sometimes",
+        ),
         "pytest_kscen.judge.outcome": ("Outcome",),
         "pytest_kscen.judge.volumes": ("VolumeRecord",),
         "pytest_kscen.run.context": ("Run",),

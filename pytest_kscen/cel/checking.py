@@ -84,6 +84,8 @@ class Checker:
         self._variables = dict(variables)
         self.issues: list[Issue] = []
         self.overloads_of: dict[int, tuple[Overload, ...]] = {}
+        self.dynamic: set[int] = set()
+        """Ids of calls with an argument whose type is known at evaluation only."""
         self.used: dict[str, None] = {}
         self._loops: list[str] = []  # variables of the enclosing comprehensions
         self._mixed = 0  # depth of calls that accept lists of mixed types
@@ -166,6 +168,7 @@ class Checker:
                 node.at, f"found no matching overload for '{function}' applied to '{applied}'"
             )
         self.overloads_of[id(node)] = tuple(overload for overload, _ in possible)
+        self.dynamic |= {id(node)} if DYN in given else set()
         self._check_literal(node, function)
         results = [result for _, result in possible]
         return results[0] if all(result == results[0] for result in results) else DYN

@@ -33,7 +33,7 @@ from pytest_kscen.cel.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from pytest_kscen.cel.functions import Overload
 
@@ -133,11 +133,15 @@ class Compiler:
     """Builds the closures of a tree, with the overloads that the check found.
 
     Each node becomes a function of the variables. A call with one implementation is bound at
-    compile time; one with several chooses by its arguments' values at each evaluation.
+    compile time; one with several, or with arguments of unknown types, chooses by its arguments'
+    values at each evaluation.
     """
 
-    def __init__(self, overloads_of: Mapping[int, tuple[Overload, ...]]) -> None:
+    def __init__(
+        self, overloads_of: Mapping[int, tuple[Overload, ...]], dynamic: Collection[int] = ()
+    ) -> None:
         self._overloads_of = overloads_of
+        self._dynamic = dynamic
 
     def of(self, node: Expr) -> Evaluate:
         return COMPILED[type(node)](self, node)
@@ -171,7 +175,7 @@ class Compiler:
         if special:
             return special(*args)
         run = overloads[0].run
-        if any(overload.run is not run for overload in overloads):
+        if id(node) in self._dynamic or any(overload.run is not run for overload in overloads):
 
             def evaluate(variables: Variables) -> Any:
                 values = tuple(arg(variables) for arg in args)
@@ -319,4 +323,9 @@ def compile_expression(source: str, variables: Mapping[str, Type]) -> Program:
     type_ = checker.type_of(tree)
     if checker.issues:
         raise CompilationError(source, checker.issues)
-    return Program(type_, frozenset(checker.used), tree, Compiler(checker.overloads_of).of(tree))
+    return Program(
+        type_,
+        frozenset(checker.used),
+        tree,
+        Compiler(checker.overloads_of, checker.dynamic).of(tree),
+    )

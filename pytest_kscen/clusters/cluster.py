@@ -20,12 +20,37 @@ if TYPE_CHECKING:
     from pytest_kscen.clock import Runner
     from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
 
 
 class ClusterRefused(Exception):
     """Failure to open a cluster or its parent. The message names what was requested, what prevents
     it, and the remedy; the plugin shows it without a traceback.
     """
+
+
+class NoteChange(Protocol):
+    """Receiver of the changes of a cluster's objects, such as `ChangeRecord.note`."""
+
+    def __call__(
+        self,
+        resource: str,
+        old: Obj | None,
+        new: Obj | None,
+        writer: str = "",
+        *,
+        initial: bool = False,
+        skipped: bool = False,
+    ) -> object: ...
+
+
+class ChangeFeed(Protocol):
+    """Changes of a cluster's objects, while they are followed."""
+
+    def include(self, kind: str) -> None:
+        """Follow this resource too; a cluster that follows all resources has nothing to do."""
+
+    def stop(self) -> None: ...
 
 
 class Cluster(Protocol):
@@ -91,6 +116,9 @@ class Cluster(Protocol):
         Simulated clusters bring their own; for others a kubeconfig and a namespace are required, or
         ClusterRefused is raised.
         """
+
+    def follow_changes(self, note: NoteChange) -> ChangeFeed:
+        """Call `note` with each present object and then with each change, in the loop's thread."""
 
     def advance(self, duration: str | float | timedelta) -> None: ...
 

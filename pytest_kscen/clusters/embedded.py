@@ -21,6 +21,7 @@ from pytest_kscen.embedded.actors import actors
 from pytest_kscen.embedded.apiserver.admission.plugins import SYSTEM_CLASSES, standard_admission
 from pytest_kscen.embedded.apiserver.builtin_kinds import builtin_kinds
 from pytest_kscen.embedded.apiserver.kinds import Kinds
+from pytest_kscen.embedded.apiserver.patching.managed_fields import last_manager
 from pytest_kscen.embedded.apiserver.server import ApiServer
 from pytest_kscen.embedded.controllers.provisioner import BUILT_IN_CLASSES
 from pytest_kscen.embedded.kubelet.nodes import Site
@@ -37,11 +38,14 @@ from pytest_kscen.objects.resources import (
 )
 
 if TYPE_CHECKING:
+    from pytest_kscen.clusters.cluster import ChangeFeed, NoteChange
     from pytest_kscen.embedded.apiserver.admission import Admission
     from pytest_kscen.embedded.apiserver.http import HttpsPort as Port
+    from pytest_kscen.embedded.apiserver.store import Key, Store
     from pytest_kscen.embedded.apiserver.wire import Wire
     from pytest_kscen.kube.actor import ParentCluster
     from pytest_kscen.kube.api import Api
+    from pytest_kscen.objects.resources import Obj
 
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 API_SERVICE = {
@@ -134,6 +138,9 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
     def api(self, agent: str = "") -> Api:
         return InProcessApi(self.server, agent=agent)
 
+    def follow_changes(self, note: NoteChange) -> ChangeFeed:
+        return StoreChanges(self.server.core.store, note)
+
     @functools.cached_property
     def wire(self) -> Wire:
         from pytest_kscen.embedded.apiserver.wire import Wire
@@ -188,6 +195,33 @@ class EmbeddedCluster(TimedCluster[VirtualRunner]):
             closing.callback(shutil.rmtree, self._folder, ignore_errors=True)
         if self._port:
             closing.callback(self._port.close)
+
+
+class StoreChanges:
+    """Changes of an API server's store, of every resource, until `stop` is called."""
+
+    def __init__(self, store: Store, note: NoteChange) -> None:
+        self._store = store
+        self._note = note
+        self._resources: dict[tuple[str, str], str] = {}
+        for (group, plural, *_), obj in store.everything():
+            note(self._resource(group, plural), None, obj, initial=True)
+        store.recorders.append(self._changed)
+
+    def include(self, kind: str) -> None:
+        """Do nothing: every resource is followed."""
+
+    def stop(self) -> None:
+        self._store.recorders.remove(self._changed)
+
+    def _resource(self, group: str, plural: str) -> str:
+        return f"{plural}.{group}" if group else plural
+
+    def _changed(self, key: Key, old: Obj | None, new: Obj | None) -> None:
+        home = key[:2]
+        if home not in self._resources:
+            self._resources[home] = self._resource(*home)
+        self._note(self._resources[home], old, new, last_manager(new, old) if new else "")
 
 
 class EmbeddedParent(EmbeddedCluster):

@@ -32,6 +32,7 @@ from pytest_kscen.objects.virtualization import VIRTUAL_MACHINES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_kscen.clusters.cluster import ChangeFeed, NoteChange
     from pytest_kscen.kube.api import Api
 
 
@@ -222,6 +223,16 @@ class LiveCluster(TimedCluster[WallRunner]):
             setattr(configuration, name, getattr(self._configuration, name))
         configuration.client_session_kwargs = {"trust_env": False}
         return ApiClient(configuration)
+
+    def follow_changes(self, note: NoteChange) -> ChangeFeed:
+        """Note changes from watches: of all resources on a cluster that we started, of those
+        that are included elsewhere.
+        """
+        from pytest_kscen.clusters.recording import WatchedChanges
+
+        everything = self.backend == "controlplane"
+        api = self.api("change-recorder")
+        return WatchedChanges(api, self.runner.clock, note, everything=everything)
 
     def _open_parent(self, kubeconfig: pathlib.Path | None, namespace: str) -> ParentCluster:
 

@@ -5,13 +5,20 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+from typing import TYPE_CHECKING
 
 from pytest_kscen.commands.output import print_lines
 from pytest_kscen.commands.story import LookupFailed, read_journal
-from pytest_kscen.journal import JournalDamaged
+from pytest_kscen.journal import JournalDamaged, stored_changes
 from pytest_kscen.judge.outcome import judge
 from pytest_kscen.judge.verdict import INVALID, UNKNOWN, VALID
+from pytest_kscen.report.archive import CHANGES
 from pytest_kscen.report.summary import summary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_kscen.journal import Change
 
 EXIT_CODES = {VALID: 0, INVALID: 1, UNKNOWN: 2}
 
@@ -31,7 +38,13 @@ def main(arguments: list[str]) -> int:
                 f"{path} is empty: the run was killed before anything happened in it, and "
                 "there is nothing to judge"
             )
-        outcome = judge(journal, path)
+        record, without_record = path.parent / CHANGES, ""
+        changes: Iterator[Change] = iter(())
+        if record.exists():
+            changes = stored_changes(record)
+        else:
+            without_record = f"{record} is missing: restore it as the run has written it"
+        outcome = judge(journal, path, changes=changes, without_record=without_record)
         print_lines(summary(outcome))
         return EXIT_CODES[outcome.judged]
     except (LookupFailed, JournalDamaged) as unknown:

@@ -7,6 +7,7 @@ an oracle must not share their code.
     outcome         judge: all checks, one pass over the journal
     incidents       incidents and the time in which they tolerate a volume's failure
     volumes         history and verdict of each volume
-    guarantees      findings about the storage
+    operations      findings about the storage
+    guarantees      what tests declare of objects, over the record of changes
     start_and_end   findings about the run itself
 """

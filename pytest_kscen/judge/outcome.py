@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, overload
 import orjson
 
 from pytest_kscen.journal import schema
-from pytest_kscen.judge import guarantees, incidents, start_and_end, volumes
+from pytest_kscen.judge import incidents, operations, start_and_end, volumes
 from pytest_kscen.judge import verdict as tally
+from pytest_kscen.judge.guarantees.checks import Guarantees, ReplayedGuarantees
 from pytest_kscen.judge.start_and_end import CheckCrash
 from pytest_kscen.judge.verdict import CREATE, INVALID, UNKNOWN, VALID, Finding, Tally, merged
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_kscen.journal import Entry
+    from pytest_kscen.journal import Change, Entry
+    from pytest_kscen.judge.guarantees.checks import DeclaredGuarantees
     from pytest_kscen.judge.incidents import IncidentRecord
     from pytest_kscen.judge.volumes import VolumeRecord
 
@@ -112,6 +114,8 @@ class Outcome:
     stopped_early: bool
     seed: str
     replayable: bool = True
+    guarantees: Guarantees = field(default_factory=Guarantees)
+    """Results of the guarantees that the test has declared, in that order; by name too."""
     was_read: bool = field(default=False, repr=False)
 
     @property
@@ -150,6 +154,7 @@ class Outcome:
                 "actions": self.actions,
                 "volumes": list(self.volumes),
                 "incidents": self.incidents,
+                "guarantees": list(self.guarantees),
                 "leftovers": self.leftovers,
                 "seed": self.seed,
                 "replayable": self.replayable,
@@ -163,55 +168,22 @@ class Outcome:
         )
 
 
-def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome:
+def judge(
+    journal: Iterable[Entry],
+    path: pathlib.Path | None = None,
+    *,
+    guarantees: DeclaredGuarantees | None = None,
+    changes: Iterable[Change] = (),
+    without_record: str = "",
+) -> Outcome:
     """Judge a journal, which is read once for all checks; a check that crashes is unknown.
 
-    `path` is the journal's file: findings about a crash name it and the line.
+    `path` is the journal's file: findings about a crash name it and the line. `changes` is the
+    run's record of changes, and `without_record` why there is none. `guarantees` has read both
+    already, while the run was on.
     """
-    outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
-    start, end = start_and_end.RunStart(), start_and_end.RunEnd()
-    actions: dict[str, Tally] = {}
-    seen: dict[str, IncidentRecord] = {}
-    histories = volumes.VolumeHistories(start)
-
-    def of_run_start() -> Iterator[Finding]:
-        outcome.seed, outcome.replayable = start.seed, start.replayable
-        yield from start_and_end.judge_start(start)
-
-    def of_actions() -> Iterator[Finding]:
-        outcome.actions = actions
-        yield from ()
-
-    def of_incidents() -> Iterator[Finding]:
-        outcome.incidents = list(seen.values())
-        yield from incidents.judge(
-            start.chaos or (),
-            outcome.incidents,
-            link_profiles=start.link_profiles,
-            has_volumes=histories.has_any,
-            lasted=end.lasted,
-        )
-
-    def of_volumes() -> Iterator[Finding]:
-        outcome.volumes = Volumes(histories.judged(outcome.incidents))
-        created = outcome.actions.get(CREATE, Tally())
-        yield from guarantees.judge(outcome.volumes, churn=start.churn, refusal=created.refusal)
-
-    def of_run_end() -> Iterator[Finding]:
-        outcome.leftovers, outcome.lasted, outcome.stopped_early = (
-            end.leftovers or [],
-            end.lasted,
-            end.stopped_early,
-        )
-        yield from start_and_end.judge_end(end)
-
-    checks: dict[str, Check] = {  # findings about a crash have these names
-        "run_start": (partial(start_and_end.update_run_start, start), of_run_start),
-        "actions": (partial(tally.count_action, actions), of_actions),
-        "incidents": (partial(incidents.update_incidents, seen), of_incidents),
-        "volumes": (histories.update, of_volumes),
-        "run_end": (partial(start_and_end.update_run_end, end), of_run_end),
-    }
+    run = RunChecks(guarantees or ReplayedGuarantees(changes), without_record)
+    outcome, checks = run.outcome, run.checks
     crashes = _read(journal, checks)
     for name, (_, findings) in checks.items():
         if name not in crashes:
@@ -221,17 +193,86 @@ def judge(journal: Iterable[Entry], path: pathlib.Path | None = None) -> Outcome
                 crashes[name] = CheckCrash(error)
         if name in crashes:
             outcome.findings.append(Finding(name, UNKNOWN, crashes[name].message(path)))
-    outcome.findings = [
-        replace(
-            one,
-            verdict=UNKNOWN,
-            why=f"the embedded cluster crashed, which may be the cause: {one.why}",
-        )
-        if end.cluster_crashed and one.verdict == INVALID
-        else one
-        for one in outcome.findings
-    ]
+    if run.end.cluster_crashed:
+        outcome.findings = [
+            replace(
+                one,
+                verdict=UNKNOWN,
+                why=f"the embedded cluster crashed, which may be the cause: {one.why}",
+            )
+            if one.verdict == INVALID
+            else one
+            for one in outcome.findings
+        ]
     return outcome
+
+
+class RunChecks:
+    """Checks of one run: what each reads from the journal, and its findings.
+
+    Each check fills its part of `outcome` and yields its findings, after the last entry.
+    """
+
+    def __init__(self, guarantees: DeclaredGuarantees, without_record: str) -> None:
+        self.outcome = Outcome([], Volumes([]), [], [], {}, 0.0, False, "")
+        self.end = start_and_end.RunEnd()
+        self._start = start_and_end.RunStart()
+        self._actions: dict[str, Tally] = {}
+        self._incidents: dict[str, IncidentRecord] = {}
+        self._histories = volumes.VolumeHistories(self._start)
+        self._guarantees = guarantees
+        self._without_record = without_record
+        self.checks: dict[str, Check] = {
+            "run_start": (
+                partial(start_and_end.update_run_start, self._start),
+                self._judge_start,
+            ),
+            "actions": (partial(tally.count_action, self._actions), self._judge_actions),
+            "incidents": (
+                partial(incidents.update_incidents, self._incidents),
+                self._judge_incidents,
+            ),
+            "volumes": (self._histories.update, self._judge_volumes),
+            "guarantees": (guarantees.update, self._judge_guarantees),
+            "run_end": (partial(start_and_end.update_run_end, self.end), self._judge_end),
+        }
+        """By the names of findings about a crash, in the order of the report."""
+
+    def _judge_start(self) -> Iterator[Finding]:
+        self.outcome.seed = self._start.seed
+        self.outcome.replayable = self._start.replayable
+        yield from start_and_end.judge_start(self._start)
+
+    def _judge_actions(self) -> Iterator[Finding]:
+        self.outcome.actions = self._actions
+        yield from ()
+
+    def _judge_incidents(self) -> Iterator[Finding]:
+        self.outcome.incidents = list(self._incidents.values())
+        yield from incidents.judge(
+            self._start.chaos or (),
+            self.outcome.incidents,
+            link_profiles=self._start.link_profiles,
+            has_volumes=self._histories.has_any,
+            lasted=self.end.lasted,
+        )
+
+    def _judge_volumes(self) -> Iterator[Finding]:
+        self.outcome.volumes = Volumes(self._histories.judged(self.outcome.incidents))
+        created = self.outcome.actions.get(CREATE, Tally())
+        yield from operations.judge(
+            self.outcome.volumes, churn=self._start.churn, refusal=created.refusal
+        )
+
+    def _judge_guarantees(self) -> Iterator[Finding]:
+        judged = list(self._guarantees.judge(self._without_record))
+        self.outcome.guarantees = Guarantees(result for result, _ in judged)
+        yield from (finding for _, finding in judged)
+
+    def _judge_end(self) -> Iterator[Finding]:
+        self.outcome.leftovers = self.end.leftovers or []
+        self.outcome.lasted, self.outcome.stopped_early = self.end.lasted, self.end.stopped_early
+        yield from start_and_end.judge_end(self.end)
 
 
 def _read(journal: Iterable[Entry], checks: dict[str, Check]) -> dict[str, CheckCrash]:

@@ -1,4 +1,5 @@
-"""JSON merge patch and JSON patch. Each returns a new object, which shares unchanged parts.
+"""JSON merge patch, in both directions, and JSON patch. Each returns a new object, which shares
+unchanged parts.
 
 JSON patch follows the library of Kubernetes where that is less strict than RFC 6902: `replace` may
 add a key to an object, a missing value means null, and indices may count from the end.
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from pytest_kscen.objects.resources import Obj
 
     Change = Callable[[Any, str], None]
 
+MISSING = object()
 COPY_LIMIT = 3 * 1024 * 1024  # bytes that the copies of one patch may add
 
 
@@ -62,6 +64,32 @@ def _pruned(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _pruned(item) for name, item in value.items() if item is not None}
     return value
+
+
+def merge_difference(old: Obj, new: Obj, ignored: Container[str] = ()) -> Obj:
+    """Return the merge patch that turns `old` into `new`, without the `ignored` top-level fields.
+
+    Such a patch cannot set null: where `new` contains one, applying the patch gives another object.
+    Parts that both objects share are not compared, so the cost follows what was written anew.
+    """
+    patch: Obj = {}
+    kept = len(old)
+    for name, value in new.items():
+        was = old.get(name, MISSING)
+        if value is was:
+            continue
+        if was is MISSING:
+            kept += 1
+        if name in ignored:
+            continue
+        if type(value) is dict and type(was) is dict:
+            if inner := merge_difference(was, value):
+                patch[name] = inner
+        elif type(value) is not type(was) or value != was:
+            patch[name] = value
+    if kept != len(new):
+        patch |= {name: None for name in old if name not in new and name not in ignored}
+    return patch
 
 
 def same_json(one: Any, other: Any) -> bool:

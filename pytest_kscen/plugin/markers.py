@@ -18,7 +18,13 @@ from pytest_kscen.plugin.options import (
     SETTINGS,
     VM_NAMESPACE,
 )
-from pytest_kscen.plugin.planning import PLAN_FROM_COMMAND_LINE, cluster_request, plan, reached
+from pytest_kscen.plugin.planning import (
+    GUARANTEES,
+    PLAN_FROM_COMMAND_LINE,
+    cluster_request,
+    plan,
+    reached,
+)
 
 if TYPE_CHECKING:
     import pathlib
@@ -183,7 +189,7 @@ def _kinds(option: Option) -> tuple[str, ...]:
             return ()
 
 
-OF_A_PLAN = ("volume_churn", "chaos", PLAN_FROM_COMMAND_LINE)
+OF_A_PLAN = ("volume_churn", "chaos", GUARANTEES, PLAN_FROM_COMMAND_LINE)
 DECLARING = ("cluster", WORKFLOW, *OF_A_PLAN)
 BARE = ("megatest", "scenario", "controlplane", PLAN_FROM_COMMAND_LINE)
 """Markers without parameters."""
@@ -210,6 +216,10 @@ MARKERS = (
         "volumes to create and delete during a run"
     ),
     "chaos(profile, **parameters): faults to cause during a run; may be given several times",
+    (
+        "guarantees(*guarantees): conditions that must hold during a run, made with always, "
+        "eventually and sometimes of pytest_kscen"
+    ),
     (
         f"{PLAN_FROM_COMMAND_LINE}: volume churn, and the operations and faults of the "
         "--enable-… flags"

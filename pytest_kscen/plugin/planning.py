@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_kscen.chaos.profile import Profile
+    from pytest_kscen.judge.guarantees.declaration import Guarantee
     from pytest_kscen.megatest.churn import Churn
     from pytest_kscen.objects.options import Option
     from pytest_kscen.plugin.option_values import Given
@@ -302,6 +303,8 @@ class PlanOfItem(NamedTuple):
     marks: list[pytest.Mark]
 
 
+GUARANTEES = "guarantees"
+"""Marker of a test's own guarantees."""
 _PLAN = pytest.StashKey[PlanOfItem]()
 
 
@@ -323,10 +326,27 @@ def _built(item: pytest.Item) -> Plan:
         for one in switched_on
         if one.profile and one.profile not in marked
     ]
-    declared = Plan(churn, tuple(chaos), settings.volume_health)
+    declared = Plan(churn, tuple(chaos), settings.volume_health, _guarantees(item))
     if complaints := unmet(declared, backend_of(item), settings, list(item.iter_markers(CHURN))):
         raise ValueError("\n".join(complaints))
     return declared
+
+
+def _guarantees(item: pytest.Item) -> tuple[Guarantee, ...]:
+    """Return the guarantees of all markers of this test, the outermost first."""
+    marks = list(item.iter_markers(GUARANTEES))[::-1]
+    if not marks:
+        return ()
+    from pytest_kscen.judge.guarantees.declaration import check_guarantees
+
+    if any(mark.kwargs for mark in marks):
+        raise ValueError("@pytest.mark.guarantees takes guarantees alone, without names")
+    given = tuple(each for mark in marks for each in mark.args)
+    try:
+        check_guarantees(given)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"@pytest.mark.{error}") from None
+    return given
 
 
 def reached(item: pytest.Item, declared: Plan) -> Iterator[str]:

@@ -1,5 +1,5 @@
-"""Archive folder of a run: journal, outcome, summary, stories of volumes whose state changed, and
-the facts to repeat the run (seed, options, command).
+"""Archive folder of a run: journal, record of changes, outcome, summary, stories of volumes whose
+state changed, and the facts to repeat the run (seed, options, command).
 
 `pytest_kscen judge` and `story` read these folders later. Nothing outside of a run's own folder
 may be written or removed.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_kscen.report.protocol import ReportedResult, ReportedRun, ReportedSession
 
 JOURNAL = "journal.jsonl"
+CHANGES = "changes.jsonl.gz"
 FACTS = "run.json"
 LONGEST_NAME = 150
 AMBIGUOUS = re.compile(r"[^\w./:]")  # replaced characters, by which two ids may get one name
@@ -72,6 +73,8 @@ class ArchiveReport(Report):
         }
         if run.journal:
             begin(self._folder(run), facts, run.journal)
+            if run.changes:
+                run.changes.keep_in(self._folder(run) / CHANGES)
 
     def finish(self, run: ReportedRun) -> None:
         if run.journal and run.journal.path:
@@ -116,7 +119,8 @@ def _taken(folder: pathlib.Path) -> ValueError:
 
 
 def _remove_results(folder: pathlib.Path) -> None:
-    for stale in (folder / "outcome.json", folder / "summary.txt", *folder.glob("stories/*.txt")):
+    written = (folder / CHANGES, folder / "outcome.json", folder / "summary.txt")
+    for stale in (*written, *folder.glob("stories/*.txt")):
         stale.unlink(missing_ok=True)
 
 
@@ -158,7 +162,7 @@ def _remove(folder: pathlib.Path) -> None:
     Files that a person has added are never removed.
     """
     _remove_results(folder)
-    for stale in (folder / JOURNAL, folder / FACTS):
+    for stale in (folder / JOURNAL, folder / CHANGES, folder / FACTS):
         stale.unlink(missing_ok=True)
     for place in (folder / "stories", folder):
         with contextlib.suppress(OSError):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
 
-    from pytest_kscen.journal import Journal
+    from pytest_kscen.journal import ChangeRecord, Journal
 
 LARGEST_JOURNAL = 20 * 1024 * 1024
 """Bytes of a journal that is attached to a page which a browser loads whole."""
@@ -115,6 +115,8 @@ class ReportedRun:
     reports: Sequence[Report] = ()
     journal: Journal | None = None
     """None until `start`."""
+    changes: ChangeRecord | None = None
+    """Record of changes; None until `start`, and for a scenario."""
     result: Any = None
     """A `ReportedResult`; None until `finish`. A run's result has its `outcome`."""
     position: int = 0
@@ -130,8 +132,8 @@ class ReportedRun:
         for report in self.reports:
             report.prepare(self)
 
-    def start(self, journal: Journal) -> None:
-        self.journal = journal
+    def start(self, journal: Journal, changes: ChangeRecord | None = None) -> None:
+        self.journal, self.changes = journal, changes
         for report in self.reports:
             report.start(self)
 

@@ -23,6 +23,7 @@ from pytest_kscen.objects.conditions import is_available
 from pytest_kscen.objects.errors import NotFound
 from pytest_kscen.objects.storage import HEALTH_SOURCES
 from pytest_kscen.report.protocol import ReportedRun, ReportedTest
+from pytest_kscen.run.guarantee_watch import GuaranteeWatch
 from pytest_kscen.run.lifecycle import RunLifecycle
 from pytest_kscen.run.manual import ChaosByHand, VolumesByHand
 from pytest_kscen.run.phases import Phase
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pytest_kscen.clusters.cluster import Cluster
+    from pytest_kscen.judge.guarantees.declaration import Guarantee
     from pytest_kscen.kube.actor import Actor, ParentCluster
     from pytest_kscen.objects.resources import Obj, Resource
     from pytest_kscen.run.plan import Plan
@@ -221,6 +223,8 @@ class Run:
             parent=parent,
             health=HEALTH_SOURCES[plan.health],
         )
+        self._watch = GuaranteeWatch(cluster, self.journal)
+        self.changes = self._watch.changes
         self.chaos = ChaosByHand(self)
         self.volumes = VolumesByHand(self)
         self.life = RunLifecycle(self.context, plan)
@@ -264,13 +268,27 @@ class Run:
         self._signals = self.signal_handlers.enter_context(handlers)
         self._crash_subscription.callback(self.cluster.runner.on_crash(self.life.cluster_crashed))
         try:
-            self.call(self.life.start(duration, lambda: self._reported.start(self.journal)))
+            self.call(self.life.start(duration, self._start_records))
         except BaseException:
             with contextlib.suppress(Exception):  # the error that refused the run is raised
                 self._call_in_any_case(self.life.refuse())
+            self._watch.stop()
             self._crash_subscription.close()
             self.signal_handlers.close()
             raise
+
+    def _start_records(self) -> None:
+        """Let the reports have the journal and the record of changes, which begins now."""
+        self._reported.start(self.journal, self.changes)
+        self._watch.start(self.plan.guarantees)
+
+    def guarantee(self, *guarantees: Guarantee) -> None:
+        """Check these guarantees from now on, until the run's time is over."""
+
+        async def declare() -> None:
+            self._watch.declare(*guarantees)
+
+        self.do(declare())
 
     def wait(self, duration: float | None) -> None:
         """Let this much cluster time pass, in seconds; None is until a stop is requested."""
@@ -370,7 +388,12 @@ class Run:
             finally:
                 if not self.cluster.replayable:
                     self.journal.write("run", "not-replayable", {})
-                self._outcome = judge(self.journal)
+                self._watch.stop()
+                self._outcome = judge(
+                    self.journal,
+                    guarantees=self._watch.checks,
+                    without_record=self._watch.without_record,
+                )
         return self._outcome
 
     def report(self) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_kscen.chaos.profile import Profile
+    from pytest_kscen.judge.guarantees.declaration import Guarantee
     from pytest_kscen.megatest.churn import Churn
 
 
@@ -27,10 +28,12 @@ class Plan:
     chaos: tuple[Profile, ...] = ()
     health: str = "conditions"
     """Name of the source in objects.volume_health that volumes' health is read from."""
+    guarantees: tuple[Guarantee, ...] = ()
+    """Guarantees of the test, checked from the run's start."""
 
     def explain_ineffective(self, duration: float) -> Iterator[str]:
         """Yield why parts of the plan have no effect in a run of `duration` seconds."""
-        if not self.churn and not self.chaos:
+        if not self.churn and not self.chaos and not self.guarantees:
             yield (
                 "nothing is declared: this run makes no volumes and does no chaos: mark the "
                 "test with volume_churn or chaos"

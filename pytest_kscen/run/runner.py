@@ -7,6 +7,7 @@ The user's entry to runs, scenarios and workflows. The order of a run's phases i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import warnings
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from pytest_kscen.objects.resources import NODES
 from pytest_kscen.objects.scenarios import SCENARIOS
 from pytest_kscen.report.protocol import ReportedRun, ReportedTest
 from pytest_kscen.run.context import Run
+from pytest_kscen.run.guarantee_watch import GuaranteeWatch
 from pytest_kscen.run.plan import PlanWarning, ScenarioSettings
 from pytest_kscen.run.preflight import PreflightRefused
 
@@ -189,16 +191,28 @@ class ScenarioRunner:
 
     def _start_scenario(self, scenario: Obj) -> ScenarioHandle:
         reported = ReportedRun(self._test, reports=self._reports)
+        with contextlib.ExitStack() as undo:
 
-        def open_journal() -> Journal:
-            reported.prepare()
-            journal = Journal(self.cluster.runner.clock)
-            reported.start(journal)
-            return journal
+            def open_journal() -> Journal:
+                reported.prepare()
+                journal = Journal(self.cluster.runner.clock)
+                watch = GuaranteeWatch(self.cluster, journal)
+                undo.callback(watch.stop)
+                reported.start(journal, watch.changes)
+                self.cluster.runner.call(self._start_watch(watch))
+                watches.append(watch)
+                return journal
 
-        self.played.append(self.scenario_player.start_scenario(scenario, open_journal))
+            watches: list[GuaranteeWatch] = []
+            played = self.scenario_player.start_scenario(scenario, open_journal)
+            undo.pop_all()
+        played.watch = watches[0]
+        self.played.append(played)
         self._reported.append(reported)
-        return self.played[-1]
+        return played
+
+    async def _start_watch(self, watch: GuaranteeWatch) -> None:
+        watch.start(self.plan.guarantees)
 
     @property
     def scenario_player(self) -> ScenarioPlayer:
@@ -226,6 +240,7 @@ class ScenarioRunner:
 
         for played in self.played:
             self.scenario_player.end(played, "the test ended before its operation `done`")
+            played.stop_watch()
         for played, reported in zip(self.played, self._reported, strict=True):
             reported.finish(PlayedResult.of(played, self._test.seed))
 
@@ -252,6 +267,8 @@ class ScenarioRunner:
                     f"the scenario {played.name!r} has failed, and the test did not read "
                     f"its phase:\n{played.message}"
                 )
+            if why := played.explain_unseen_guarantee():
+                return f"the scenario {played.name!r} does not keep a guarantee: {why}"
         return ""
 
     def close(self) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import yaml
 
 from pytest_kscen.journal import JournalSwitch
+from pytest_kscen.judge.guarantees.checks import Guarantees
+from pytest_kscen.judge.verdict import VALID
 from pytest_kscen.kube.actor import RunContext
 from pytest_kscen.kube.api import JSON_PATCH
 from pytest_kscen.kube.waiting import wait_for
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
     from pytest_kscen.journal import Journal
     from pytest_kscen.objects.resources import Obj
+    from pytest_kscen.run.guarantee_watch import GuaranteeWatch
     from pytest_kscen.run.plan import ScenarioSettings
     from pytest_kscen.scenario.analysis.timeline import Timeline
 
@@ -52,9 +55,12 @@ class ScenarioHandle:
     cluster: Cluster
     journal: Journal
     name: str
+    watch: GuaranteeWatch | None = field(default=None, repr=False)
+    """Guarantees of the test's markers, which are checked while the scenario is played."""
     was_ended: bool = False
     """True if the test ended, or the next scenario began, before it was done."""
     _was_read: bool = field(default=False, repr=False)
+    _guarantees_were_read: bool = field(default=False, repr=False)
     _added: list[Obj] = field(default_factory=list, repr=False)
     _last: Obj | None = field(default=None, repr=False)
     """Last object of a Scenario that is over."""
@@ -92,6 +98,27 @@ class ScenarioHandle:
     def message(self) -> str:
         """Reason of the phase."""
         return str((self.live.get("status") or {}).get("message") or "")
+
+    @property
+    def guarantees(self) -> Guarantees:
+        """Results of the test's guarantees so far; final once the test has ended."""
+        self._guarantees_were_read = True
+        return self.watched_guarantees()
+
+    def watched_guarantees(self) -> Guarantees:
+        """Return the results for a report, which does not look at them for the test."""
+        return self.watch.results() if self.watch else Guarantees()
+
+    def explain_unseen_guarantee(self) -> str:
+        """Return why a guarantee is not valid, unless the test has read `guarantees`."""
+        unmet = [one for one in self.watched_guarantees() if one.verdict != VALID]
+        if self._guarantees_were_read or not unmet:
+            return ""
+        return "; ".join(f"{one.name!r} is {one.verdict}: {one.why}" for one in unmet)
+
+    def stop_watch(self) -> None:
+        if self.watch:
+            self.watch.stop()
 
     @property
     def timeline(self) -> Timeline:
@@ -247,7 +274,13 @@ class PlayedResult:
 
     @classmethod
     def of(cls, played: ScenarioHandle, seed: str) -> PlayedResult:
-        facts = ScenarioSummary.of(played.journal, played.name, seed, was_ended=played.was_ended)
+        facts = ScenarioSummary.of(
+            played.journal,
+            played.name,
+            seed,
+            was_ended=played.was_ended,
+            guarantees=played.watched_guarantees(),
+        )
         return cls(facts, played.journal)
 
     def brief(self) -> list[str]:

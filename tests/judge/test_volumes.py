@@ -10,7 +10,7 @@ from dataclasses import astuple
 import pytest
 
 from pytest_kscen.journal import Entry
-from pytest_kscen.judge import guarantees, incidents, volumes
+from pytest_kscen.judge import incidents, operations, volumes
 from pytest_kscen.judge.outcome import Volumes
 from pytest_kscen.judge.start_and_end import RunStart
 from pytest_kscen.judge.verdict import Finding, merged
@@ -45,7 +45,7 @@ def read(lines, incidents_of_run=()):
 def judged(seen, **more):
     return {
         finding.check: finding
-        for finding in guarantees.judge(seen, **{"churn": True, "refusal": "", **more})
+        for finding in operations.judge(seen, **{"churn": True, "refusal": "", **more})
     }
 
 

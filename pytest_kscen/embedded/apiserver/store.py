@@ -293,6 +293,8 @@ class Store:
         """Registered listeners that receive ticks."""
         self.on_commit: Callable[[], None] | None = None
         """Called at each change while set; wakes the housekeeping task."""
+        self.recorders: list[Callable[[Key, Obj | None, Obj | None], object]] = []
+        """Called at each change, with the object before and after it. They must not write."""
         self._written: dict[Key, None] = {}  # since the last freeze
         self._written_earlier: dict[Key, None] = {}  # in the interval before it
         raise_gc_threshold(self)
@@ -305,6 +307,10 @@ class Store:
 
     def get(self, key: Key) -> Obj | None:
         return self._objects.get(key)
+
+    def everything(self) -> Iterator[tuple[Key, Obj]]:
+        """Yield all objects of all resources, in the order in which they were made."""
+        yield from self._objects.items()
 
     def all(self, group: str, plural: str, namespace: str = "") -> Iterator[Obj]:
         """Yield the objects in key order, of one namespace or of all.
@@ -381,6 +387,8 @@ class Store:
         event = tuple.__new__(Event, ("ADDED" if old is None else "MODIFIED", obj))
         resource_store.publish(StoreChange(self.revision, event, old))
         self._written[key] = None
+        for recorder in self.recorders:
+            recorder(key, old, obj)
         if self.on_commit:
             self.on_commit()
         if not self.revision % FREEZE_INTERVAL:
@@ -416,6 +424,8 @@ class Store:
         self.revision += 1
         last = at_revision(old, self.revision)
         resource_store.publish(StoreChange(self.revision, Event("DELETED", last), old))
+        for recorder in self.recorders:
+            recorder(key, old, None)
         if self.on_commit:
             self.on_commit()
         return last

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from pytest_kscen.judge.verdict import VALID
 from pytest_kscen.objects.arguments import in_words
 from pytest_kscen.objects.scenarios import FAILED
 from pytest_kscen.report.archive import write_lines
@@ -16,8 +17,10 @@ from pytest_kscen.scenario.analysis.timeline import KINDS, Timeline
 
 if TYPE_CHECKING:
     import pathlib
+    from collections.abc import Sequence
 
     from pytest_kscen.journal import Journal
+    from pytest_kscen.judge.guarantees.checks import GuaranteeResult
 
 RESOURCES = ("cpu", "memory")
 MOST_NAMES = 5
@@ -38,10 +41,17 @@ class ScenarioSummary:
     timeline: Timeline
     scene: ClusterState
     """State of the cluster at the end."""
+    guarantees: Sequence[GuaranteeResult] = ()
 
     @classmethod
     def of(
-        cls, journal: Journal, name: str, seed: str, *, was_ended: bool = False
+        cls,
+        journal: Journal,
+        name: str,
+        seed: str,
+        *,
+        was_ended: bool = False,
+        guarantees: Sequence[GuaranteeResult] = (),
     ) -> ScenarioSummary:
         """Summarize a scenario from its journal; one that was ended early has the phase and
         reason of that moment.
@@ -60,7 +70,8 @@ class ScenarioSummary:
         scene = ClusterState()
         for _, last in scenes(timeline):
             scene = last
-        return cls(name, phase or "never begun", message, seed, ended - began, timeline, scene)
+        phase, lasted = phase or "never begun", ended - began
+        return cls(name, phase, message, seed, lasted, timeline, scene, guarantees)
 
     @property
     def pending(self) -> list[str]:
@@ -100,6 +111,11 @@ def summary(played: ScenarioSummary) -> list[str]:
     return [
         f"scenario {played.name}: {played.phase} after {length}; seed {played.seed}",
         *([f"  {played.message}"] if played.message else []),
+        *(
+            f"  guarantee {one.name!r} is {one.verdict}: {one.why}"
+            for one in played.guarantees
+            if one.verdict != VALID
+        ),
         *pods,
         *(
             f"  {resource} allocated by step: "
@@ -135,6 +151,7 @@ def as_json(played: ScenarioSummary) -> bytes:
         "placed": played.placed,
         "pending": played.pending,
         "allocation": played.allocation,
+        "guarantees": [one.as_json() for one in played.guarantees],
     }
     return orjson.dumps(
         facts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS

@@ -455,6 +455,22 @@ def materialised(obj: Obj) -> Obj:
     }
 
 
+def last_manager(new: Obj, old: Obj | None) -> str:
+    """Return the field manager that wrote the new version, without computing any entry.
+
+    Empty if the version was written without an entry, as by a subresource that owns no fields.
+    """
+    managed = new["metadata"].get("managedFields", ())
+    earlier = old["metadata"].get("managedFields", ()) if old else ()
+    if managed is earlier:
+        return ""
+    if type(managed) is LazyManagedFields and managed.note:
+        return managed.note.writer.manager or "unknown"
+    known = set(map(id, earlier))
+    added = [entry for entry in managed if id(entry) not in known]
+    return added[-1].get("manager", "") if added else ""
+
+
 def compact_managed_fields(obj: Obj) -> None:
     """Compact the managedFields of an object that will be stored for long.
 

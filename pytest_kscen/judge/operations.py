@@ -1,4 +1,4 @@
-"""Guarantees of the storage: state, attach, detach, resize and deletion of volumes."""
+"""Findings about the storage: state, attach, detach, resize and deletion of volumes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MIN_INTERRUPTED = 5  # volumes without a condition; fewer may all have lacked ti
 
 
 def judge(seen: Sequence[VolumeRecord], *, churn: bool, refusal: str) -> Iterator[Finding]:
-    """Judge all guarantees, in the order of the report: state, attach, detach, resize, delete.
+    """Judge all operations, in the order of the report: state, attach, detach, resize, delete.
 
     Churn without a volume proves nothing; `refusal` is its first creation error. A deletion
     that took too long is valid if an incident tolerates it; the finding still names it.

@@ -1,0 +1,72 @@
+"""Guarantees of one run or played scenario: their declarations, and the record that they read.
+
+`context.Run` and `ScenarioRunner` own one watch each per run and scenario. Which state violates a
+guarantee is decided in `judge.guarantees`, never here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_kscen.journal import ChangeRecord
+from pytest_kscen.judge.guarantees.checks import DeclaredGuarantees, Guarantees
+from pytest_kscen.judge.guarantees.declaration import check_guarantees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_kscen.clusters.cluster import ChangeFeed, Cluster
+    from pytest_kscen.journal import Journal
+    from pytest_kscen.judge.guarantees.declaration import Guarantee
+
+
+class GuaranteeWatch:
+    """Record of a cluster's changes from `start` to `stop`, with the checks that follow it."""
+
+    def __init__(self, cluster: Cluster, journal: Journal) -> None:
+        self.changes = ChangeRecord(lambda: journal.now, lambda: journal.entries)
+        self.checks = DeclaredGuarantees()
+        self._cluster = cluster
+        self._journal = journal
+        self._declared: list[Guarantee] = []
+        self._feed: ChangeFeed | None = None
+        self._loss = ""
+
+    def start(self, guarantees: Iterable[Guarantee]) -> None:
+        """Begin the record, and declare the plan's guarantees; in the loop's thread."""
+        self._journal.follow(self.checks.learn)
+        self.changes.follow(self.checks.observe)
+        self._feed = self._cluster.follow_changes(self.changes.note)
+        self.declare(*guarantees)
+
+    def declare(self, *guarantees: Guarantee) -> None:
+        """Declare guarantees in the journal, which the checks follow; in the loop's thread.
+
+        Raises TypeError or ValueError before any is declared, if one is wrong.
+        """
+        check_guarantees((*self._declared, *guarantees))
+        for guarantee in guarantees:
+            self._declared.append(guarantee)
+            if callable(guarantee.predicate):
+                self.checks.functions[guarantee.name] = guarantee.predicate
+            if self._feed:
+                self._feed.include(guarantee.kind.partition("/")[0])
+            self._journal.write("run", "guarantee-declared", guarantee.as_json())
+
+    def stop(self) -> None:
+        """End the record, in any thread; a second call does nothing."""
+        if self._feed:
+            self._feed.stop()
+            self._feed = None
+            self._loss = self.changes.lost
+            self.changes.finish()
+
+    @property
+    def without_record(self) -> str:
+        """Reason for which the record cannot be judged, or an empty text."""
+        loss = self._loss or (self.changes.lost if self._feed else "")
+        return f"harness: the record of changes is incomplete: {loss}" if loss else ""
+
+    def results(self) -> Guarantees:
+        """Return the results so far."""
+        return Guarantees(result for result, _ in self.checks.judge(self.without_record))
