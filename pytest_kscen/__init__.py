@@ -14,7 +14,6 @@ from pytest_kscen.lazy import lazy_names
 
 if TYPE_CHECKING:
     from pytest_kscen.clusters.cluster import Cluster
-    from pytest_kscen.judge.incidents import IncidentRecord
     from pytest_kscen.judge.guarantees.checks import GuaranteeResult
     from pytest_kscen.judge.guarantees.declaration import (
         Guarantee,
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         eventually,
         sometimes,
     )
+    from pytest_kscen.judge.incidents import IncidentRecord
     from pytest_kscen.judge.outcome import Outcome
     from pytest_kscen.judge.volumes import VolumeRecord
     from pytest_kscen.run.context import Run
@@ -37,9 +37,9 @@ __all__ = [
     "ActiveFault",
     "Cluster",
     "ForeignVolumesWarning",
-    "IncidentRecord",
     "Guarantee",
     "GuaranteeResult",
+    "IncidentRecord",
     "Outcome",
     "PlanWarning",
     "Run",

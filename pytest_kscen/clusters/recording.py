@@ -41,13 +41,15 @@ class _RecordingInformer(Informer):
         self._is_listing = True
         self._has_listed = False
 
-    def _stand_at(self, version: str) -> None:
-        super()._stand_at(version)
+    def _set_version(self, version: str) -> None:
+        super()._set_version(version)
         self._is_listing, self._has_listed = False, True
 
-    async def _watch(self) -> None:
-        await super()._watch()
-        self._is_listing = True
+    async def _follow(self) -> None:
+        try:
+            await super()._follow()
+        finally:
+            self._is_listing = True
 
     def _put(self, ref: Ref, new: Obj | None) -> None:
         old = self.objects.get(ref)

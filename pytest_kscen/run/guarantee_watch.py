@@ -8,16 +8,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import orjson
+
+from pytest_kscen.clock.time_limit import TimeLimit, TimeLimitExceeded
 from pytest_kscen.journal import ChangeRecord
-from pytest_kscen.judge.guarantees.checks import DeclaredGuarantees, Guarantees
+from pytest_kscen.judge.guarantees.checks import (
+    DeclaredGuarantees,
+    Guarantees,
+    PredicateFailed,
+)
 from pytest_kscen.judge.guarantees.declaration import check_guarantees
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_kscen.clusters.cluster import ChangeFeed, Cluster
     from pytest_kscen.journal import Journal
     from pytest_kscen.judge.guarantees.declaration import Guarantee
+    from pytest_kscen.objects.resources import Obj
+
+PREDICATE_LIMIT = 1.0  # seconds of real time for one call of a user's function
+
+
+class FunctionPredicate:
+    """Function of a test, which gets a copy of each object and a limited time."""
+
+    def __init__(self, function: Callable[[Obj], object]) -> None:
+        self._function = function
+        self._limit = TimeLimit(PREDICATE_LIMIT)
+
+    def __call__(self, obj: Obj) -> bool:
+        metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
+        text = orjson.dumps({**obj, "metadata": metadata})
+        copy = orjson.loads(text)
+        try:
+            value = self._limit.call(self._function, copy)
+        except TimeLimitExceeded:
+            raise PredicateFailed(
+                f"the predicate did not return within {PREDICATE_LIMIT:g} s"
+            ) from None
+        except Exception as error:
+            raise PredicateFailed(f"the predicate raised {error!r}") from error
+        if copy != orjson.loads(text):
+            raise PredicateFailed("the predicate changed its object: read it only")
+        return bool(value)
 
 
 class GuaranteeWatch:
@@ -48,7 +82,7 @@ class GuaranteeWatch:
         for guarantee in guarantees:
             self._declared.append(guarantee)
             if callable(guarantee.predicate):
-                self.checks.functions[guarantee.name] = guarantee.predicate
+                self.checks.functions[guarantee.name] = FunctionPredicate(guarantee.predicate)
             if self._feed:
                 self._feed.include(guarantee.kind.partition("/")[0])
             self._journal.write("run", "guarantee-declared", guarantee.as_json())

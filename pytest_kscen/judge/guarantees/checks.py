@@ -1,8 +1,8 @@
 """Evaluation of declared guarantees, over the journal and the record of changes.
 
 `DeclaredGuarantees` gets both in the order in which they were written, while a run is on or from
-its archive, and returns one result per guarantee. Predicates of users are called here: what they
-raise or change makes their result unknown, and the run continues.
+its archive, and returns one result per guarantee. A predicate that fails makes its result unknown,
+and the run continues. Nothing here may call a user's function without the limits of its wrapper.
 """
 
 from __future__ import annotations
@@ -14,11 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-import orjson
-
 from pytest_kscen.cel import EvaluationError, Program, compile_expression
 from pytest_kscen.cel.types import DYN
-from pytest_kscen.clock.time_limit import TimeLimit, TimeLimitExceeded
 from pytest_kscen.judge.guarantees.declaration import ALWAYS, EVENTUALLY, SOMETIMES, Guarantee
 from pytest_kscen.judge.verdict import INVALID, UNKNOWN, VALID, Finding
 from pytest_kscen.objects.arguments import in_words
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 ObjectKey: TypeAlias = tuple[str, str]
 """Namespace and name."""
 
-PREDICATE_LIMIT = 1.0  # seconds of real time for one call of a user's function
 SHOWN = 5  # objects that a finding names
 MISSING_FIELD = "no such key"
 
@@ -60,30 +56,6 @@ class CelPredicate:
         if not isinstance(value, bool):
             raise PredicateFailed(f"the predicate is {value!r}: it has to be true or false")
         return value
-
-
-class FunctionPredicate:
-    """Function of a test, which gets a copy of each object and a limited time."""
-
-    def __init__(self, function: Callable[[Obj], object], limit: TimeLimit) -> None:
-        self._function = function
-        self._limit = limit
-
-    def __call__(self, obj: Obj) -> bool:
-        metadata = {k: value for k, value in obj["metadata"].items() if k != "managedFields"}
-        text = orjson.dumps({**obj, "metadata": metadata})
-        copy = orjson.loads(text)
-        try:
-            value = self._limit.call(self._function, copy)
-        except TimeLimitExceeded:
-            raise PredicateFailed(
-                f"the predicate did not return within {PREDICATE_LIMIT:g} s"
-            ) from None
-        except Exception as error:
-            raise PredicateFailed(f"the predicate raised {error!r}") from error
-        if copy != orjson.loads(text):
-            raise PredicateFailed("the predicate changed its object: read it only")
-        return bool(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,13 +266,15 @@ class DeclaredGuarantees:
 
     def __init__(self) -> None:
         self.declared: list[DeclaredGuarantee] = []
-        self.functions: dict[str, Callable[[Obj], object]] = {}
-        """Python predicates by the names of their guarantees, put here before the declaration."""
+        self.functions: dict[str, Predicate] = {}
+        """Python predicates by the names of their guarantees, put here before the declaration.
+
+        They raise PredicateFailed if they cannot be used any further.
+        """
         self.recorded = False
         """True once the record has shown any object."""
         self._objects: dict[str, dict[ObjectKey, Change]] = {}
         """Latest change of each present object, by resource."""
-        self._limit = TimeLimit(PREDICATE_LIMIT)
         self._ended_at: float | None = None
         self._last_at = 0.0
 
@@ -337,11 +311,9 @@ class DeclaredGuarantees:
             data["namespace"],
             data["labels"],
         )
-        predicate: Predicate | None = None
+        predicate = self.functions.get(declared.name)
         if declared.expression:
             predicate = CelPredicate(declared.expression)
-        elif function := self.functions.get(declared.name):
-            predicate = FunctionPredicate(function, self._limit)
         one = DeclaredGuarantee(declared, predicate, entry.at)
         self.declared.append(one)
         for present in list(self._objects.values()):
