@@ -339,7 +339,7 @@ def test_findings_about_crashes_have_the_names_of_checks():
     findings = judge(unreadable()).findings
     assert {finding.why for finding in findings} == {"the check crashed: OSError('broken disk')"}
     assert [finding.check for finding in findings] == [
-        *("run_start", "actions", "incidents", "volumes", "run_end")
+        *("run_start", "actions", "incidents", "volumes", "guarantees", "run_end")
     ]
 
 

@@ -34,7 +34,7 @@ def test_marked_test_without_a_run_is_refused(pytester):
     result = pytester.runpytest_subprocess()
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*@pytest.mark.guarantees: it is never run*"])
+    result.stderr.fnmatch_lines(["*@pytest.mark.guarantees: the plan is never run*"])
 
 
 def test_markers_of_class_and_test_are_joined(pytester):
