@@ -6,7 +6,7 @@ import pytest
 from faulty_api import FaultyApi, Outage
 from faulty_run import CHAOS, FaultyRun, assert_actors_alive, assert_changes_are_true, failed
 
-pytestmark = pytest.mark.filterwarnings("ignore:vm-reboot restarts machines more often")
+pytestmark = pytest.mark.filterwarnings("ignore:vm-reboot. the period")
 
 MINUTES = 25
 MAY_FAIL = {

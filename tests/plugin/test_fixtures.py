@@ -175,6 +175,7 @@ def test_run_is_archived(pytester):
     pytester.runpytest("--kscen-archive=kept", "--kscen-seed=3").assert_outcomes(passed=1)
     folder = pytester.path / "kept" / "test_a.py-test_calm"
     assert sorted(path.name for path in folder.iterdir()) == [
+        "changes.jsonl.gz",
         "journal.jsonl",
         "outcome.json",
         "run.json",

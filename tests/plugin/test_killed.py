@@ -45,7 +45,11 @@ def killed(tmp_path):
 
 
 def test_folder_of_a_killed_run_yields_its_story(killed, capsys):
-    assert sorted(path.name for path in killed.iterdir()) == ["journal.jsonl", "run.json"]
+    assert sorted(path.name for path in killed.iterdir()) == [
+        "changes.jsonl.gz",
+        "journal.jsonl",
+        "run.json",
+    ]
     assert main([str(killed)]) == 0
     volume = capsys.readouterr().out.split()[1]
     assert main([str(killed), volume]) == 0

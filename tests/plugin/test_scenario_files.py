@@ -195,6 +195,7 @@ def test_scenario_is_reported_like_a_run(pytester):
     (folder,) = (pytester.path / "runs").iterdir()
     assert {path.name for path in folder.iterdir()} == {
         "journal.jsonl",
+        "changes.jsonl.gz",
         "run.json",
         "outcome.json",
         "summary.txt",

@@ -66,7 +66,7 @@ def validate(tmp_path, monkeypatch, capsys):
             ),
             (
                 "operation 'kube-scheduler' cannot be part of a scenario: the scheduler's "
-                "configuration holds"
+                "configuration applies to"
             ),
         ),
         (

@@ -116,7 +116,7 @@ class Partial:
     [
         (
             Waiter("kube-scheduler", {}),
-            "^'kube-scheduler' has a waiter already: give yours another name, or say replace=True$",
+            "^'kube-scheduler' has a waiter already: give yours another name, or pass replace=True$",
         ),
         (Waiter("", {}), "is no waiter: '' is no controller's name$"),
         (Waiter("*", {}), r"is no waiter: '\*' is no controller's name$"),
