@@ -76,8 +76,9 @@ def install_chaos_mesh(cluster: Cluster) -> bool:
 
     A cluster given by a kubeconfig keeps its own Chaos Mesh.
     """
-    # what simulated clusters have
-    if cluster.backend not in SIMULATED or cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]
+    if cluster.backend not in SIMULATED:
+        return False
+    if cluster.site.has_chaos_mesh:  # type: ignore[attr-defined]  # what simulated clusters have
         return False
     from pytest_kscen.models.chaos_mesh import actors, install
     from pytest_kscen.objects.chaos_mesh_definitions import (

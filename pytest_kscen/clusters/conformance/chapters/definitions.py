@@ -212,9 +212,8 @@ def custom_generation_counts_spec_changes(client: CaseClient) -> None:
         ]
         == 1
     )
-    assert (
-        client.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()["metadata"]["generation"] == 2  # noqa: PLR2004
-    )
+    resized = client.patch(f"{widgets.path}/w", {"spec": {"size": 2}}).ok()
+    assert resized["metadata"]["generation"] == 2  # noqa: PLR2004
 
 
 @case

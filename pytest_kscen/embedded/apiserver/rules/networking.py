@@ -118,9 +118,10 @@ def _validate_ip_block(path: str, given: Obj, known: Sequence[str]) -> Causes:
     for index, exception in enumerate(given.get("except") or ()):
         here, part = f"{path}.except[{index}]", addresses.parse_cidr(exception)
         yield from addresses.validate_cidr(here, exception, known)
-        if part is not None and not (
-            part != whole and part.version == whole.version and part.subnet_of(whole)  # type: ignore[arg-type]
-        ):
+        if part is None:
+            continue
+        same_version = part.version == whole.version
+        if part == whole or not (same_version and part.subnet_of(whole)):  # type: ignore[arg-type]
             yield Cause.invalid(here, exception, "must be a strict subset of `cidr`")
 
 
