@@ -203,9 +203,8 @@ class StoreChanges:
     def __init__(self, store: Store, note: NoteChange) -> None:
         self._store = store
         self._note = note
-        self._resources: dict[tuple[str, str], str] = {}
-        for (group, plural, *_), obj in store.everything():
-            note(self._resource(group, plural), None, obj, initial=True)
+        for key, obj in store.everything():
+            note(_qualified(*key[:2]), None, obj, initial=True)
         store.recorders.append(self._changed)
 
     def include(self, kind: str) -> None:
@@ -214,14 +213,14 @@ class StoreChanges:
     def stop(self) -> None:
         self._store.recorders.remove(self._changed)
 
-    def _resource(self, group: str, plural: str) -> str:
-        return f"{plural}.{group}" if group else plural
-
     def _changed(self, key: Key, old: Obj | None, new: Obj | None) -> None:
-        home = key[:2]
-        if home not in self._resources:
-            self._resources[home] = self._resource(*home)
-        self._note(self._resources[home], old, new, last_manager(new, old) if new else "")
+        self._note(_qualified(*key[:2]), old, new, last_manager(new, old) if new else "")
+
+
+@functools.cache
+def _qualified(group: str, plural: str) -> str:
+    """Return a resource's name as `Resource.qualified` has it."""
+    return f"{plural}.{group}" if group else plural
 
 
 class EmbeddedParent(EmbeddedCluster):

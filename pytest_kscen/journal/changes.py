@@ -78,6 +78,7 @@ class ChangeRecord:
         """
         self.lost = ""
         self.count = 0
+        self._is_finished = False
         self._now = now
         self._entries = entries
         self._lock = threading.Lock()  # on real clusters another thread ends the record
@@ -103,41 +104,29 @@ class ChangeRecord:
         skipped: bool = False,
     ) -> None:
         with self._lock:
-            if self.lost:
+            if self.lost or self._is_finished:
                 return
             try:
-                self._take(resource, old, new, writer, initial=initial, skipped=skipped)
+                metadata = (new or old or {})["metadata"]
+                change = Change(
+                    round(self._now(), 6),
+                    resource,
+                    metadata.get("namespace", ""),
+                    metadata["name"],
+                    old,
+                    new,
+                    writer,
+                    self._entries(),
+                    initial,
+                    skipped,
+                )
+                self.count += 1
+                if self._file:
+                    self._write(change, self._file)
+                for follower in self._followers:
+                    follower(change)
             except Exception as error:  # noqa: BLE001  # the writer is not to suffer from it
                 self.lost = repr(error)
-
-    def _take(
-        self,
-        resource: str,
-        old: Obj | None,
-        new: Obj | None,
-        writer: str,
-        *,
-        initial: bool,
-        skipped: bool,
-    ) -> None:
-        metadata = (new or old or {})["metadata"]
-        change = Change(
-            round(self._now(), 6),
-            resource,
-            metadata.get("namespace", ""),
-            metadata["name"],
-            old,
-            new,
-            writer,
-            self._entries(),
-            initial,
-            skipped,
-        )
-        self.count += 1
-        if self._file:
-            self._write(change, self._file)
-        for follower in self._followers:
-            follower(change)
 
     def _write(self, change: Change, file: BinaryIO) -> None:
         new, old = change.new, change.old
@@ -193,7 +182,7 @@ class ChangeRecord:
     def finish(self) -> None:
         """Write the end of the file; what is noted after it is dropped."""
         with self._lock:
-            self.lost = self.lost or "the run is over"
+            self._is_finished = True
             if self._file:
                 self._compress(self._file)
                 self._file.write(self._compressor.flush())

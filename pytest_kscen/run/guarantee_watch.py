@@ -33,9 +33,9 @@ PREDICATE_LIMIT = 1.0  # seconds of real time for one call of a user's function
 class FunctionPredicate:
     """Function of a test, which gets a copy of each object and a limited time."""
 
-    def __init__(self, function: Callable[[Obj], object]) -> None:
+    def __init__(self, function: Callable[[Obj], object], limit: TimeLimit) -> None:
         self._function = function
-        self._limit = TimeLimit(PREDICATE_LIMIT)
+        self._limit = limit
 
     def __call__(self, obj: Obj) -> bool:
         metadata = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
@@ -64,7 +64,7 @@ class GuaranteeWatch:
         self._journal = journal
         self._declared: list[Guarantee] = []
         self._feed: ChangeFeed | None = None
-        self._loss = ""
+        self._limit = TimeLimit(PREDICATE_LIMIT)
 
     def start(self, guarantees: Iterable[Guarantee]) -> None:
         """Begin the record, and declare the plan's guarantees; in the loop's thread."""
@@ -82,7 +82,8 @@ class GuaranteeWatch:
         for guarantee in guarantees:
             self._declared.append(guarantee)
             if callable(guarantee.predicate):
-                self.checks.functions[guarantee.name] = FunctionPredicate(guarantee.predicate)
+                predicate = FunctionPredicate(guarantee.predicate, self._limit)
+                self.checks.functions[guarantee.name] = predicate
             if self._feed:
                 self._feed.include(guarantee.kind.partition("/")[0])
             self._journal.write("run", "guarantee-declared", guarantee.as_json())
@@ -92,14 +93,13 @@ class GuaranteeWatch:
         if self._feed:
             self._feed.stop()
             self._feed = None
-            self._loss = self.changes.lost
             self.changes.finish()
 
     @property
     def without_record(self) -> str:
         """Reason for which the record cannot be judged, or an empty text."""
-        loss = self._loss or (self.changes.lost if self._feed else "")
-        return f"harness: the record of changes is incomplete: {loss}" if loss else ""
+        lost = self.changes.lost
+        return f"harness: the record of changes is incomplete: {lost}" if lost else ""
 
     def results(self) -> Guarantees:
         """Return the results so far."""

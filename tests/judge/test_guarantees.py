@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 import pytest_kscen as kscen
+from pytest_kscen.clock.time_limit import TimeLimit
 from pytest_kscen.journal import Change, Entry
 from pytest_kscen.judge.guarantees.checks import DeclaredGuarantees, ReplayedGuarantees
 from pytest_kscen.judge.guarantees.declaration import check_guarantees
-from pytest_kscen.run.guarantee_watch import FunctionPredicate
+from pytest_kscen.run.guarantee_watch import PREDICATE_LIMIT, FunctionPredicate
 
 RUNS = "object.status.phase == 'Running'"
 
@@ -29,7 +30,9 @@ def result(guarantee, *changes, end: float = 600.0, declared_at: float = 0.0, mo
     """Judge one guarantee over these changes, in a run that was frozen at `end`."""
     checks = DeclaredGuarantees()
     if callable(guarantee.predicate):
-        checks.functions[guarantee.name] = FunctionPredicate(guarantee.predicate)
+        checks.functions[guarantee.name] = FunctionPredicate(
+            guarantee.predicate, TimeLimit(PREDICATE_LIMIT)
+        )
     declaration = Entry(declared_at, "run", "guarantee-declared", guarantee.as_json())
     records = [*((each.at, 1, each) for each in changes), (declared_at, 0, declaration)]
     for _, _, record in sorted(records, key=lambda one: one[:2]):

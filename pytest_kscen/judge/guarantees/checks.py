@@ -126,7 +126,6 @@ class DeclaredGuarantee:
     declared: Guarantee
     predicate: Predicate | None
     """None where the function is not at hand, as in an archive."""
-    declared_at: float
     occasions: int = 0
     unknown: int = 0
     """Evaluations without a value."""
@@ -271,8 +270,6 @@ class DeclaredGuarantees:
 
         They raise PredicateFailed if they cannot be used any further.
         """
-        self.recorded = False
-        """True once the record has shown any object."""
         self._objects: dict[str, dict[ObjectKey, Change]] = {}
         """Latest change of each present object, by resource."""
         self._ended_at: float | None = None
@@ -290,7 +287,6 @@ class DeclaredGuarantees:
         """Take the next change. Changes after the end of the run's time are not judged."""
         if self._ended_at is not None:
             return
-        self.recorded = True
         present = self._objects.setdefault(change.resource, {})
         if change.new is None:
             present.pop((change.namespace, change.name), None)
@@ -314,7 +310,7 @@ class DeclaredGuarantees:
         predicate = self.functions.get(declared.name)
         if declared.expression:
             predicate = CelPredicate(declared.expression)
-        one = DeclaredGuarantee(declared, predicate, entry.at)
+        one = DeclaredGuarantee(declared, predicate)
         self.declared.append(one)
         for present in list(self._objects.values()):
             for change in present.values():
